@@ -44,7 +44,7 @@ async ([frames, depth]) => {
     const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
     const folder = new URL(".", document.querySelector('script[src*="charts/flamegraph.js"]').src);
     const { Picture } = await import(`${folder}flamegraph/model.js`);
-    const { Palette, ModuleColours, colors } = await import(`${folder}flamegraph/palette.js`);
+    const { Palette, ModuleColors, nodeColors } = await import(`${folder}flamegraph/palette.js`);
     const { Painter } = await import(`${folder}flamegraph/paint.js`);
     const { view } = panels()[0];
 
@@ -72,7 +72,7 @@ async ([frames, depth]) => {
         },
     });
     const palette = new Palette(document.documentElement);
-    view.show(picture, 0, {palette, fills: colors(picture, "kind", palette, new ModuleColours())});
+    view.show(picture, 0, {palette, fills: nodeColors(picture, "kind", palette, new ModuleColors())});
     await new Promise((done) => setTimeout(done, 300));
 
     const painted = [];

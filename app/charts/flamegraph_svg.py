@@ -68,7 +68,7 @@ _KINDS = {
 @dataclass(frozen=True)
 class FlameSvgStyle:
     """How a graph is drawn. root_at_bottom: with the root at the bottom. color_mode: one of COLOR_MODES. theme: one of
-    THEMES.
+    `palette.THEMES`.
 
     interactive: with a script. width: pixels. min_px: narrower frames are omitted, and more if there are more than
     `max_frames`.

@@ -135,7 +135,7 @@ def test_every_part_has_a_tooltip_and_a_colour() -> None:
     assert sorted(labels) == ["thread 0 100", "thread 1 101"]
 
 
-def test_what_was_counted_stands_in_too() -> None:
+def test_counts_are_included() -> None:
     builder = ProfileBuilder("perf-stat")
     event = builder.intern_event("instructions", "count")
     thread = builder.intern_thread(pid=7, tid=8)
@@ -226,7 +226,7 @@ def test_cleaned_text_is_xml(text: str) -> None:
     assert back == strip_invalid_xml(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_styles_say_every_class() -> None:
+def test_every_class_has_a_style() -> None:
     from tests.conftest import ROOT
 
     css = (ROOT / "static/css/bars.css").read_text()

@@ -344,7 +344,7 @@ class TestImport:
         assert not page.is_disabled("[data-send]") and page.url == f"{server.url}/import"
         assert held and "never arrived" not in self.jobs(server)
 
-    def test_an_error_of_the_server_is_told(
+    def test_an_error_of_the_server_is_shown(
         self, watch: Callable[..., Watched], server: Served, recording: Path
     ) -> None:
         watched = watch()

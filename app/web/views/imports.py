@@ -1,4 +1,4 @@
-"""/import: recordings made elsewhere. Each becomes a job that begins at the reading stage."""
+"""/import: recordings from elsewhere. Each becomes a job that starts at the reading stage."""
 
 import os
 import re
@@ -28,8 +28,8 @@ TOGETHER_FIELD = "together"
 
 @dataclass(frozen=True)
 class ImportPage(Page):
-    """`/import`. formats: labels of readable formats. clocks: units of times, clock_of: of which formats. error: why
-    the last try failed."""
+    """`/import`. formats: labels of readable formats. clocks: time units; clock_of: the formats that use them. error:
+    why the last attempt failed."""
 
     template: ClassVar[str] = "import.html"
     name: str
@@ -53,10 +53,10 @@ def show() -> Response:
 @blueprint.post("/api/v1/imports")
 @accepts_files
 def submit() -> Response:
-    """Take the files (field `file`, several), make jobs of them, and go where they can be watched.
+    """Receive files (field `file`, several), create jobs, and redirect to them.
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result. clock:
-    ns, us, ms or s, the unit of their times, for files that do not say it. As JSON:
+    ns, us, ms or s, the time unit for files without one. As JSON:
     `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
@@ -103,19 +103,19 @@ def import_again(id: str) -> Response:
 
 
 def parse_clock() -> str:
-    """The unit of times in a form, empty for none. Raises InvalidRequest."""
+    """The time unit in a form, empty for none. Raises InvalidRequest."""
     clock = request.form.get("clock", "")
     return check_choice("clock", clock, TIME_UNITS) if clock else ""
 
 
 def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
-    """What the job of an import knows."""
+    """The spec of an import."""
     return {"files": list(names)} | ({"clock": clock} if clock else {})
 
 
 def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
-    """Keep the files where jobs have theirs, then write the database row, then notify: a crash in between loses nothing
-    that was acknowledged."""
+    """Store the files, then write the database row, then notify: a crash in between loses nothing that was
+    acknowledged."""
     store = current_services().store
     id = new_id()
     kept = save_all(files, store.jobs.directory(id) / "artefacts")

@@ -1,4 +1,4 @@
-"""The first page of a result: what was recorded, where and how, and where most of it went."""
+"""The overview of a result: what was recorded, where and how, and the largest contributions."""
 
 import shlex
 from collections import Counter
@@ -51,7 +51,7 @@ MAX_MEMORIES = 4
 
 @dataclass(frozen=True)
 class OverviewTile:
-    """A number that stands out. caveat: what is to be said of it."""
+    """A key figure. caveat: a note on it."""
 
     label: str
     quantity: Quantity
@@ -60,7 +60,7 @@ class OverviewTile:
 
 @dataclass(frozen=True)
 class EventRow:
-    """An event in all. sampling: how it was measured, in words. url: this page for that event."""
+    """The total of an event. sampling: how it was measured. url: of this page for that event."""
 
     name: str
     url: str
@@ -87,7 +87,7 @@ class ThreadRow:
 
 @dataclass(frozen=True)
 class LossSummary:
-    """Something that could not be read."""
+    """A loss: data that could not be read."""
 
     reason: str
     count: Quantity
@@ -106,10 +106,9 @@ class DownloadLink:
 @dataclass(frozen=True)
 class OverviewPage(Page):
     """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
-    for a job of Perfloom. facts: as the file names them. clock: the unit of its times, if the file does not contain
-    it; clocks: the units with which it can be read again. sampled_note: what samples are called, empty without
-    samples. trace: summary of slices, steps and devices; None without these. advice: the most important of advice_count
-    findings.
+    for a job of Perfloom. facts: with the names of the file. clock: the time unit, if the file does not contain it;
+    clocks: the units with which it can be read again. sampled_note: the term for samples, empty without samples. trace:
+    summary of slices, steps and devices; None without these. advice: the most important of advice_count findings.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -207,7 +206,7 @@ def show(id: str) -> Response:
 
 
 def _describe_observed(job: Job | None) -> str:
-    """What a job without a command observed. The command in perf's data is then perf's own, shown already."""
+    """What a job without a command observed. The command in the data is then that of perf, shown already."""
     if job is None or job.kind != "record":
         return ""
     spec = job.job_spec
@@ -281,13 +280,13 @@ def _events(frame: ResultFrame, profile: Profile) -> tuple[EventRow, ...]:
 
 
 def _value(row: dict[str, Any]) -> Quantity:
-    """The total of an event, or why there is none."""
+    """The total of an event, or why it is missing."""
     quantity = format_quantity(row["value"], row["unit"])
     return quantity._replace(text=row["note"], exact=row["note"]) if row["note"] else quantity
 
 
 def _rows_word(profile: Profile) -> str:
-    """What the rows of `samples` are: without times they are call stacks with their sums."""
+    """The term for rows of `samples`: without times they are call stacks with sums."""
     return "Samples" if profile.slices.num_rows or has_times(profile) else "Call stacks"
 
 

@@ -5,8 +5,13 @@ const PAUSE_MS = 180;
 export class Typing {
   #input;
   #state;
-  #pending = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #pending;
 
+  /**
+   * @param {HTMLInputElement} input
+   * @param {import('./flamegraph/state.js').State} state
+   */
   constructor(input, state) {
     this.#input = input;
     this.#state = state;
@@ -25,7 +30,7 @@ export class Typing {
   /** Search immediately. */
   take() {
     clearTimeout(this.#pending);
-    this.#pending = 0;
+    this.#pending = undefined;
     this.#state.change({ q: this.#input.value });
   }
 
@@ -34,7 +39,10 @@ export class Typing {
     this.take();
   }
 
-  /** Show the state, unless the user is typing. */
+  /**
+   * Show the state, unless the user is typing.
+   * @param {string} pattern
+   */
   show(pattern) {
     if (this.#pending) return;
     if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;

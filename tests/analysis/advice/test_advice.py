@@ -126,6 +126,6 @@ def test_below_the_threshold_the_worst_is_the_least() -> None:
     assert idle.finding.measured == min(one.measured for one in (idle.finding, *idle.others))
 
 
-def test_no_advice_repeats_the_word_that_stands_before_it() -> None:
+def test_advice_does_not_repeat_words() -> None:
     # The page puts "Try:" before it.
     assert [rule.key for rule in RULES if rule.advice.startswith("Try")] == []

@@ -262,7 +262,7 @@ def test_empty_sides(by: str) -> None:
             assert len(wire["nodes"]["base_total"]) == len(wire["nodes"]["id"])
 
 
-def test_reversed_shows_what_vanished() -> None:
+def test_reversed_shows_vanished_frames() -> None:
     base, other = profile_of([("main;old", 10), ("main;kept", 10)]), profile_of([("main;kept", 40)])
     wire = build_difference_payload(base, other, Selection(), Selection(), reverse=True, group=FlameGroup.NONE)
     names = [wire["functions"]["name"][f] for f in wire["nodes"]["function"]]
@@ -300,7 +300,7 @@ def test_of_few_samples_nothing_is_said() -> None:
     assert {name for name, few in zip(names, tree.too_few_samples.tolist(), strict=True) if few} == {"new", "kept"}
 
 
-def test_what_is_not_sampled_is_never_of_few_samples() -> None:
+def test_values_without_samples_are_never_marked_as_few() -> None:
     trace = Trace()
     thread = trace.thread(1)
     trace.slice(thread, 0, 100, "once")

@@ -94,13 +94,13 @@ def test_counted_and_sampled_are_never_subtracted(swapped: bool) -> None:
             diff_functions(*(pair[::-1] if swapped else pair), selection, selection)
 
 
-def test_what_is_counted_besides_is_not_taken_for_sampled() -> None:
+def test_additional_counts_are_not_treated_as_sampled() -> None:
     row = compared(counted(5), sampled("cpu-clock"))["cycles"]
     assert (row["status"], row["note"]) == ("not compared", "not recorded in the other")
     assert compared(sampled(), sampled()) == {}
 
 
-def test_intervals_add_up_and_say_what_is_missing() -> None:
+def test_intervals_add_up_and_report_missing_ones() -> None:
     profile = of_file("by-hand-interval.json")
     rows = {row["event"]: row for row in records(compute_counts(profile, ALL))}
     assert rows["cycles"]["value"] == 600_000_000 and rows["cycles"]["missing"] == 0
@@ -132,7 +132,7 @@ def threads_key(profile: Profile) -> str:
     return threads_of(profile).key[0]
 
 
-def test_a_guessed_total_beside_a_count_is_not_known() -> None:
+def test_a_guessed_total_next_to_a_count_is_unknown() -> None:
     """Samples of a rare event that were taken by frequency tell no total; that is not zero."""
     row = compared(sampled("page-faults"), counted(2119, event="page-faults"))["page-faults"]
     assert (row["base"], row["other"], row["delta"], row["status"]) == (None, 2119, None, "not compared")

@@ -44,7 +44,7 @@ def test_gone_with_the_profile() -> None:
     assert [ref() for ref in seen] == [None, None]
 
 
-def test_the_least_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_is_evicted_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memo, "MEMO_LIMIT_BYTES", 2500)
     profile = Profile(Meta("a"))
     calls: list[str] = []

@@ -124,7 +124,7 @@ def test_of_many_samples_blocks_are_added_up_before(data: st.DataObject, profile
         assert told() == one_by_one
 
 
-def test_a_step_has_its_own_window_on_each_rank_and_what_was_launched_in_it() -> None:
+def test_a_step_has_its_window_and_launched_work_on_each_rank() -> None:
     trace = Trace()
     for rank, late in ((0, 0), (1, 50)):
         host, stream = trace.thread(1, rank=rank), trace.thread(7, rank=rank, stream=True)

@@ -119,7 +119,7 @@ def test_runs() -> None:
     assert [row["runs"] for row in rows_of("events", sampled())] == ["0", "1"]
 
 
-def test_counts_of_ranks_say_that_they_are_scaled_wherever_they_stand() -> None:
+def test_scaled_counts_of_ranks_are_marked_everywhere() -> None:
     profile = counted()
     assert [(r["rank"], r["value"], r["running_percent"]) for r in rows_of("ranks", profile)] == [
         (0, 200, 25),
@@ -155,7 +155,7 @@ def test_one_repeated_count_keeps_its_deviation() -> None:
     assert [row["deviation_percent"] for row in rows_of("counts", profile)] == [1.5] * 3
 
 
-def test_sums_of_counts_are_exact_past_what_floats_hold() -> None:
+def test_sums_of_counts_are_exact_beyond_floats() -> None:
     builder = ProfileBuilder("perf-stat")
     event = builder.intern_event("cycles", "count")
     for value in (float(1 << 60), 1.0, 2.0):
@@ -163,7 +163,7 @@ def test_sums_of_counts_are_exact_past_what_floats_hold() -> None:
     assert rows_of("counts", builder.finish())[0]["value"] == (1 << 60) + 3
 
 
-def test_what_has_no_times_is_scaled_as_its_event_is() -> None:
+def test_counts_without_times_are_scaled_like_their_event() -> None:
     """The text that perf stat prints for people tells a percentage alone."""
     builder = ProfileBuilder("perf-stat")
     for name, scaling in (("cycles", 4.0), ("faults", None)):

@@ -187,7 +187,7 @@ def test_a_clock_that_is_off_changes_nothing(by_us: float) -> None:
     assert (np.diff(wrong.samples.column("time_ns").to_numpy()) >= 0).all()
 
 
-def test_without_alignment_the_path_is_longer_and_that_is_told() -> None:
+def test_without_alignment_the_path_is_longer_and_this_is_reported() -> None:
     wrong = merge([rank_of_job(0), rank_of_job(1, 200_000)])
     right = merge([rank_of_job(0), rank_of_job(1)])
     assert sum(row["total_us"] for row in rows(wrong, "critical-path")) > 200_000
@@ -216,7 +216,7 @@ def test_most_ranks_are_not_moved_for_the_sake_of_one() -> None:
     assert first == "shifted" and set(others) <= {"reference", "agrees"}
 
 
-def test_ranks_are_joined_through_others_and_groups_that_are_not_are_told() -> None:
+def test_ranks_are_aligned_through_others_and_separate_groups_are_reported() -> None:
     clocks = (0, 30_000, -40_000, 9_000_000)
     chain = ((0, 1), (1, 2), (2, 3))
     joined = merge([rank_of_job(n, at, ranks=4, groups=chain) for n, at in enumerate(clocks)], ClockAligner())
@@ -274,7 +274,7 @@ def without_steps(
     ("lacks", "shared"),
     [(((0, 1), (1, 0)), 29), (((0, 0), (0, 0)), 31), (((0, 0), (2, 0)), 29), (((0, 0), (1, 2)), 28)],
 )
-def test_a_rank_without_the_first_ones_is_told_by_the_intervals(
+def test_missing_first_collectives_are_detected_by_intervals(
     lacks: tuple[tuple[int, int], tuple[int, int]], shared: int, by_us: float
 ) -> None:
     profile = merge(without_steps(lacks, by_us), ClockAligner())
@@ -320,7 +320,7 @@ def test_one_rank_has_no_clock_to_compare() -> None:
     assert merge([rank_of_job(0)], ClockAligner()).clocks.num_rows == 0
 
 
-def test_a_drift_is_told() -> None:
+def test_a_drift_is_reported() -> None:
     steady = merge([rank_of_job(n, steps=60) for n in (0, 1)], ClockAligner())
     assert [row["drift_ppm"] for row in rows(steady, "clocks")] == [None, None]
     drifting = merge([rank_of_job(0, steps=60), rank_of_job(1, steps=60, drift_ppm=2_000)], ClockAligner())
@@ -329,14 +329,14 @@ def test_a_drift_is_told() -> None:
     assert residual_us(drifting) > 10 * residual_us(steady)
 
 
-def test_the_clock_that_drifts_is_told_from_those_that_do_not() -> None:
+def test_the_drifting_clock_is_identified() -> None:
     drifts = (0, 0, 500, 0)
     ranks = [rank_of_job(n, ranks=4, steps=60, drift_ppm=drift) for n, drift in enumerate(drifts)]
     found = [row["drift_ppm"] for row in rows(merge(ranks, ClockAligner()), "clocks")]
     assert found[2] == pytest.approx(500, rel=0.1) and found[0] is found[1] is found[3] is None
 
 
-def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
+def test_times_shorter_than_the_skew_are_marked_and_give_no_advice() -> None:
     # Both wait for less than the ends of the same collective are apart.
     profile = merge([rank_of_job(0), rank_of_job(1)], ClockAligner())
     assert [row["uncertain"] for row in rows(profile, "stragglers")] == [True, True]
@@ -382,7 +382,7 @@ def test_each_figure_is_marked_by_its_own_mean() -> None:
     assert advice.finding.rank == 1
 
 
-def test_what_holds_up_several_is_judged_by_each_wait() -> None:
+def test_delays_of_several_ranks_are_compared_per_wait() -> None:
     profile = merge([rank_of_job(n, ranks=8) for n in range(8)], ClockAligner())
     limit = residual_us(profile)
     held = [row for row in rows(profile, "stragglers") if row["last"]]
@@ -390,7 +390,7 @@ def test_what_holds_up_several_is_judged_by_each_wait() -> None:
     assert {row["held_up_uncertain"] for row in held} == {True}
 
 
-def test_results_stored_before_clocks_were_aligned_say_so() -> None:
+def test_results_stored_without_alignment_are_marked() -> None:
     with SCHEMA_4.open("rb") as file:
         old = stored_profile.read(file)
     assert old.clocks.num_rows == 0

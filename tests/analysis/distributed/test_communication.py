@@ -64,7 +64,7 @@ def test_time_is_split_into_computation_and_communication() -> None:
     assert [first[part] for part in theirs] == [37, 3, 5, 55]
 
 
-def test_the_last_to_arrive_waits_for_nobody() -> None:
+def test_the_last_to_arrive_does_not_wait() -> None:
     found = {(row["rank"], row["step"]): row for row in rows(pair(), "communication")}
     waited = {key: (row["waiting_us"], row["transferring_us"]) for key, row in found.items()}
     assert waited == {(0, "0"): (10, 20), (1, "0"): (0, 20), (0, "1"): (0, 15), (1, "1"): (10, 15)}
@@ -79,7 +79,7 @@ def test_the_last_to_arrive_waits_for_nobody() -> None:
     ]
 
 
-def test_a_collective_is_what_the_arguments_around_its_launch_say() -> None:
+def test_collectives_are_described_by_arguments_around_their_launch() -> None:
     (row,) = rows(pair(), "collectives")
     assert (row["name"], row["group"], row["size"], row["dtype"]) == ("all_reduce", "0", 2, "Float")
     assert (row["bytes"], row["collectives"], row["ranks"], row["matched"], row["total_bytes"]) == (4000, 2, 2, 2, 8000)

@@ -50,7 +50,7 @@ def test_from_the_end_back_to_the_launch() -> None:
     ]
 
 
-def test_what_is_won() -> None:
+def test_savings() -> None:
     profile = a_step()
     names = get_strings(profile.functions, "name")
     won = {name: replay_saving_ns(profile, names.index(name)) for name in names}

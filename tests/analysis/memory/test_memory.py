@@ -184,7 +184,7 @@ def test_growth_and_allocation_by_operator() -> None:
     assert windowed["aten::a", "GPU 0"]["growth_bytes"] == 10 and ("aten::b", "GPU 0") not in windowed
 
 
-def test_what_lives_at_the_peak_and_at_any_time() -> None:
+def test_live_blocks_at_the_peak_and_at_any_time() -> None:
     """At 620: the 100 from before, of which nothing is known, and 40. aten::empty is named with who called it."""
     found = [(row["name"], row["device"], row["bytes"], row["blocks"]) for row in table("memory-live", small())]
     assert found == [
@@ -308,7 +308,7 @@ def test_operators_agree_with_torch_tb_profiler() -> None:
     assert (gpu["allocations"], gpu["frees"], gpu["unfreed"]) == (4110, 4110, None)
 
 
-def test_a_snapshot_says_what_went_wrong_and_how_free_memory_lies() -> None:
+def test_a_snapshot_reports_failures_and_fragmentation() -> None:
     """As the allocator counted it; by function of Python, and by what the program said of its blocks."""
     with open(DATA / "pytorch-memory" / "training.pickle", "rb") as file:
         profile = memory_snapshot.read(file, "snapshot")

@@ -99,11 +99,11 @@ def test_launches_are_summed_up_from_either_page() -> None:
         (70, "", None),
     ],
 )
-def test_what_bounds_a_launch(sm: float, memory: float | str, bound: str | None) -> None:
+def test_bound_of_a_launch(sm: float, memory: float | str, bound: str | None) -> None:
     assert records(compute_nsight(report({"name": "f", SM: sm, MEMORY: memory}), ALL))[0]["bound"] == bound
 
 
-def test_what_limits_the_occupancy() -> None:
+def test_limit_of_the_occupancy() -> None:
     def limit(theoretical: float, *blocks: int) -> Any:
         known = {f"launch__occupancy_limit_{name}": of for name, of in zip(LIMITS, blocks, strict=True)}
         launch = {"name": "f", "sm__maximum_warps_per_active_cycle_pct": theoretical, **known}
@@ -114,7 +114,7 @@ def test_what_limits_the_occupancy() -> None:
     assert limit(100, 2, 4, 8, 16) is None
 
 
-def test_metrics_stand_in_their_sections_once() -> None:
+def test_metrics_are_listed_once_in_their_section() -> None:
     profile = read("raw", "details")
     rows = records(metrics_of(profile, range(1, 2)))
     assert len([row for row in rows if row["metric"] == SM]) == 1
@@ -158,7 +158,7 @@ def test_counters_of_any_size() -> None:
         assert records(compute_nsight_source(profile, ALL))[0]["samples"] == samples
 
 
-def test_nothing_is_told_that_would_need_a_clock() -> None:
+def test_values_that_need_times_are_missing() -> None:
     profile = read("raw", "details")
     assert not has_clock(profile)
     assert findings.find_advice(profile, ALL) == [] and not len(idle.compute_idle(profile, ALL))

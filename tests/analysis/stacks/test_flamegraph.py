@@ -149,7 +149,7 @@ def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group
 @pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(max_weight=50), st.sampled_from(GROUPS), st.sampled_from(list(SiblingOrder)))
-def test_zoom_shows_the_frame_its_path_and_what_is_below(
+def test_zoom_shows_the_frame_its_path_and_descendants(
     data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder
 ) -> None:
     selection = data.draw(selections(profile))
@@ -273,7 +273,7 @@ def test_sandwich(data: st.DataObject, profile: Profile) -> None:
     assert callers.total == callees.total
 
 
-def test_sandwich_of_what_is_not_there() -> None:
+def test_sandwich_of_an_unknown_function() -> None:
     profile = profile_of([("a;b", 1)])
     for wrong in ("c", 7, -1):
         with pytest.raises(NotFound, match="no function"):
@@ -306,7 +306,7 @@ def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
     assert len(rows) == len(shown)
 
 
-def test_a_search_for_what_is_no_expression_is_literal() -> None:
+def test_invalid_patterns_are_searched_as_text() -> None:
     profile = profile_of([("main;f(int", 3), ("main;f", 1)])
     found = search(profile, Selection(), "f(")
     assert (found.matched_weight, len(found.functions), found.is_literal) == (3, 1, True)
@@ -332,7 +332,7 @@ def test_nothing_to_show(order: SiblingOrder, group: FlameGroup, invert: bool) -
         assert (tree.total, len(tree.id)) == (0, 1)
 
 
-def test_without_names_of_threads_there_is_no_layer_of_them() -> None:
+def test_groups_by_thread_name_need_names() -> None:
     stacks = collapsed.read(io.BytesIO(b"a;b 3\na;c 4\n"))
     named = profile_of([("a;b", 5)], events=(("samples", "count"),))
     tree = flame_tree(stacks, Selection())
@@ -369,7 +369,7 @@ def test_stacks_of_3000_frames(invert: bool, recursion: bool) -> None:
         assert last.zoom == tree.depth.max()
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_unknown_values_are_reported() -> None:
     profile = profile_of([("a", 1)], events=(("cycles", "count"), ("faults", "count")))
     for selection, message in (
         (Selection(event="x"), "cycles, faults"),

@@ -99,7 +99,7 @@ def rows_of(level: mipmap.MipmapLevel) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=60)
 @given(ROWS, st.integers(0, 1 << 50))
-def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
+def test_every_level_equals_the_definition(rows: list[Row], base: int) -> None:
     events = things_of(rows, base)
     if not len(events):
         assert list(build_mipmaps(events)) == []
@@ -165,12 +165,12 @@ def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[
         assert [rows_of(level) for level in one.levels] == [rows_of(level) for level in other.levels]
 
 
-def test_what_overlaps_in_a_row_of_a_file_that_is_wrong_is_cut() -> None:
+def test_overlaps_in_a_row_are_clipped() -> None:
     row, start, end = np.array([0, 0, 0, 1]), np.array([0, 5, 6, 0]), np.array([9, 3, 9, 4])
     assert cut_overlaps(row, start, end).tolist() == [5, 5, 9, 4]
 
 
-def test_times_at_the_end_of_what_numbers_hold() -> None:
+def test_times_at_the_limit_of_int64() -> None:
     start = np.array([0, (1 << 62) - 2, 0, 7], np.int64)
     events = TimelineEvents(
         np.array([0, 0, 900_000, 900_000]), np.arange(4), start, start + 1, np.zeros(4, np.int32), np.ones(4)

@@ -196,7 +196,7 @@ def test_a_form_sent_twice_makes_one_job(browser_client: Browser, store: Store, 
     assert browser_client.post("/jobs/new", id="../../etc/passwd", command="true").status_code == 303
 
 
-def test_the_preview_is_what_the_recorder_would_start(browser_client: Browser, host: None) -> None:
+def test_the_preview_equals_the_command_of_the_recorder(browser_client: Browser, host: None) -> None:
     answer = browser_client.post("/jobs/preview", command="echo 'a b'", frequency="99", call_graph="none").get_json()
     spec = JobSpec(command=("echo", "a b"), frequency=99, call_graph=CallGraph.NONE)
     assert answer["command"] == command_line(spec, FACTS)
@@ -248,7 +248,7 @@ def test_events_are_searched_with_and_without_scripts(browser_client: Browser, h
     assert value_of(ticked, "events") == "cycles\nsched:sched_switch"
 
 
-def test_without_any_worker_the_page_says_so(browser_client: Browser) -> None:
+def test_the_page_reports_missing_workers(browser_client: Browser) -> None:
     page = browser_client.page("/jobs/new")
     assert "No worker has reported on this machine yet" in page
     assert json.loads(browser_client.page("/jobs/events"))["events"] == []

@@ -39,7 +39,7 @@ def part(browser: Browser, id: str) -> str:
     return str(parts["progress"]["html"])
 
 
-def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: Store) -> None:
+def test_a_pending_job_shows_the_reason(browser_client: Browser, store: Store) -> None:
     store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
     made = job(store, JobState.STAGING, spec=SPEC)
     store.jobs.transition(made.id, JobState.STAGING, JobState.PENDING)
@@ -146,7 +146,7 @@ def test_one_process_needs_no_drawing(browser_client: Browser, store: Store) -> 
     assert "process 77" in html and 'class="rank"' not in html
 
 
-def test_what_another_version_wrote_is_left_aside(browser_client: Browser, store: Store) -> None:
+def test_data_of_other_versions_is_ignored(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC)
     path = store.jobs.directory(made.id) / "run" / "sight.json"
     path.parent.mkdir(parents=True)

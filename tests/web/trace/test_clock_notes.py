@@ -42,7 +42,7 @@ def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profil
         (lambda: job(200_000, alone=True), "Ranks are not aligned: no collective was found on several of them."),
     ],
 )
-def test_each_page_says_how_times_of_ranks_fit(
+def test_each_page_reports_the_alignment_of_ranks(
     browser_client: Browser, stored: Callable[..., str], made: Callable[[], Profile], said: str
 ) -> None:
     id = stored(made())
@@ -50,7 +50,7 @@ def test_each_page_says_how_times_of_ranks_fit(
         assert said in browser_client.page(f"/results/{id}{page}").replace("\u00a0", " "), page
 
 
-def test_the_residual_skew_is_told_and_what_is_shorter_is_marked(
+def test_the_residual_skew_is_reported_and_shorter_times_are_marked(
     browser_client: Browser, stored: Callable[..., str]
 ) -> None:
     id = stored(job(200_000))
@@ -96,7 +96,7 @@ def test_one_rank_has_no_note(browser_client: Browser, stored: Callable[..., str
         ((500, 0, 0, 500), "The clocks of ranks 0–3 drift apart by 500 ppm."),
     ],
 )
-def test_a_drift_is_told_of_the_clock_that_has_it(
+def test_a_drift_is_reported_for_its_clock(
     browser_client: Browser, stored: Callable[..., str], drifts: tuple[float, ...], said: str
 ) -> None:
     # Ends that are apart by up to 2 µs do not hide it in 400 steps.

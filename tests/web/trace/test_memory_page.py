@@ -52,7 +52,7 @@ def hostile() -> Profile:
     return memory_snapshot.read(io.BytesIO(data), "snapshot")
 
 
-def test_a_snapshot_shows_peak_events_and_what_lives(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_a_snapshot_shows_peak_events_and_live_blocks(browser_client: Browser, stored: Callable[..., str]) -> None:
     text = browser_client.page(f"/results/{stored(snapshot())}/memory")
     page = read(text)
     assert page.faults == []

@@ -31,7 +31,7 @@ def create() -> Response:
     try:
         data = request.get_json(silent=True)
     except RecursionError:
-        # Brackets in brackets, deeper than the parser goes.
+        # Nested too deeply for the parser.
         data = None
     parsed = from_json(data, list_targets())
     if parsed.spec is None:
@@ -67,14 +67,14 @@ def show(id: str) -> Response:
 
 @blueprint.post("/<id>/cancel")
 def cancel(id: str) -> Response:
-    """Request the cancellation of a job; 409 where it has ended."""
+    """Request the cancellation of a job; 409 if it has ended."""
     response = _answer(_job(request_cancel(id)))
     response.status_code = 202
     return response
 
 
 def _job(job: Job) -> dict[str, Any]:
-    """Environment values are left out: whoever submitted them has them, and a log of answers should not."""
+    """Environment values are omitted: the submitter has them, and logs of responses should not contain them."""
     spec = dict(job.spec)
     if isinstance(spec.get("environment"), dict):
         spec["environment"] = dict.fromkeys(spec["environment"])

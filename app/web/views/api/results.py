@@ -41,7 +41,7 @@ def results() -> AnyResponse:
 
 @blueprint.get("/results/<id>")
 def result(id: str) -> AnyResponse:
-    """A result: the object of the list, with `meta` in full."""
+    """A result: the object of the list, with complete `meta`."""
     found = current_services().store.results.get(id)
     return jsonify(result_json(found) | {"meta": found.meta.to_json()})
 
@@ -55,7 +55,7 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/<table>")
 def table(id: str, table: str) -> AnyResponse:
-    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it.
+    """A table of a result: a list of objects; `summary`: one object. by: the grouping, if the table offers it.
     format: `csv` or `parquet` for a file instead."""
     found = TABLES.get(table)
     if found is None:

@@ -90,11 +90,11 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/counts.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
     query = _parse_query()
     return table_file_response(
-        f"{query.base.name} to {query.other.name} counts", form, query.rows, *query.profiles, columns=COLUMNS
+        f"{query.base.name} to {query.other.name} counts", file_format, query.rows, *query.profiles, columns=COLUMNS
     )
 
 

@@ -1,4 +1,4 @@
-"""/compare: what grew, shrank, appeared and vanished between two results, as a table and as a differential graph."""
+"""/compare: differences of two results by function, as a table and as a differential flame graph."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -55,7 +55,7 @@ SEARCHED_COLUMNS = ("name", "module")
 
 @dataclass(frozen=True)
 class ResultChoice:
-    """A result that can be chosen. recorded: when, "" where that is not known; created: when it was stored."""
+    """A result that can be chosen. recorded: time, "" if unknown; created: when it was stored."""
 
     id: str
     name: str
@@ -220,12 +220,14 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
     rows, _ = _filter_and_sort(query, _rows(query))
-    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, *query.profiles, columns=COLUMNS)
+    return table_file_response(
+        f"{query.base.name} to {query.other.name}", file_format, rows, *query.profiles, columns=COLUMNS
+    )
 
 
 @blueprint.get("/api/v1/compare")
@@ -238,7 +240,7 @@ def get_json() -> Response:
 
 
 def _pair() -> tuple[str, str] | None:
-    """(base, other) of the results ticked in the list, the older one first; None where none was."""
+    """(base, other) of the results ticked in the list, the older one first; None if none was."""
     ids = list(dict.fromkeys(request.args.getlist("result")))
     if not ids:
         return None
@@ -358,8 +360,8 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
 
 
 def _innermost(stack: str) -> str:
-    """The innermost functions of a stack, the innermost first: they distinguish stacks, and a name too long for its
-    column is cut at its end."""
+    """The innermost functions of a stack, innermost first, because they distinguish stacks, and long names are cut at
+    the end."""
     frames = stack.split(";")[::-1]
     return " ← ".join([*frames[:MAX_STACK_FRAMES], *["…"][: len(frames) > MAX_STACK_FRAMES]])
 
@@ -395,7 +397,7 @@ def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[Pa
 
 
 def compared_result(title: str, side: str, result: Result, total: Quantity) -> ComparedResult:
-    """One of the two. word: base or other, as in the address."""
+    """One of the two results. side: base or other, as in the URL."""
     return ComparedResult(
         title=title,
         id=result.id,

@@ -1,4 +1,4 @@
-"""/compare/nsight: kernels of a trace beside the same kernels in a report of Nsight Compute."""
+"""/compare/nsight: kernels of a trace with the same kernels in an Nsight Compute report."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -122,17 +122,17 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/nsight.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page."""
     base, other, sides = _sides()
     selection = request_selection().replace(event=None)
     rows = match_kernels(sides.trace, sides.report, selection)
     found, _ = filter_and_sort(rows, _visible_columns(base, other, sides, selection), "-total_us", SEARCH_COLUMNS)
-    return table_file_response(f"{base.name} and {other.name}", form, found, sides.trace, sides.report)
+    return table_file_response(f"{base.name} and {other.name}", file_format, found, sides.trace, sides.report)
 
 
 def _sides() -> tuple[Result, Result, TraceReportPair]:
-    """Raises NotFound, and InvalidRequest where the two are not a trace and a report."""
+    """Raises NotFound, and InvalidRequest unless the two are a trace and a report."""
     results = current_services().store.results
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
     sides = pair_trace_with_report(results.open(base.id), results.open(other.id))
@@ -163,7 +163,7 @@ def _visible_columns(
 
 
 def _kernel_url(sides: TraceReportPair, base: Result, other: Result, selection: Selection, row: dict[str, Any]) -> str:
-    """The kernel's page in the trace; nothing where the trace has none of it."""
+    """The kernel's page in the trace; empty if the trace does not contain it."""
     if row["calls"] is None or not row["name"]:
         return ""
     url = result_url((other if sides.swapped else base).id, "kernels", selection, [("name", row["name"])])

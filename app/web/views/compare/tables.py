@@ -174,11 +174,11 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
 
 
 @blueprint.get(f"/compare/<table>.{FILE_RULE}")
-def download_table(table: str, form: str) -> Response:
+def download_table(table: str, file_format: str) -> Response:
     """All rows that status and search leave."""
     query = _parse_query(table)
     return table_file_response(
-        f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query), *query.profiles
+        f"{query.base.name} to {query.other.name} {table}", file_format, _filtered_rows(query), *query.profiles
     )
 
 

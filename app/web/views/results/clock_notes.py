@@ -1,4 +1,4 @@
-"""What a page says of the clocks of ranks: how they were aligned, and what times between ranks are worth."""
+"""Notes on the clocks of ranks: how they were aligned, and how reliable times between ranks are."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,12 @@ MAX_SHOWN_SHIFTS = 4
 MAX_AGREEING_RESIDUAL_NS = NS_PER_MS
 """Clocks agree up to this residual skew: the ends of a collective on its ranks are rarely farther apart."""
 SIMILAR_SHARE = 0.8
-"""A drift of so great a share of the greatest says no less of its clock than that does."""
+"""Drifts of at least this share of the greatest are reported, too."""
 
 
 @dataclass(frozen=True)
 class ClockNote:
-    """text: of all ranks. bad: whether times between ranks may be wrong. url: of the table of ranks, "" for
-    nowhere."""
+    """text: of all ranks. bad: whether times between ranks can be wrong. url: of the table of ranks, "" for none."""
 
     text: str
     bad: bool
@@ -28,7 +27,8 @@ class ClockNote:
 
 
 def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False) -> ClockNote | None:
-    """The note on the clocks of a result with several ranks; None where there is none. path: of the critical path."""
+    """The note on the clocks of a result with several ranks; None without several. path: whether for the critical
+    path."""
     skew = skew_of(profile)
     if skew is None or all(rank.state is ClockState.SAME_HOST for rank in skew.ranks):
         return None
@@ -158,7 +158,7 @@ def _drifting(skew: ClockSkew) -> str:
         sign = "−" if most < 0 else "+"
         drift = f"The clock of rank {which[0]} drifts by {sign}{abs(most):.3g} ppm relative to the others."
     else:
-        # Of two clocks, or where as many run fast as slow, it is unknown which are right.
+        # With two clocks, or equally many fast and slow ones, it is unknown which are right.
         ranks = " and ".join(map(str, which)) if len(which) == 2 else format_ranges(to_ranges(sorted(which)))
         drift = f"The clocks of ranks {ranks} drift apart by {abs(most):.3g} ppm."
     return f"{drift} A single shift for the whole recording cannot correct that; it is part of the residual skew."

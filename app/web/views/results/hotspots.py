@@ -76,11 +76,11 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/hotspots.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "hotspots")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile, _by()))
-    return table_file_response(f"{frame.name} hotspots", form, rows, profile)
+    return table_file_response(f"{frame.name} hotspots", file_format, rows, profile)
 
 
 def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:

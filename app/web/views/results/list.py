@@ -1,4 +1,4 @@
-"""The list of results, and what can be done with one: rename, tag, note, delete, fetch the original files."""
+"""The list of results, and actions: rename, tag, note, delete, download the original files."""
 
 import re
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ResultListRow:
-    """A result in the list. flamegraph: the address of its picture, None without samples. recorded: when, "" where that
-    is not known; created: when it was stored."""
+    """A result in the list. flamegraph: URL of its picture, None without samples. recorded: time, "" if unknown;
+    created: when it was stored."""
 
     id: str
     name: str
@@ -76,7 +76,7 @@ class TagLink:
 
 @dataclass(frozen=True)
 class ResultListPage(Page):
-    """`/`. empty: there is no result at all. running: jobs that have not ended, newest first."""
+    """`/`. empty: whether there are no results. running: jobs that have not ended, newest first."""
 
     template: ClassVar[str] = "results/list.html"
     search: str
@@ -108,7 +108,7 @@ class EditResultPage(Page):
 
 @dataclass(frozen=True)
 class DeleteResultPage(Page):
-    """`/results/<id>/delete`: asks first."""
+    """`/results/<id>/delete`: the confirmation."""
 
     template: ClassVar[str] = "results/delete.html"
     id: str
@@ -120,13 +120,13 @@ class DeleteResultPage(Page):
 
 @blueprint.get("/results")
 def redirect_to_list() -> AnyResponse:
-    """The same list, where addresses of results begin."""
+    """Redirect to the list of results."""
     return redirect(f"/?{request.query_string.decode()}".rstrip("?"), 303)
 
 
 @blueprint.get("/")
 def show_list() -> AnyResponse:
-    """All results, and the jobs that run."""
+    """All results, and the running jobs."""
     store = current_services().store
     search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
     order, page = parse_order(SORTS, "-created"), parse_page()
@@ -203,7 +203,7 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/original/<int:number>")
 def original(id: str, number: int) -> AnyResponse:
-    """A file that the result was read from, byte for byte as it came; counted from 1."""
+    """A file that the result was read from, unchanged; counted from 1."""
     files = current_services().store.results.original(id)
     if not 1 <= number <= len(files):
         raise NotFound("This file is no longer stored. The result itself is complete.")

@@ -1,4 +1,4 @@
-"""The form of a target: a new one, one filled from another or from a file, and the settings of one that is there."""
+"""The form of a target: a new one, one filled from another or from a file, and the settings of an existing one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ blueprint = Blueprint("target_form", __name__)
 class TargetFormPage(DeclaredForm, Page):
     """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
 
-    source: a label of what the form was filled from. action: where it is sent. errors: a sentence by field.
+    source: a label of what the form was filled from. action: its URL. errors: a sentence by field.
     """
 
     template: ClassVar[str] = "targets/form.html"
@@ -75,7 +75,7 @@ def add() -> AnyResponse:
 
 @blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])
 def edit(name: str) -> AnyResponse:
-    """The settings of a target. Its name stays: jobs know it by that."""
+    """The settings of a target. Its name cannot change, because jobs refer to it."""
     target = current_services().store.targets.get(name)
     if request.method == "GET":
         return form_page(to_form(target.target), name=name)

@@ -1,4 +1,4 @@
-"""/results/<id>/advice: what could be better, why, and what to do; every threshold can be set in the address."""
+"""/results/<id>/advice: findings with evidence and advice; every threshold can be set in the URL."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,8 +27,8 @@ blueprint = Blueprint("advice", __name__)
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """A piece of advice. severity: high, medium or low. ranks: which it is about, in words; empty for all. where: the
-    name of the page to look at, and its address."""
+    """A piece of advice. severity: high, medium or low. ranks: affected ranks as text; empty for all. where: title
+    and URL of the page with details."""
 
     severity: str
     title: str
@@ -42,7 +42,7 @@ class AdviceItem:
 
 @dataclass(frozen=True)
 class ThresholdSetting:
-    """The threshold of a rule. given: what the address says, else empty. findings_count: how often the rule spoke."""
+    """The threshold of a rule. given: from the URL, else empty. findings_count: number of findings of the rule."""
 
     key: str
     title: str
@@ -55,8 +55,8 @@ class ThresholdSetting:
 
 @dataclass(frozen=True)
 class AdvicePage(Page):
-    """`/results/<id>/advice`. changed_count: how many thresholds are not the rules' own. hidden: what the form carries
-    on. withheld_reason: why nothing is advised, empty where something may be; withheld_advice: what to do then."""
+    """`/results/<id>/advice`. changed_count: number of changed thresholds. hidden: preserved parameters.
+    withheld_reason: why advice is withheld, else empty; withheld_advice: what to do then."""
 
     template: ClassVar[str] = "results/advice.html"
     frame: ResultFrame
@@ -103,11 +103,11 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/advice.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "advice")
     rows: pd.DataFrame = compute_advice(profile, frame.selection, parse_thresholds(request.args))
-    return table_file_response(f"{frame.name} advice", form, rows)
+    return table_file_response(f"{frame.name} advice", file_format, rows)
 
 
 def build_advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:

@@ -1,4 +1,4 @@
-"""/results/<id>/communication: what ranks compute and communicate, each collective, who waits for whom."""
+"""/results/<id>/communication: computation and communication of ranks, collectives, waiting times."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -138,8 +138,8 @@ class PlainTable:
 
 @dataclass(frozen=True)
 class HeatmapRow:
-    """How long a rank waited in each step. svg: without script or style. uncertain: that is within the
-    residual skew of the clocks; uncertain_cells: in some step it is."""
+    """How long a rank waited in each step. svg: without script or style. uncertain: shorter than the
+    residual skew of the clocks; uncertain_cells: in some step."""
 
     label: str
     url: str
@@ -152,8 +152,8 @@ class HeatmapRow:
 @dataclass(frozen=True)
 class CommunicationPage(Page):
     """`/results/<id>/communication`. svg: a column for each step, the mean of its ranks; empty for a single one.
-    overlap_text: which share of communication went on behind computation. heatmap: empty where no collective was found
-    on several ranks. compared_text: how many were, in words. csv: addresses by table."""
+    overlap_text: the share of communication overlapped by computation. heatmap: empty if no collective was matched on
+    several ranks. compared_text: a sentence on the number of matched ones. csv: URLs by table."""
 
     template: ClassVar[str] = "results/communication.html"
     frame: ResultFrame
@@ -233,10 +233,12 @@ def show(id: str) -> Response:
 @blueprint.get(f"/results/<id>/collectives.{FILE_RULE}", defaults={"name": "collectives"})
 @blueprint.get(f"/results/<id>/stragglers.{FILE_RULE}", defaults={"name": "stragglers"})
 @blueprint.get(f"/results/<id>/clocks.{FILE_RULE}", defaults={"name": "clocks"})
-def download_table(id: str, name: str, form: str) -> Response:
+def download_table(id: str, name: str, file_format: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
-    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection), profile)
+    return table_file_response(
+        f"{frame.name} {name}", file_format, TABLES[name].frame(profile, frame.selection), profile
+    )
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:
@@ -248,7 +250,7 @@ def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]
 
 
 def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> tuple[HeatmapRow, ...]:
-    """A strip for each rank, a cell for each step: which share of it the rank waited."""
+    """A strip for each rank, a cell for each step: the share of it that the rank waited."""
     if all(step["waiting_us"] is None for step in steps):
         return ()
     place = {name: number for number, name in enumerate(dict.fromkeys(step["step"] for step in steps))}

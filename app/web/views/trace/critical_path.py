@@ -1,4 +1,4 @@
-"""/results/<id>/critical-path: what the end of a recording waited for, and what shortening it would win."""
+"""/results/<id>/critical-path: the work that determined the end of a recording, and possible savings."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,7 +43,7 @@ PART_BY_KIND = {
     "device gap": 6,
     "nothing recorded": 7,
 }
-"""Which of PARTS each kind of the table is."""
+"""The index into PARTS of each kind of the table."""
 COLUMN_VIEWS = inherit_descriptions(
     TABLES["critical-path"].columns,
     (
@@ -69,8 +69,8 @@ COLUMN_VIEWS = inherit_descriptions(
 
 @dataclass(frozen=True)
 class CriticalPathPage(Page):
-    """`/results/<id>/critical-path`. whole: all of the path that is selected. steps: the same for each step, the first
-    MOST_STEPS; left_out: how many more there are."""
+    """`/results/<id>/critical-path`. whole: the selected path. steps: the path of each step, up to
+    MOST_STEPS; left_out: number of omitted steps."""
 
     template: ClassVar[str] = "results/critical_path.html"
     frame: ResultFrame
@@ -86,7 +86,7 @@ class CriticalPathPage(Page):
 
 @blueprint.get("/results/<id>/critical-path")
 def show(id: str) -> Response:
-    """The path by what is on it."""
+    """The path by function."""
     frame, profile = open_result_frame(id, "critical-path")
     values = [0.0] * len(PATH_PARTS)
     for row in records(_rows(frame, profile, "kind")):
@@ -114,10 +114,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
-    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile), profile)
+    return table_file_response(f"{frame.name} critical path", file_format, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:
@@ -125,7 +125,7 @@ def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.Dat
 
 
 def _steps(frame: ResultFrame, profile: Profile) -> list[StackedValues]:
-    """The path in each step, in order; nothing with fewer than two steps."""
+    """The path in each step, in order; empty with fewer than two steps."""
     found: dict[str, list[float]] = {}
     for row in records(_rows(frame, profile, "step")):
         if row["name"]:

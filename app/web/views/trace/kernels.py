@@ -1,4 +1,4 @@
-"""/results/<id>/kernels: kernels, copies, launches and sequences, and with `name` one kernel by itself."""
+"""/results/<id>/kernels: kernels, memcpy, launches, graphs and sequences; with `name` the details of one kernel."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -186,13 +186,13 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
     found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched_columns(view))
-    return table_file_response(f"{frame.name} {view}", form, found, profile)
+    return table_file_response(f"{frame.name} {view}", file_format, found, profile)
 
 
 def _render_table(frame: ResultFrame, profile: Profile) -> Response:
@@ -326,7 +326,7 @@ def _render_kernel(frame: ResultFrame, profile: Profile, name: str) -> Response:
 
 
 def _nsight_link(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
-    """A link to a kernel in an Nsight Compute report: in this result, or in another one to choose."""
+    """A link to a kernel in an Nsight Compute report: in this result, or in another one to select."""
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
         return frame.url("nsight", None, search), "Show in the Nsight Compute report"

@@ -1,4 +1,5 @@
-"""/results/<id>/memory: curves of a device's memory, and its blocks by operator, by what lives when, and one by one."""
+"""/results/<id>/memory: curves of a device's memory, and its blocks by operator, by live blocks at a time, and
+individually."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -95,7 +96,7 @@ LIVE_COLUMNS = inherit_descriptions(
     ),
 )
 NEVER_TEXT = "never"
-"""Shown instead of the time at which a block was freed."""
+"""Shown for blocks that were not freed."""
 BLOCK_COLUMNS = inherit_descriptions(
     TABLES["allocations"].columns,
     (
@@ -126,9 +127,8 @@ class MemoryTile:
 
 @dataclass(frozen=True)
 class MemoryPage(Page):
-    """devices: to switch between, empty where there is one. events: what went wrong, in words. table: the table below.
-    flamegraph: of what lives at the peak, empty where there is none. picture: the same as a drawing. note: what the
-    table cannot tell."""
+    """devices: to switch between, empty if there is only one. events: failures as sentences. flamegraph: URL of that of
+    live blocks at the peak, empty if there is none. picture: the same as SVG. note: limitations of the table."""
 
     template: ClassVar[str] = "results/memory.html"
     frame: ResultFrame
@@ -149,7 +149,7 @@ class MemoryPage(Page):
 
 @dataclass(frozen=True)
 class _Table:
-    """The table that is asked for: a page of it, and what makes all of it."""
+    """The requested table: a page of it, and a function for all rows."""
 
     sheet: Sheet
     load_all: Callable[[], pd.DataFrame]
@@ -190,13 +190,13 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/memory.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "memory")
     place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all(), profile)
+    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", file_format, table.load_all(), profile)
 
 
 def _selected_memory(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
@@ -217,7 +217,7 @@ def _show(profile: Profile, place: DeviceMemory | None) -> str:
 
 
 def _at_ns() -> int | None:
-    """The time asked for by `at-ms`. Raises InvalidRequest."""
+    """The time requested by `at-ms`. Raises InvalidRequest."""
     text = request.args.get("at-ms", "")
     if not text:
         return None
@@ -285,7 +285,7 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
 
 
 def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str, at_ns: int | None) -> _Table:
-    """The table of single blocks: of those that are not shown only the sort column is read."""
+    """The table of blocks: of blocks on other pages only the sort column is read."""
     selection = frame.selection
     rows = np.zeros(0, np.int64)
     if place is not None and kind == "unfreed":
@@ -407,7 +407,7 @@ def _blocks_text(number: int | None) -> str:
 
 
 def _event(one: dict[str, Any]) -> str:
-    """What went wrong, as a sentence."""
+    """A failure as a sentence."""
     at = format_duration(one["time_us"] * NS_PER_US)
     size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
     if one["event"] == "out of memory":
@@ -418,7 +418,7 @@ def _event(one: dict[str, Any]) -> str:
 
 
 def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
-    """What the table cannot show."""
+    """The limitations of the table."""
     if place is None or kind == "operators" or has_paired_frees(profile, place):
         return ""
     if kind == "live" and _grouping(profile, place) == "category" and categories_of(profile, place):
@@ -432,7 +432,7 @@ def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
 
 
 def _flamegraph(frame: ResultFrame, profile: Profile, place: DeviceMemory | None) -> str:
-    """The flame graph of what lives at the peak of the whole recording, by the call stacks that made it."""
+    """The flame graph of live blocks at the peak of the recording, by allocating call stack."""
     if place is None or get_peak_event(place.kind_label) not in get_strings(profile.events, "name"):
         return ""
     ranks = {} if place.rank is None else {"ranks": ((place.rank, place.rank),)}

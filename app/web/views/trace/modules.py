@@ -52,8 +52,8 @@ _DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "bac
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """A row of the tree. depth: below the row that the page begins with. url: the tree from this module on, empty where
-    nothing is inside. hidden: how many modules inside of it are not shown. host, device: bars, in percent."""
+    """A row of the tree. depth: below the first row of the page. url: of the tree from this module, empty without
+    modules inside. hidden: number of modules inside it that are not shown. host, device: bars, in percent."""
 
     name: str
     title: str
@@ -68,8 +68,7 @@ class ModuleRow:
 
 @dataclass(frozen=True)
 class ModulesPage(Page):
-    """choices: tree or by class. levels: how deep the tree goes. breadcrumbs: the modules above the one it begins
-    with."""
+    """choices: tree or by class. levels: depths of the tree. breadcrumbs: the modules above the first one."""
 
     template: ClassVar[str] = "results/modules.html"
     frame: ResultFrame
@@ -131,16 +130,18 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
-    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()), profile)
+    return table_file_response(
+        f"{frame.name} modules", file_format, compute_modules(profile, frame.selection, _by()), profile
+    )
 
 
 def _tree(
     frame: ResultFrame, rows: pd.DataFrame, column_views: tuple[ColumnView, ...]
 ) -> tuple[tuple[ModuleRow, ...], tuple[PageLink, ...], tuple[PageLink, ...]]:
-    """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
+    """(the rows of the tree, links to change its depth, breadcrumbs)."""
     rank, at = _parse_root()
     first = 0
     paths = rows["path"].tolist()
@@ -202,7 +203,7 @@ def _tree(
 
 
 def _count_descendants(depths: list[int]) -> list[int]:
-    """How many rows each has inside of it, in preorder."""
+    """The number of descendants of each row, in preorder."""
     counts = [0] * len(depths)
     open_: list[int] = []
     for place, depth in enumerate(depths):
@@ -228,7 +229,7 @@ def _module_key(row: dict[str, Any]) -> str:
 
 
 def _parse_root() -> tuple[int | None, str]:
-    """The module that the tree begins with: its rank, None for none, and its path, empty for all."""
+    """The root module of the tree: its rank, None for none, and its path, empty for all."""
     text = request.args.get("at") or ""
     rank, colon, path = text.partition(":")
     return (int(rank), path) if colon and rank.isdecimal() and len(rank) < 10 else (None, text)

@@ -1,4 +1,4 @@
-"""/results/<id>/nsight: what Nsight Compute measured of launches, and with `launch` of one of them."""
+"""/results/<id>/nsight: measurements of launches by Nsight Compute; with `launch` those of one of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,8 +103,7 @@ _PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Source line", 
 
 @dataclass(frozen=True)
 class Hint:
-    """What a rule says. kind: in words, css: how grave. estimated_speedup: what is to be won, empty where it does not
-    estimate."""
+    """A hint of a rule. kind: label; css: by severity. estimated_speedup: empty without an estimate."""
 
     rule: str
     section: str
@@ -118,8 +117,8 @@ class Hint:
 
 @dataclass(frozen=True)
 class LaunchView:
-    """The launch shown by itself. speed_of_light: its throughputs as bars. kernel: its kernel's page, where it has
-    one."""
+    """The details of a launch. speed_of_light: its throughputs as bars. kernel: URL of the page of its kernel, if
+    any."""
 
     name: str
     full_name: str
@@ -134,7 +133,7 @@ class LaunchView:
 
 @dataclass(frozen=True)
 class SearchForm:
-    """What a form for searching needs. hidden_fields: the words of the address that it keeps."""
+    """A search form. hidden_fields: the preserved parameters of the URL."""
 
     search: str
     hidden_fields: tuple[tuple[str, str], ...]
@@ -142,8 +141,8 @@ class SearchForm:
 
 @dataclass(frozen=True)
 class NsightPage(Page):
-    """launch: the launch shown by itself, None for all. sections: of metrics to choose from. hints: with a pager where
-    they are the table. times: what is to be said of times. compare: where a trace is chosen to hold this beside."""
+    """launch: the shown launch, None for all. sections: of metrics, to select. hints: with a pager if they are the
+    table. times: a note on times. compare: URL to select a trace for comparison."""
 
     template: ClassVar[str] = "results/nsight.html"
     frame: ResultFrame
@@ -214,12 +213,14 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/nsight.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows, profile)
+    return table_file_response(
+        f"{frame.name} nsight {view}", file_format, _load_table(profile, view, row).rows, profile
+    )
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ def _load_table(profile: Profile, view: str, row: int | None) -> _NsightTable:
     if row is None and view in ("metrics", "source"):
         shown = (shown[0], _KERNEL_TEXT, _ID, *shown[1:])
     shown = inherit_descriptions(TABLES["nsight" if view == "launches" else f"nsight-{view}"].columns, shown)
-    # Metrics are searched on the way already.
+    # Metrics are searched already.
     every = profile.metric_values.num_rows if view == "metrics" else len(rows)
     found, order = filter_and_sort(rows, shown, default, searched)
     return _NsightTable(found, shown, order, every, names)
@@ -371,7 +372,7 @@ def _sections(table: _NsightTable) -> tuple[PageLink, ...]:
 
 
 def _link(frame: ResultFrame, view: str, row: int | None) -> Callable[[dict[str, Any]], str] | None:
-    """Where the name of a row leads: to its launch, where that is not shown already."""
+    """The URL of the name of a row: its launch, unless shown already."""
     if row is not None:
         return None
     more = [("view", "source")] if view == "source" else []
@@ -403,4 +404,4 @@ _TABLES: dict[str, tuple[tuple[ColumnView, ...], str, tuple[str, ...]]] = {
     "metrics": (_METRICS, "order", ("metric", "label")),
     "source": (_SOURCE, "-samples", ("source", "stall", "file", "name")),
 }
-"""Of each view the columns, the order where none is asked for, and where is searched."""
+"""For each view: the columns, the default order, and the searched columns."""

@@ -1,4 +1,4 @@
-"""/results/<id>/operators: operators and annotations, and with `name` one of them by itself."""
+"""/results/<id>/operators: operators and annotations; with `name` the details of one."""
 
 import re
 from dataclasses import dataclass
@@ -76,8 +76,8 @@ _CORES = (
 
 @dataclass(frozen=True)
 class OperatorsPage(Page):
-    """kinds, choices, ranks: what to switch between; ranks empty where there is one. charts, totals: by self time and
-    by total time. missing: what was not recorded."""
+    """kinds, choices, ranks: links to switch; ranks empty if there is only one. charts, totals: by self time and by
+    total time. missing: a note on data that was not recorded."""
 
     template: ClassVar[str] = "results/operators.html"
     frame: ResultFrame
@@ -102,14 +102,14 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/operators.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that kind and search leave, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "operators")
     rows = _rows(frame, profile)
     found, _ = filter_and_sort(
         rows, _columns(_by(), _devices(rows), True, True), _default(rows), ("name", "input_shapes", "call_stack")
     )
-    return table_file_response(f"{frame.name} operators", form, found, profile)
+    return table_file_response(f"{frame.name} operators", file_format, found, profile)
 
 
 def _render_table(frame: ResultFrame, profile: Profile) -> Response:
@@ -263,7 +263,7 @@ def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Respons
 
 
 def innermost_first(stack: str) -> str:
-    """A call stack with the innermost call first, which distinguishes it best, and files without their folders."""
+    """A call stack innermost call first, which is the most distinctive, and files without their folders."""
     return " ← ".join(FOLDER_PATTERN.sub("", call) for call in reversed(stack.split(";")))
 
 

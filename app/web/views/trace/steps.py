@@ -1,4 +1,4 @@
-"""/results/<id>/steps: how long each step took and what its time went to."""
+"""/results/<id>/steps: the duration of each step, by part."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -67,8 +67,8 @@ REQUIRED_COLUMNS = ("start_ms", "total_us", "other_us")
 
 @dataclass(frozen=True)
 class StepsPage(Page):
-    """`/results/<id>/steps`. svg: a column for each step. ends: what the first and the last are. longest: the highest
-    of them. shares: of the steps shown, on average."""
+    """`/results/<id>/steps`. svg: a column for each step. ends: labels of the first and the last. longest: the
+    longest one. shares: mean of the shown steps."""
 
     template: ClassVar[str] = "results/steps.html"
     frame: ResultFrame
@@ -120,10 +120,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/steps.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "steps")
-    return table_file_response(f"{frame.name} steps", form, _rows(frame, profile), profile)
+    return table_file_response(f"{frame.name} steps", file_format, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
@@ -131,7 +131,7 @@ def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
 
 
 def _visible_columns(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
-    """The columns in which something stands."""
+    """The columns with values."""
     return tuple(
         column
         for column in COLUMN_VIEWS

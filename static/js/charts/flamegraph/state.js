@@ -25,11 +25,14 @@ const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** Parameters that do not add a step to the history. */
 const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
 
+/** @typedef {string | boolean | null | undefined} Value */
+/** @typedef {Record<string, Value | Value[]>} Changes new values of parameters */
+
 export class State {
   #words;
   #changed;
 
-  /** @param changed called after every change, by this page or by the browser's Back and Forward */
+  /** @param {(state: State) => void} changed called after every change, by this page or by the browser's Back and Forward */
   constructor(changed) {
     this.#words = new URLSearchParams(location.search);
     this.#changed = changed;
@@ -39,14 +42,17 @@ export class State {
     });
   }
 
+  /** @param {string} word */
   get(word) {
     return this.#words.get(word) ?? '';
   }
 
+  /** @param {string} word */
   all(word) {
     return this.#words.getAll(word);
   }
 
+  /** @param {string} word */
   flag(word) {
     return ['1', 'true', 'yes', 'on'].includes(this.get(word));
   }
@@ -66,12 +72,18 @@ export class State {
     return this.#only(SELECTION);
   }
 
-  /** The URL of this page with changed parameters ("" or null removes one). */
+  /**
+   * The URL of this page with changed parameters ("" or null removes one).
+   * @param {Changes} changes
+   */
   address(changes) {
     return link(location.pathname, this.#with(changes));
   }
 
-  /** Change parameters; passing ones replace the current history entry, unless `step`. */
+  /**
+   * Change parameters; passing ones replace the current history entry, unless `isStep`.
+   * @param {Changes} changes
+   */
   change(changes, { isStep = false } = {}) {
     const words = this.#with(changes);
     if (words.toString() === this.#words.toString()) return;
@@ -83,10 +95,14 @@ export class State {
     this.#changed(this);
   }
 
-  /** Go to another query string of this page; the zoom is kept if it is still valid. */
+  /**
+   * Go to another query string of this page; the zoom is kept if it is still valid.
+   * @param {string} query
+   */
   visit(query) {
     const before = this.#words;
     this.#words = new URLSearchParams(query);
+    /** @param {string} word */
     const same = (word) => before.getAll(word).join() === this.#words.getAll(word).join();
     for (const word of ZOOMS) {
       const zoom = before.get(word);
@@ -97,12 +113,16 @@ export class State {
     this.#changed(this);
   }
 
-  /** Remove parameters that cannot be shown, without a history entry. */
+  /**
+   * Remove parameters that cannot be shown, without a history entry.
+   * @param {Changes} changes
+   */
   correct(changes) {
     this.#words = this.#with(changes);
     history.replaceState(history.state, '', link(location.pathname, this.#words));
   }
 
+  /** @param {Changes} changes */
   #with(changes) {
     const words = new URLSearchParams(this.#words);
     for (const [word, value] of Object.entries(changes)) {
@@ -116,6 +136,7 @@ export class State {
     return words;
   }
 
+  /** @param {string[]} names */
   #only(names) {
     const words = new URLSearchParams();
     for (const name of names) {
@@ -125,7 +146,11 @@ export class State {
   }
 }
 
-/** A path with a query, or alone; the path may have a query of its own. */
+/**
+ * A path with a query appended, if any; the path can have a query already.
+ * @param {string} path
+ * @param {URLSearchParams} words
+ */
 export function link(path, words) {
   const query = words.toString();
   return query ? `${path}${path.includes('?') ? '&' : '?'}${query}` : path;
