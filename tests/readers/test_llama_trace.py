@@ -310,6 +310,7 @@ def test_operator_names(name: str, get_step_rates: dict[str, object]) -> None:
     assert parse_operator_name(name) == get_step_rates
 
 
+@pytest.mark.heavy
 def test_trace_of_perfloom_trace_h(tmp_path: Path) -> None:
     """From a program with the header to its profile."""
     program = tmp_path / "threads"
