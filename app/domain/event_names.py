@@ -258,5 +258,5 @@ def find_event(wanted: str, names: Sequence[str], attributes: Sequence[str | Non
         return names.index(wanted)
     if (name := split_sampling_terms(wanted)[0]) in names:
         return names.index(name)
-    places = [place for place, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
+    places = [index for index, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
     return places[0] if places else None

@@ -81,15 +81,15 @@ def pair_allocations(time_ns: Array, size: Array, device: Array, address: Array 
     allocated or freed.
     """
     event = np.flatnonzero(size)
-    made = np.where(size[event] > 0, event, NO_ID)
+    allocated = np.where(size[event] > 0, event, NO_ID)
     freed = np.where(size[event] < 0, event, NO_ID)
-    begun, ended = np.where(made >= 0, time_ns[event], MISSING), np.where(freed >= 0, time_ns[event], MISSING)
+    begun, ended = np.where(allocated >= 0, time_ns[event], MISSING), np.where(freed >= 0, time_ns[event], MISSING)
     lost_frees = lost_allocations = 0
     if address is not None and len(event):
         order = np.lexsort((event, address[event], device[event]))
-        made, freed, begun, ended, event = made[order], freed[order], begun[order], ended[order], event[order]
+        allocated, freed, begun, ended, event = allocated[order], freed[order], begun[order], ended[order], event[order]
         same = (address[event][1:] == address[event][:-1]) & (device[event][1:] == device[event][:-1])
-        makes = made >= 0
+        makes = allocated >= 0
         pair = np.flatnonzero(same & makes[:-1] & ~makes[1:])
         freed[pair], ended[pair] = freed[pair + 1], ended[pair + 1]
         # Two of the same kind at one address: the event between them is missing.
@@ -100,11 +100,11 @@ def pair_allocations(time_ns: Array, size: Array, device: Array, address: Array 
         lost_frees, lost_allocations = len(again), len(twice)
         kept = np.ones(len(event), bool)
         kept[pair + 1] = False
-        made, freed, begun, ended = made[kept], freed[kept], begun[kept], ended[kept]
-    order = np.lexsort((np.where(made >= 0, made, freed), begun))
-    made, freed, begun, ended = made[order], freed[order], begun[order], ended[order]
-    bytes_ = np.abs(size[np.where(made >= 0, made, freed)]).astype(np.int64)
-    return AllocationPairs(made, freed, begun, ended, bytes_, lost_frees, lost_allocations)
+        allocated, freed, begun, ended = allocated[kept], freed[kept], begun[kept], ended[kept]
+    order = np.lexsort((np.where(allocated >= 0, allocated, freed), begun))
+    allocated, freed, begun, ended = allocated[order], freed[order], begun[order], ended[order]
+    bytes_ = np.abs(size[np.where(allocated >= 0, allocated, freed)]).astype(np.int64)
+    return AllocationPairs(allocated, freed, begun, ended, bytes_, lost_frees, lost_allocations)
 
 
 def find_peak(time_ns: Array, value: Array) -> int | None:

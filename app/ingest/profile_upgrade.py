@@ -47,7 +47,7 @@ def _rename_events(profile: "Profile") -> "Profile":
 
 def _drop_unobserved_zeros(profile: "Profile") -> "Profile":
     """Without the values 0 of events that happen in the kernel, if that was not observed."""
-    hidden = [place for place, name in enumerate(profile.events.column("name").to_pylist()) if is_unobservable(name)]
+    hidden = [index for index, name in enumerate(profile.events.column("name").to_pylist()) if is_unobservable(name)]
     if not hidden or not profile.counts.num_rows:
         return profile
     # Imported here, because few results need it.

@@ -18,7 +18,7 @@ UNREADABLE_COUNTS = "unreadable counts of perf stat"
 def add_counts(profile: Profile, counts: Profile) -> Profile:
     """`profile` with the counts of another one, which was recorded at the same time and covers all its threads. Events
     with one name are merged."""
-    names = {name: place for place, name in enumerate(profile.events.column("name").to_pylist())}
+    names = {name: index for index, name in enumerate(profile.events.column("name").to_pylist())}
     events = profile.events.to_pylist()
     for row in counts.events.to_pylist():
         if row["name"] not in names:

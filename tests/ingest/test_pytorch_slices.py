@@ -282,6 +282,7 @@ def test_injected_recorder_functions_are_equal_in_all_jobs() -> None:
     assert displays == ["outer", "outer"]
 
 
+@pytest.mark.heavy
 def test_deeply_nested_slices_have_the_enclosing_stack() -> None:
     depth = nesting.MAX_DEPTH + 20
     got = Read(

@@ -206,6 +206,7 @@ def test_detection() -> None:
 
 @settings(max_examples=120)
 @given(st.data())
+@pytest.mark.heavy
 def test_random_bytes_do_not_fail(data: st.DataObject) -> None:
     source = data.draw(
         st.sampled_from([HEAD + b"P1;T0:5;a.py:f:1;a.py:g:2 10,1,-5\n" * 2, (DATA / "austin.mojo").read_bytes()[:400]])

@@ -86,6 +86,7 @@ lines = st.lists(
 
 
 @given(lines)
+@pytest.mark.heavy
 def test_round_trip(written: list[tuple[str, int]]) -> None:
     written = [(stack, weight) for stack, weight in written if not stack.startswith("#")] or [("a", 1)]
     profile = read("".join(f"{stack} {weight}\n" for stack, weight in written))

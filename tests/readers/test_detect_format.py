@@ -67,6 +67,7 @@ def test_unknown_files_are_refused_with_advice(head: bytes, message: str) -> Non
         assert all(reader.label in caught.value.message for reader in READERS.values())
 
 
+@pytest.mark.heavy
 def test_random_bytes_have_no_format() -> None:
     for seed in range(200):
         with pytest.raises(UnreadableInput):

@@ -160,7 +160,7 @@ def test_losses() -> None:
     assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
     assert lost[UNRECOGNIZED_LINE] == (1, "line 6: this is nothing")
     assert lost[llama_format.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
-    assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
+    assert sum(count for count, _ in lost.values()) == 6, "slices that never ended are losses"
 
 
 def test_names_that_look_like_ends() -> None:
@@ -241,8 +241,8 @@ def test_compiled_loop_equals_regular_expressions(pieces: list[str], chunk: int)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(text_lines, "CHUNK_BYTES", chunk)
         lines = llama_lines.read_lines(io.BytesIO(text.encode("latin-1")))
-    get_step_rates = [(number, parse_with_regex(line)) for number, line in enumerate(text.split("\n"), 1)]
-    rows = [(number, one) for number, one in get_step_rates if isinstance(one, tuple)]
+    results = [(number, parse_with_regex(line)) for number, line in enumerate(text.split("\n"), 1)]
+    rows = [(number, one) for number, one in results if isinstance(one, tuple)]
     assert lines.line.tolist() == [number for number, _ in rows]
     numbers: dict[str, int] = {}
     for row, (_, (kind, thread, name, number, time_ns)) in enumerate(rows):
@@ -259,7 +259,7 @@ def test_compiled_loop_equals_regular_expressions(pieces: list[str], chunk: int)
             assert seen < llama_lines.NONE or str(seen) == number
     assert len(set(numbers.values())) == len(numbers)
     assert {reason: count for reason, (count, _) in lines.lost.items()} == Counter(
-        one for _, one in get_step_rates if isinstance(one, str)
+        one for _, one in results if isinstance(one, str)
     )
     assert lines.edges == {"start_time": 1000, "end_time": 1100}
 
@@ -294,7 +294,7 @@ def test_truncated_anywhere(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     {
         "matmul_ffn_up-12": {"kind": "matmul", "tensor": "ffn_up", "layer": 12},
         "MUL_MAT_blk.3.attn_q.weight": {"kind": "mul_mat", "tensor": "attn_q.weight", "layer": 3},
@@ -306,10 +306,11 @@ def test_truncated_anywhere(data: st.DataObject) -> None:
         "address_of": {},
     }.items(),
 )
-def test_operator_names(name: str, get_step_rates: dict[str, object]) -> None:
-    assert parse_operator_name(name) == get_step_rates
+def test_operator_names(name: str, expected: dict[str, object]) -> None:
+    assert parse_operator_name(name) == expected
 
 
+@pytest.mark.heavy
 def test_trace_of_perfloom_trace_h(tmp_path: Path) -> None:
     """From a program with the header to its profile."""
     program = tmp_path / "threads"

@@ -37,6 +37,7 @@ def unlisted(profile: Profile, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted({*READERS} - {"profile", "perf-data"}))
+@pytest.mark.heavy
 def test_readers_report_only_exported_losses(name: str) -> None:
     assert unlisted(profile_of(name), name) == []
     for data in damaged(FILES[name]()):

@@ -170,6 +170,7 @@ def test_damaged_rows_are_losses(text: str, reason: str) -> None:
         assert profile.losses.to_pylist()[0]["example"].startswith("line 3: ")
 
 
+@pytest.mark.heavy
 def test_truncated_anywhere() -> None:
     kept = 0
     for length in range(900, len(ALL), len(ALL) // 60):

@@ -235,6 +235,7 @@ def test_truncated_anywhere(at: int) -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(8, len(REPORT) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+@pytest.mark.heavy
 def test_changed_bytes_do_not_fail(changes: list[tuple[int, int]]) -> None:
     data = bytearray(REPORT)
     for at, byte in changes:

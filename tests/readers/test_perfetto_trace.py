@@ -114,6 +114,7 @@ def test_kernel_events() -> None:
     assert get_strings(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
 
 
+@pytest.mark.heavy
 def test_damaged_trace() -> None:
     made = random.Random(7)
     whole = {name: (DATA / f"{name}.pftrace").read_bytes() for name in ("app", "kernel")}

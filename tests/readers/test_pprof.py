@@ -110,6 +110,7 @@ def test_values_equal_go_tool_pprof(profiles: Path, kind: str) -> None:
         assert re.search(rf"of {total}(?:ns|B)? total", top), top[:300]
 
 
+@pytest.mark.heavy
 def test_profiles_contain_the_program(profiles: Path) -> None:
     """The profiles contain the functions of the program, in addition to agreeing with Go's tool."""
     weights = {kind: of_profile(read(profiles / f"{kind}.prof")) for kind in KINDS}

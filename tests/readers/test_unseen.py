@@ -36,6 +36,7 @@ def by_event(profile: Profile, table: str) -> dict[object, dict[str, object]]:
 
 
 @pytest.mark.parametrize("words", [("-j",), ("-x,",), (), ("-j", "-I", "20"), ("-x;", "-I", "20"), ("-r", "2")])
+@pytest.mark.heavy
 def test_perf_stat_has_no_count(words: tuple[str, ...], tmp_path: Path) -> None:
     profile = stat(tmp_path, *words)
     found = by_event(profile, "counts")
@@ -62,6 +63,7 @@ def recorded(tmp_path: Path) -> Profile:
     return reading.read_profile(settings, [path])
 
 
+@pytest.mark.heavy
 def test_perf_record_has_no_samples(recorded: Profile, tmp_path: Path) -> None:
     found = by_event(recorded, "counts")
     assert found["page-faults:u"]["value"]

@@ -142,14 +142,14 @@ class TableMerger:
             if places is not None and name in OF_SLICES:
                 tables = self._order_by_slice(name, added, stacks, places)
             else:
-                held = self._held[name]
+                parts = self._held[name]
                 if name == "steps":
-                    held = sorted(held, key=lambda one: (self._process[one.part], added[one.part]))
-                tables = (self._shift(name, self._get(one), one.part, added, stacks, places) for one in held)
+                    parts = sorted(parts, key=lambda one: (self._process[one.part], added[one.part]))
+                tables = (self._shift(name, self._get(one), one.part, added, stacks, places) for one in parts)
             keys = self._order_of(name)
             if keys:
-                whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
-                tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
+                merged = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
+                tables = iter([merged.take(pa.compute.sort_indices(merged, sort_keys=keys))])
             for table in tables:
                 yield from self._set_rank_column(table).combine_chunks().to_batches()
 

@@ -41,11 +41,11 @@ def get_function_name(name: str) -> str:
 def _strip_arguments(name: str) -> str:
     """`name` up to the parenthesis of its arguments: the first one outside of angle brackets and braces."""
     depth = 0
-    for place, sign in enumerate(name.replace("(anonymous namespace)", "<anonymous namespace>")):
+    for index, sign in enumerate(name.replace("(anonymous namespace)", "<anonymous namespace>")):
         if sign in "<{":
             depth += 1
         elif sign in ">}":
             depth -= depth > 0
-        elif sign == "(" and depth == 0 and place:
-            return name[:place]
+        elif sign == "(" and depth == 0 and index:
+            return name[:index]
     return name

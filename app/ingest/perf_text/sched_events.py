@@ -135,8 +135,8 @@ class SchedEventParser:
         match = _SWITCH.match(text) or _SHORT.match(text)
         if match is None:
             return False
-        before, left, letters, after, taken = match.groups()
-        if len(left) > 18 or len(taken) > 18:
+        before, left, letters, after, next_tid = match.groups()
+        if len(left) > 18 or len(next_tid) > 18:
             return False
         state = self._states.get(letters)
         if state is None:
@@ -144,7 +144,7 @@ class SchedEventParser:
         place = self._places.get(after)
         if place is None:
             place = self._places[after] = self._events.intern_text(decode_name(after))
-        task, other = int(left), int(taken)
+        task, other = int(left), int(next_tid)
         self.comms[task], self.comms[other] = before, after
         self._switches.extend((time_ns, cpu, task, state, other, place, NONE))
         return True

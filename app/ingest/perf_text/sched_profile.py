@@ -172,11 +172,11 @@ def _select_frames(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
     interrupted code, or the running code, without what interrupted it or made it leave."""
     if part == SWITCH_OUT:
         return list(dropwhile(lambda frame: frame.symbol in SCHEDULER_FUNCTIONS, frames))
-    entries = [place for place, frame in enumerate(frames) if _is_interrupt_entry(frame.symbol)]
+    entries = [index for index, frame in enumerate(frames) if _is_interrupt_entry(frame.symbol)]
     if part == INTERRUPTED:
         return frames[: entries[-1] + 1] if entries else frames
     if part == RUNTIME:
-        places = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
+        places = [index for index, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
         return frames[max(entries[-1:] + places[-1:], default=-1) + 1 :]
     return frames
 

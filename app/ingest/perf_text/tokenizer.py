@@ -189,8 +189,8 @@ class _HeaderColumns:
         """Codes for the text before the time and for the events."""
         n = len(fields.ok)
         offsets = np.empty(4 * n + 1, np.int32)
-        for place, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):
-            offsets[place:-1:4] = np.where(fields.ok, values, fields.start)
+        for index, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):
+            offsets[index:-1:4] = np.where(fields.ok, values, fields.start)
         offsets[-1] = len(blob) - PAD
         pieces = pa.Array.from_buffers(
             pa.binary(), 4 * n, [None, pa.py_buffer(offsets), pa.py_buffer(blob)], null_count=0

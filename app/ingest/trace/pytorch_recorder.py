@@ -32,16 +32,18 @@ class RecorderInfo:
 
 def parse_recorder_info(top: dict[str, Any]) -> RecorderInfo:
     """The metadata next to the events of a trace."""
-    said = top.get(TOP_LEVEL_KEY)
-    if not isinstance(said, dict):
+    metadata = top.get(TOP_LEVEL_KEY)
+    if not isinstance(metadata, dict):
         return RecorderInfo()
-    reason = said.get("reason")
+    reason = metadata.get("reason")
     of_all = {
-        word: sanitize_line(said[word])[:MAX_TEXT_CHARS] for word in SCHEDULE_KEYS if isinstance(said.get(word), str)
+        word: sanitize_line(metadata[word])[:MAX_TEXT_CHARS]
+        for word in SCHEDULE_KEYS
+        if isinstance(metadata.get(word), str)
     }
     return RecorderInfo(
-        rank=to_count(said.get("rank")),
-        steps_over=to_count(said.get("steps_over")),
+        rank=to_count(metadata.get("rank")),
+        steps_over=to_count(metadata.get("steps_over")),
         reason=sanitize_line(reason)[:MAX_TEXT_CHARS] if isinstance(reason, str) else "",
         fact=json.dumps(of_all) if of_all else "",
     )

@@ -272,8 +272,8 @@ def _add_lanes(
         process=events.intern_text(CPUS),
         arguments=np.array(argument_sets or [NONE])[inverse],
     )
-    for place, number in enumerate(cpus.tolist()):
-        events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=place)
+    for index, number in enumerate(cpus.tolist()):
+        events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=index)
     events.add_metadata("process_sort_index", f"CPU {cpus[0]}" if len(cpus) else "", CPUS, sort_index=-1)
 
 

@@ -89,12 +89,12 @@ def assign_tracks(
     slots = np.full(3 * len(shown), NO_TRACK, np.int32)
     line, used = _assign(pair, code, where, asynchronous, track, slots)
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
-    taken = {key[:2] for key in keys}
+    existing = {key[:2] for key in keys}
     moments = phases.select(INSTANT)
     _, shown = factorize_pairs(moments, events.process, events.thread, len(events.texts))
     for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):
         text = _get_text(events, p)
-        if (p, t) not in taken and text not in tracks and to_int(text) is not None:
+        if (p, t) not in existing and text not in tracks and to_int(text) is not None:
             keys.append((p, t, THREAD))
     lines, order = _describe_lines(events, phases, keys)
     place = np.empty(len(keys), np.int32)

@@ -244,8 +244,8 @@ def decode_texts(
     Arguments are recognized by their first character: no string's text contains an unescaped quote.
     """
     raw = text.tobytes()
-    whole = raw.decode("latin-1")
-    texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    combined = raw.decode("latin-1")
+    texts = [combined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     # Only texts with escapes or non-ASCII characters need a check.
     odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
     parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]

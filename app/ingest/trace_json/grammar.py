@@ -331,13 +331,13 @@ def parse_nanoseconds(text: bytes) -> int | None:
     if digits and len(digits) + exponent > 19:
         raise OverflowError
     if exponent >= 0:
-        whole = int(digits or b"0") * 10**exponent if digits else 0
+        ns = int(digits or b"0") * 10**exponent if digits else 0
     else:
         kept = digits[:exponent]
-        whole = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
-    if whole >= MAX_TIME_NS:
+        ns = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
+    if ns >= MAX_TIME_NS:
         raise OverflowError
-    return -whole if match[1] == b"-" else whole
+    return -ns if match[1] == b"-" else ns
 
 
 def parse_int(text: bytes) -> int | None:

@@ -40,8 +40,8 @@ def sniff(head: bytes) -> bool:
     if head.startswith(b"# austin: "):
         return True
     lines = [line for line in head.split(b"\n", 20)[:20] if line.strip() and not line.startswith(b"#")]
-    whole = lines[:-1] if len(lines) > 1 else lines
-    return bool(whole) and all(_is_sample(line.strip()) for line in whole)
+    complete_lines = lines[:-1] if len(lines) > 1 else lines
+    return bool(complete_lines) and all(_is_sample(line.strip()) for line in complete_lines)
 
 
 def _is_sample(line: bytes) -> bool:

@@ -105,15 +105,15 @@ class ThreadCosts:
         """For each function the index of the function it represents: one that is only called, by a file of which
         nothing else is known, equals the only one with that name in that object."""
         named: dict[tuple[int, int], list[int]] = {}
-        for place, key in enumerate(keys):
+        for index, key in enumerate(keys):
             if key in self.own:
                 name, _, object = _unpack_key(key)
-                named.setdefault((name, object), []).append(place)
+                named.setdefault((name, object), []).append(index)
         same = []
-        for place, key in enumerate(keys):
+        for index, key in enumerate(keys):
             name, _, object = _unpack_key(key)
             others = named.get((name, object), []) if key not in self.own and name >= 0 else []
-            same.append(others[0] if len(others) == 1 else place)
+            same.append(others[0] if len(others) == 1 else index)
         return np.array(same, np.int64)
 
 

@@ -95,19 +95,19 @@ def _expand_stacks(graph: Graph) -> _Nodes:
     caller, called = graph.caller[order], graph.called[order]
     cost, own = graph.cost[order].astype(np.float64), graph.own.astype(np.float64)
     first = np.searchsorted(caller, np.arange(len(own) + 1))
-    whole = own + _sum_rows(caller, cost, len(own))
+    total = own + _sum_rows(caller, cost, len(own))
     group = find_components(first, called)
     costs_without_caller = _compute_entry_costs(own, caller, called, cost, group)
     arcs = _CallEdges(
-        first, called, group, np.divide(cost, whole[caller], out=np.zeros_like(cost), where=whole[caller] > 0)
+        first, called, group, np.divide(cost, total[caller], out=np.zeros_like(cost), where=total[caller] > 0)
     )
     calls = graph.count[order].astype(np.float64)
-    rate = np.divide(calls, whole[caller, 0], out=np.zeros(len(calls)), where=whole[caller, 0] > 0)
+    rate = np.divide(calls, total[caller, 0], out=np.zeros(len(calls)), where=total[caller, 0] > 0)
     stacks = _expand_levels(
-        arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _select_nonzero_rows(whole)
+        arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _select_nonzero_rows(total)
     )
     cost_at = _propagate_costs(stacks)
-    spent = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+    spent = np.divide(own, total, out=np.zeros_like(own), where=total > 0)
     above = np.where(stacks.parent < 0, 0, cost_at[stacks.parent, 0]) if len(cost_at) else np.zeros(0)
     mass = np.column_stack([cost_at * spent[stacks.function], above * stacks.rate])
     return _Nodes(stacks.parent, stacks.function, mass, (cost_at / np.maximum(own.sum(axis=0), 1)).mean(axis=1))
@@ -208,10 +208,10 @@ def _compute_entry_costs(own: Array, caller: Array, called: Array, cost: Array, 
     """
     functions, components = len(own), int(group.max()) + 1 if len(group) else 0
     across = group[caller] != group[called]
-    whole = _sum_rows(group, own, components) + _sum_rows(group[caller[across]], cost[across], components)
+    total = _sum_rows(group, own, components) + _sum_rows(group[caller[across]], cost[across], components)
     rows = _sum_rows(group[called[across]], cost[across], components)
-    rest = whole - rows
-    rest[(rest <= ROUNDING_SHARE * whole) & (rows > 0)] = 0
+    rest = total - rows
+    rest[(rest <= ROUNDING_SHARE * total) & (rows > 0)] = 0
     entered = _sum_rows(called[across], cost[across], functions).sum(axis=1)
     most = (own + _sum_rows(caller, cost, functions)).sum(axis=1)
     order = np.lexsort((most, entered, group))

@@ -58,14 +58,14 @@ def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]
             other[row] = begun.pop()
             other[other[row]] = row
         else:
-            whole = texts.setdefault(f"{PREFIX}{lines.texts[name]}", len(texts))
-            open_.setdefault((thread, number, whole), []).append(row)
+            full_name = texts.setdefault(f"{PREFIX}{lines.texts[name]}", len(texts))
+            open_.setdefault((thread, number, full_name), []).append(row)
     return sorted(row for rows in open_.values() for row in rows)
 
 
 def _build_events(lines: TraceLines) -> TraceEvents:
     """Slices and counters, in the order of their begins."""
-    texts = {text: place for place, text in enumerate(lines.texts)}
+    texts = {text: index for index, text in enumerate(lines.texts)}
     pair_rows = _pair_rows(lines)
     lone = _pair_names_like_ends(lines, pair_rows, texts)
     lost = [(reason, count, first) for reason, (count, first) in lines.lost.items()]
@@ -92,9 +92,9 @@ def _build_events(lines: TraceLines) -> TraceEvents:
     operator = texts.setdefault(OPERATOR, len(texts))
     program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
-    for place in np.unique(shown[rows[~counter[rows]]]).tolist():
-        if operator_name := parse_operator_name(names[place]):
-            argument_sets[place], category[place] = texts.setdefault(json.dumps(operator_name), len(texts)), operator
+    for index in np.unique(shown[rows[~counter[rows]]]).tolist():
+        if operator_name := parse_operator_name(names[index]):
+            argument_sets[index], category[index] = texts.setdefault(json.dumps(operator_name), len(texts)), operator
     end = pair_rows[rows]
     marks = ~counter[rows]
     name = shown[rows]

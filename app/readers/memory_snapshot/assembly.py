@@ -159,10 +159,10 @@ class _TableBuilder:
         for reason, (count, address) in blocks.lost.items():
             before, example = self.lost.get(reason, (0, f"device {number}, address 0x{address & (1 << 64) - 1:x}"))
             self.lost[reason] = before + count, example
-        said = np.full(len(blocks.alloc_event), -1)
+        word = np.full(len(blocks.alloc_event), -1)
         if events:
-            said = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
-        self._blocks.append((blocks, said))
+            word = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
+        self._blocks.append((blocks, word))
         segments = compute_segments(history, state)
         self._segments += [(place, segment) for segment in segments]
         self._add_curves(place, history, state, blocks, segments, last)

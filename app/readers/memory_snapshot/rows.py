@@ -89,8 +89,8 @@ class Snapshot:
 
     def lists(self) -> list[Array]:
         """The distinct lists of frames."""
-        held = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
-        return [event.frames for event in self.events.values()] + held
+        columns = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
+        return [event.frames for event in self.events.values()] + columns
 
     def add_loss(self, reason: str, count: int, example: str) -> None:
         """Record a loss."""
@@ -150,9 +150,9 @@ def _extract_some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple
             text = tape.get_words()[int(word[first])] if word[first] >= 0 else "nothing"
             snapshot.add_loss(reason, int(bad.sum()), f"device {device}, event {first:,}: {text[:80]!r}")
     good = np.flatnonzero((action >= 0) & _is_possible(address, size))
-    said = [tape.code_of(found[key])[good] for key in ("category", "user_metadata")]
+    labels = [tape.code_of(found[key])[good] for key in ("category", "user_metadata")]
     blank = tape.find_code("")
-    said = [np.where(one == blank, -1, one) for one in said]
+    labels = [np.where(one == blank, -1, one) for one in labels]
     return (
         action[good],
         tape.get_numbers(found["time_us"], MISSING)[good],
@@ -160,7 +160,7 @@ def _extract_some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple
         size[good],
         tape.get_numbers(found["stream"], 0)[good],
         found["frames"][good],
-        np.where(said[0] >= 0, said[0], said[1]),
+        np.where(labels[0] >= 0, labels[0], labels[1]),
     )
 
 
@@ -232,7 +232,7 @@ def _extract_state(snapshot: Snapshot, nodes: Array) -> None:
     for one in np.unique(device[good]).tolist():
         rows = np.flatnonzero(good & (device == one))
         segments, members, of_segment, offset = [], [], [], []
-        for place, row in enumerate(rows.tolist()):
+        for index, row in enumerate(rows.tolist()):
             word = words[int(kind[row])] if kind[row] >= 0 else ""
             word = f"{word} expandable".strip() if expandable[row] else word
             segments.append((int(address[row]), int(size[row]), int(stream[row]), word or None))
@@ -243,7 +243,7 @@ def _extract_state(snapshot: Snapshot, nodes: Array) -> None:
                 continue
             seen.add(blocks)
             members.append(inside)
-            of_segment.append(np.full(len(inside), place))
+            of_segment.append(np.full(len(inside), index))
             offset.append(np.full(len(inside), address[row]))
         empty = np.zeros(0, np.int64)
         snapshot.held[one] = _extract_blocks(

@@ -40,9 +40,9 @@ CUT_OFF = "The file is truncated: the timeline is incomplete."
 
 def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
     """[[ns, action, bytes, category], …], the time -1 for memory that existed before."""
-    whole = text.rstrip().endswith((b"]]", b"[]"))
+    is_complete = text.rstrip().endswith((b"]]", b"[]"))
     numbers = _parse_numbers(text[: text.rfind(b"]") + 1])
-    if len(numbers) != 4 * max(text.count(b"]") - whole, 0):
+    if len(numbers) != 4 * max(text.count(b"]") - is_complete, 0):
         raise UnreadableInput(
             f"{source} cannot be read as events of a memory timeline: each should be a list of four numbers, time, "
             "action, bytes and category. Export it again."
@@ -76,7 +76,7 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
         zero,
         int(at[-1]),
         series,
-        None if whole else CUT_OFF,
+        None if is_complete else CUT_OFF,
         defect,
         (
             np.where(made, at[blocks], MISSING),
@@ -90,13 +90,13 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
 def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
     """[[µs, …], [[0, bytes of the first category, …], …]]."""
     middle = text.find(b"]")
-    whole = text.rstrip().endswith((b"]]]", b"[]]"))
+    is_complete = text.rstrip().endswith((b"]]]", b"[]]"))
     time_us, rest = _parse_numbers(text[:middle]), text[middle + 1 : text.rfind(b"]") + 1]
     sizes, width = _parse_numbers(rest), len(CATEGORIES) + 1
-    lines = max(rest.count(b"]") - 2 * whole, 0)
+    lines = max(rest.count(b"]") - 2 * is_complete, 0)
     if middle >= 0 and not len(time_us) and not len(sizes):
         raise _make_empty_error(source)
-    if len(sizes) != width * lines or not lines or lines > len(time_us) or (whole and lines != len(time_us)):
+    if len(sizes) != width * lines or not lines or lines > len(time_us) or (is_complete and lines != len(time_us)):
         raise UnreadableInput(
             f"{source} cannot be read as a memory timeline: it should be a list of times, and for each of them a list "
             f"of {width} sizes. Export it again."
@@ -117,7 +117,7 @@ def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
     for number, name in enumerate(CATEGORIES):
         if table[:, number].any():
             series[name] = at, table[:, number]
-    return _build_profile(builder, zero, int(at[-1]), series, None if whole else CUT_OFF, defect, None)
+    return _build_profile(builder, zero, int(at[-1]), series, None if is_complete else CUT_OFF, defect, None)
 
 
 def _make_empty_error(source: str) -> UnreadableInput:

@@ -58,14 +58,14 @@ def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> P
             "mllm with PerfGuard around the work to record."
         )
     unit, origin = (clock, "as requested") if clock else _determine_unit(found, [*blocks, *operators])
-    made = _EventCollector(TIME_UNITS[unit][1], [*blocks, *operators])
+    collector = _EventCollector(TIME_UNITS[unit][1], [*blocks, *operators])
     for row in operators:
-        made.operator(row)
-    made.place()
+        collector.operator(row)
+    collector.place()
     for row in blocks:
-        made.block(row)
+        collector.block(row)
     for name in found.unknown:
-        made.add_loss(UNKNOWN_PART, name)
+        collector.add_loss(UNKNOWN_PART, name)
     cut = None if found.complete else CUT_OFF
     dialect = Dialect(
         FORMAT,
@@ -73,9 +73,11 @@ def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> P
         "none of its entries has a valid time. Check its first lines.",
         {"clock": f"{UNITS[unit]}, {origin}"},
     )
-    lost = [(reason, count, first) for reason, (count, first) in made.lost.items()]
-    properties = [{"id": number, "name": name, "label": name} for name, number in made.devices.items() if name != HOST]
-    events = made.finish(lost, properties)
+    lost = [(reason, count, first) for reason, (count, first) in collector.lost.items()]
+    properties = [
+        {"id": number, "name": name, "label": name} for name, number in collector.devices.items() if name != HOST
+    ]
+    events = collector.finish(lost, properties)
     return of_events(events, source, defect or cut, dialect)
 
 
@@ -173,18 +175,18 @@ class _EventCollector:
         opened: dict[str, list[list[int]]] = {}
         for start, end, device, name in sorted(self._operators, key=lambda one: (one[0], -one[1])):
             tracks = opened.setdefault(device, [])
-            for place, track in enumerate(tracks):
+            for index, track in enumerate(tracks):
                 while track and track[-1] <= start:
                     track.pop()
                 if not track or end <= track[-1]:
                     break
             else:
-                place = len(tracks)
+                index = len(tracks)
                 tracks.append([])
-            tracks[place].append(end)
+            tracks[index].append(end)
             row = self.events.begin_slice(
                 name,
-                _format_track(device, place),
+                _format_track(device, index),
                 start,
                 category="operator",
                 arguments=self.events.intern_arguments({"device": device}),

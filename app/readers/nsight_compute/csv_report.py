@@ -100,16 +100,16 @@ class CsvReport(MeasurementCollector):
         if not self._columns:
             units = self._units or [""] * len(columns)
             self._columns = [
-                (place, self.intern_metric(name, None, None, None, units[place]))
-                for place, name in enumerate(columns)
+                (index, self.intern_metric(name, None, None, None, units[index]))
+                for index, name in enumerate(columns)
                 if name and name not in IDENTITY_COLUMNS and not any(part in name for part in RANGE_COLUMNS)
             ]
         key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), row.get_cell("Kernel Name"))
         launch = self._launch(row, self._seen[key])
         self._seen[key] += 1
         units = self._units or [""] * len(columns)
-        for place, metric in self._columns:
-            self._add_measurement(launch, metric, row.cells[place].strip(), units[place])
+        for index, metric in self._columns:
+            self._add_measurement(launch, metric, row.cells[index].strip(), units[index])
 
     def _parse_detail_row(self, row: CsvRow) -> None:
         launch = self._launch(row)
@@ -152,14 +152,14 @@ class CsvReport(MeasurementCollector):
         line = row.get_cell("Line No", "Line") or (row.get_cell("#") if file else "")
         if not self._columns:
             self._columns = [
-                (place, self.intern_metric(named, None if named else name, SOURCE_SECTION, None, ""))
-                for place, name in enumerate(heading.columns)
+                (index, self.intern_metric(named, None if named else name, SOURCE_SECTION, None, ""))
+                for index, name in enumerate(heading.columns)
                 if name and name not in SOURCE_COLUMNS
                 for named in [name if _METRIC_NAME.fullmatch(name) else None]
             ]
         values: list[tuple[int, float | None, str | None]] = []
-        for place, metric in self._columns:
-            cell = row.cells[place]
+        for index, metric in self._columns:
+            cell = row.cells[index]
             if cell in EMPTY_CELLS:
                 continue
             value, text = self._number(cell), None

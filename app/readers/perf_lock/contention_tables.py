@@ -94,14 +94,14 @@ class LockTableParser:
         words: list[str] = []
         found: dict[str, int] = {}
         rest = line.strip()
-        for place, name in enumerate(self._columns):
+        for index, name in enumerate(self._columns):
             if name in _COUNTS and (count := re.match(r"(\d{1,18})(?:\s+|$)", rest)):
                 found[name], rest = int(count[1]), rest[count.end() :]
             elif name in _TIMES and (time := _TIME.match(rest)):
                 found[name], rest = int(Decimal(time[1]) * _NS[time[2]]), rest[time.end() :].lstrip()
             elif name in (*_COUNTS, *_TIMES):
                 return None
-            elif place == len(self._columns) - 1:
+            elif index == len(self._columns) - 1:
                 words.append(rest)
             elif not rest:
                 return None

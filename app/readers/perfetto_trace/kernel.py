@@ -89,9 +89,9 @@ class KernelEvents:
             return
         of = read_messages(events.data, spans, (1, 2, 4, 5, 6))
         comm, before = self._intern_texts(of, 5), self._intern_texts(of, 1)
-        left, taken = of.get_number(2), of.get_number(6)
-        self._note_thread_names(np.concatenate((left, taken)), np.concatenate((before, comm)))
-        self.scheduling.add_switches(time[rows], cpu[rows], left, _parse_states(of.get_number(4)), taken, comm)
+        left, entering = of.get_number(2), of.get_number(6)
+        self._note_thread_names(np.concatenate((left, entering)), np.concatenate((before, comm)))
+        self.scheduling.add_switches(time[rows], cpu[rows], left, _parse_states(of.get_number(4)), entering, comm)
 
     def _add_wakes(self, events: MessageColumns, time: Array) -> None:
         # sched_waking comes before sched_wakeup, both with the same thread number.

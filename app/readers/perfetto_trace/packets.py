@@ -99,7 +99,7 @@ def _assign_generations(
 
 def read_packets(data: bytes, loss_callback: LossCallback) -> tuple[Packets, bool]:
     """The packets of a file, and whether it is complete. data: the file, and PAD more bytes."""
-    found, whole = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
+    found, is_complete = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
     array = np.frombuffer(data, np.uint8)
     all_ = read_messages(array, found.spans, WANTED)
     if all_.has(COMPRESSED).any() or all_.has(ZSTD).any():
@@ -117,7 +117,7 @@ def read_packets(data: bytes, loss_callback: LossCallback) -> tuple[Packets, boo
     useless = np.flatnonzero(~usable)
     if len(useless):
         loss_callback(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
-    return Packets(data, all_, sequence, generation, generations, usable), whole
+    return Packets(data, all_, sequence, generation, generations, usable), is_complete
 
 
 def _find_packets(array: Array) -> tuple[FieldColumns, bool]:

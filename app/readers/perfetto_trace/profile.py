@@ -76,7 +76,7 @@ class _TraceLosses:
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     """The profile of a trace. Raises UnreadableInput if it has nothing to show."""
     losses = _TraceLosses()
-    packets, whole = read_packets(data, losses.note)
+    packets, is_complete = read_packets(data, losses.note)
     del data
     clocks = read_clocks(packets)
     times = compute_times(packets, clocks, losses.note)
@@ -97,7 +97,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     _tell_names(trace_event_builder, names, scheduling, markers)
     _tell_others(packets, losses)
     if not trace_event_builder.has_timed_events() and len(samples):
-        return _build_sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
+        return _build_sampled(samples, names, losses, defect or (None if is_complete else CUT_OFF))
     if not trace_event_builder.has_timed_events():
         raise UnreadableInput(f"{source} has no data that Perfloom shows. {EMPTY_ADVICE}")
 
@@ -120,7 +120,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     )
     top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
     events = trace_event_builder.finish(losses.to_list(), **top)
-    return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
+    return of_events(events, source, defect or (None if is_complete else CUT_OFF), dialect)
 
 
 def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:

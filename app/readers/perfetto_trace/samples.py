@@ -32,11 +32,11 @@ class CpuSamples:
         rows, spans = packets.all.get_spans(SAMPLE)
         of = read_messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
         # Without a thread it is about the profiler itself.
-        taken = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
-        skipped = np.flatnonzero(taken & (of.get_number(_SKIPPED) != 0))
+        selected = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
+        skipped = np.flatnonzero(selected & (of.get_number(_SKIPPED) != 0))
         if len(skipped):
             lost(SKIPPED, f"packet {int(rows[skipped[0]]) + 1}", len(skipped))
-        kept = np.flatnonzero(taken & (of.get_number(_SKIPPED) == 0))
+        kept = np.flatnonzero(selected & (of.get_number(_SKIPPED) == 0))
         self._packet, self._time = rows[kept], times[rows[kept]]
         self._cpu = of.get_number(_CPU, NONE)[kept]
         self._pid, self._tid = of.get_number(_PID, NONE)[kept], of.get_number(_TID)[kept]

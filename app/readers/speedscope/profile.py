@@ -91,8 +91,8 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     about = {"exporter": exporter} if exporter else {}
     if not times:
         builder = ProfileBuilder(FORMAT)
-        taken = _add_counted(builder, counts, frames, lost, exporter.startswith("memray"))
-        if not taken:
+        sample_count = _add_counted(builder, counts, frames, lost, exporter.startswith("memray"))
+        if not sample_count:
             raise UnreadableInput(f"{source} has no samples: its profiles are empty. Record again.")
         lost.tell(builder)
         builder.add_run()
@@ -111,18 +111,18 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
 
     nothing = "its profiles are empty. Record again."
     dialect = Dialect(FORMAT, SliceClassifier(what), nothing, about, more)
-    made = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
-    return of_events(made, source, defect, dialect)
+    trace_events = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
+    return of_events(trace_events, source, defect, dialect)
 
 
 def _read_frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     frames = {}
-    for place, one in enumerate(given if isinstance(given, list) else []):
+    for index, one in enumerate(given if isinstance(given, list) else []):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             lost.note(NO_FRAME, one)
             continue
         file, line = one.get("file"), one.get("line")
-        frames[place] = _FileFrame(
+        frames[index] = _FileFrame(
             one["name"],
             file if isinstance(file, str) and file else None,
             line if isinstance(line, int) and 0 < line < 1 << 31 else None,
@@ -265,15 +265,15 @@ def _add_counted(
     of_memray: bool,
 ) -> int:
     """Add the profiles that are not of time; returns the number of samples."""
-    taken = 0
+    count = 0
     units = [str(one.get("unit") or "none") for _, one in counts]
     alike = len(set(units)) == 1
-    for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
+    for index, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
         unit_name = UNITS.get(unit, unit)
         # memray counts each time for one thread.
         shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else unit_name
         event = builder.intern_event(shown, unit_name)
-        thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - place)
+        thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - index)
         if not of_memray:
             builder.set_thread_name(thread, 0, name)
         rows = []
@@ -292,5 +292,5 @@ def _add_counted(
             rows.append((0, thread, -1, event, builder.intern_stack(places), weight))
         if rows:
             builder.add_samples(*(list(values) for values in zip(*rows, strict=True)))
-        taken += len(rows)
-    return taken
+        count += len(rows)
+    return count

@@ -413,6 +413,7 @@ def test_random_lines_are_parsed_quickly(line: str) -> None:
     assert time.perf_counter() - before < 2
 
 
+@pytest.mark.heavy
 def test_output_of_installed_perf(tmp_path: Path) -> None:
     perf = str(require("perf"))
     for options in (["-j"], ["-x;"], []):
@@ -429,6 +430,7 @@ def test_output_of_installed_perf(tmp_path: Path) -> None:
         assert [row[:2] for row in metrics(profile)][:1] == [("CPUs utilized", "")]
 
 
+@pytest.mark.heavy
 def test_intervals_and_repeats_of_installed_perf(tmp_path: Path) -> None:
     perf = str(require("perf"))
     events = ["-e", "task-clock:u,page-faults:u,cycles:u"]

@@ -208,6 +208,7 @@ def test_invalid_events_are_losses(training: Any) -> None:
     assert max(curve(profile, "allocated")) == max(curve(profile_of(training), "allocated"))
 
 
+@pytest.mark.heavy
 def test_truncated_snapshot(training: Any) -> None:
     """At many positions: a valid profile that is marked incomplete, or a message."""
     data = pickle.dumps(training, 4)

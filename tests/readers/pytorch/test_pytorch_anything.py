@@ -81,6 +81,7 @@ print({name: table.to_pydict() for name, table in profile.tables().items()})
 """
 
 
+@pytest.mark.heavy
 def test_compiled_and_plain_agree() -> None:
     path = DATA / "memory.pt.trace.json.gz"
     run = [sys.executable, "-W", "error", "-c", SCRIPT, str(path)]
