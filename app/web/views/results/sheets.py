@@ -253,8 +253,8 @@ _COLUMN_NAME = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b")
 
 
 def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
-    """The views, with the descriptions of the table's columns where they have none. Names of columns such as total_us
-    become the labels that the page shows."""
+    """The views, with the descriptions of the table's columns if they have none; links have none. Names of columns such
+    as total_us become the labels that the page shows."""
     descriptions = {column.name: column.description for column in columns}
     labels = {view.column: view.label for view in views}
 
@@ -263,7 +263,7 @@ def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView])
 
     return tuple(
         view
-        if view.description or view.column not in descriptions
+        if view.description or view.kind == "link" or view.column not in descriptions
         else replace(view, description=_COLUMN_NAME.sub(label, _BY_REMARK.sub("", descriptions[view.column])))
         for view in views
     )
