@@ -29,7 +29,7 @@ from .sheets import (
     largest_bar,
     places_of,
 )
-from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("counts", __name__)
 RUNNING = ColumnView("running_percent", "Counted %", "percent", missing="", unit_label="")
@@ -120,12 +120,10 @@ def show(id: str) -> Response:
                 bar_label="Relative to the largest of the event",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
+            csv=table_file_url("counts.csv"),
             metrics=metrics[:MAX_METRICS],
             metrics_left_out=max(0, len(metrics) - MAX_METRICS),
-            metrics_csv=current_url_with(("page", None)).replace(
-                f"/results/{id}/counts", f"/results/{id}/count-metrics.csv", 1
-            ),
+            metrics_csv=table_file_url("count-metrics.csv"),
         )
     )
 

@@ -41,7 +41,7 @@ from ..results.detail import (
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {
@@ -60,7 +60,7 @@ BY_LABELS = {
     "operator": "By operator",
 }
 
-_RANK = ColumnView("rank", "Rank")
+_RANK = ColumnView("rank", "Rank", fixed=True)
 _KERNELS = (
     ColumnView("calls", "Calls"),
     ColumnView("total_us", "Total", "time"),
@@ -75,10 +75,10 @@ _KERNELS = (
     ColumnView("queue_mean", "Queue", "number"),
 )
 _CONFIGURATION = (
-    ColumnView("operator", "Operator", "text"),
+    ColumnView("operator", "Operator", "text", fixed=True),
     ColumnView("operator_tensor_core_eligible", "Operator eligible", "flag"),
-    ColumnView("grid", "Grid", "word"),
-    ColumnView("block", "Block", "word"),
+    ColumnView("grid", "Grid", "word", fixed=True),
+    ColumnView("block", "Block", "word", fixed=True),
     ColumnView("registers", "Registers"),
     ColumnView("shared_bytes", "Shared memory", "bytes"),
 )
@@ -253,9 +253,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
             ),
             explanation=EXPLANATIONS[view]
             + (TENSOR_CORES_UNKNOWN if view == "kernels" and there is None and len(rows) else ""),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/kernels", f"/results/{frame.id}/kernels.csv", 1
-            ),
+            csv=table_file_url("kernels.csv"),
         )
     )
 

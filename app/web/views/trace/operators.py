@@ -37,7 +37,7 @@ from ..results.detail import (
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("operators", __name__)
 GROUPING_LABELS = {
@@ -167,9 +167,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
             ),
             missing=_missing(by, rows) if has_pytorch_terms(profile) else "",
             has_pytorch_terms=has_pytorch_terms(profile),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/operators", f"/results/{frame.id}/operators.csv", 1
-            ),
+            csv=table_file_url("operators.csv"),
             has_devices=devices,
         )
     )
@@ -271,10 +269,14 @@ def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnVi
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
     found = (
         ColumnView("name", by.capitalize() if by in OPERATOR_PARTS else "Operator", "name"),
-        *((ColumnView("rank", "Rank"),) if ranks else ()),
-        *((ColumnView("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
+        *((ColumnView("rank", "Rank", fixed=True),) if ranks else ()),
+        *((ColumnView("input_shapes", "Input shapes", "code", fixed=True),) if by == "shapes" else ()),
         *(
-            (ColumnView("call_stack", "Call stack", "code", "Innermost call first", shorten=innermost_first),)
+            (
+                ColumnView(
+                    "call_stack", "Call stack", "code", "Innermost call first", shorten=innermost_first, fixed=True
+                ),
+            )
             if by == "stack"
             else ()
         ),

@@ -42,7 +42,7 @@ COLUMN_VIEWS = inherit_descriptions(
     TABLES["steps"].columns,
     (
         ColumnView("step", "Step", "name"),
-        ColumnView("rank", "Rank", "count"),
+        ColumnView("rank", "Rank", "count", fixed=True),
         ColumnView("start_ms", "Start", "time"),
         _time("total_us", "Total"),
         _time("kernel_us", "Kernels"),
