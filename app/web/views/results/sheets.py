@@ -169,8 +169,9 @@ class Sheet:
     """A page of a table. has_bars: the label of the bars of rows, "" without bars. hidden_fields: the parameters that
     the search preserves.
 
-    noun: of a row. columns: those to choose from. total_rows: number of rows without the search. wide: whether it has many columns and scrolls
-    horizontally, with names and bars on the left; else names shrink, and bars are on the right.
+    noun: of a row. columns: those to choose from. total_rows: number of rows without the search. wide: whether it has
+    many columns and scrolls horizontally, with names and bars on the left; else names shrink, and bars are on the
+    right.
     """
 
     label: str
