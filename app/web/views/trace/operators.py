@@ -1,7 +1,7 @@
 """/results/<id>/operators: operators and annotations; with `name` the details of one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -61,16 +61,16 @@ _TIMES = (
     ColumnView("device_self_percent", "%", "percent"),
     ColumnView("device_total_us", "Device total", "time", scale="device"),
     ColumnView("host_self_us", "Host self", "time", scale="host"),
-    ColumnView("host_self_percent", "%", "percent"),
+    ColumnView("host_self_percent", "%", "percent", extra=True),
     ColumnView("host_total_us", "Host total", "time", scale="host"),
     ColumnView("host_mean_us", "Mean", "time", scale="call"),
-    ColumnView("host_min_us", "Min", "time", scale="call"),
+    ColumnView("host_min_us", "Min", "time", scale="call", extra=True),
     ColumnView("host_max_us", "Max", "time", scale="call"),
 )
 _CORES = (
-    ColumnView("tensor_core_eligible", "Tensor cores", "flag"),
+    ColumnView("tensor_core_eligible", "Tensor cores", "flag", extra=True),
     ColumnView("tensor_core_self_percent", "Used, self", "percent"),
-    ColumnView("tensor_core_total_percent", "Used, total", "percent"),
+    ColumnView("tensor_core_total_percent", "Used, total", "percent", extra=True),
 )
 
 
@@ -266,7 +266,8 @@ def innermost_first(stack: str) -> str:
 
 
 def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnView, ...]:
-    times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
+    # Without devices there is room for all of them.
+    times = _TIMES if devices else tuple(replace(c, extra=False) for c in _TIMES if not c.column.startswith("device"))
     found = (
         ColumnView("name", by.capitalize() if by in OPERATOR_PARTS else "Operator", "name"),
         *((ColumnView("rank", "Rank", fixed=True),) if ranks else ()),
