@@ -1,7 +1,7 @@
 """/results/<id>/kernels: kernels, memcpy, launches, graphs and sequences; with `name` the details of one kernel."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
@@ -352,17 +352,26 @@ def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
 
 
 def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[TopChart, ...]:
+    tabs = {tab.key for tab in frame.tabs}
+
+    def link(key: str, name: str | None) -> str:
+        return detail_url(frame, key, name) if name and not name.startswith("(") and key in tabs else ""
+
+    def details(row: dict[str, Any]) -> str:
+        return link("kernels", row["name"])
+
     if view == "copies":
-        return build_top_charts(found, (("total_us", "percent", "Time by kind"),))
+        return build_top_charts(found, (("total_us", "percent", "Time by kind"),), url=details)
     if view != "kernels":
         return ()
     by_operator = compute_kernels(profile, frame.selection, "configuration", by_rank=False)
     launched = by_operator.groupby("operator", as_index=False)[["total_us", "percent"]].sum()
     return (
-        *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name),
+        *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name, url=details),
         *build_top_charts(
             launched.rename(columns={"operator": "name"}),
             (("total_us", "percent", "Kernel time by launching operator"),),
+            url=lambda row: link("operators", row["name"]),
         ),
     )
 

@@ -126,6 +126,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
         return build_top_charts(
             alike,
             [(f"{word}_{part}_us", f"{word}_{part}_percent", f"{word.capitalize()} {part} time") for word in words],
+            url=lambda row: _url(frame, by, row),
         )
 
     return render(
