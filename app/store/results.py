@@ -59,6 +59,7 @@ SORTS: dict[str, ColumnElement[Any]] = {
     "command": func.lower(ResultRow.command),
 }
 MAX_SEARCH = 1000
+MAX_VALUES = 500
 
 
 class Results:
@@ -187,10 +188,15 @@ class Results:
         descending: bool = True,
         offset: int = 0,
         limit: int = 50,
+        *,
+        format: str = "",
+        host: str = "",
+        target: str = "",
     ) -> tuple[tuple[Result, ...], int]:
         """Results that contain every word of `text` and have every tag, and how many there are in all.
 
         Words are looked for in name, command, host, tags, notes and id, literally and without regard to case.
+        format, host: exactly these, empty for any. target: where the job ran that recorded it.
         sort: a name of `SORTS`; results alike in it are in the order of their ids. Raises InvalidRequest.
         """
         if sort not in SORTS:
@@ -206,6 +212,13 @@ class Results:
                 wanted = wanted.where(
                     select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists()
                 )
+        if format:
+            wanted = wanted.where(ResultRow.format == format)
+        if host:
+            wanted = wanted.where(ResultRow.host == host)
+        if target:
+            ran_there = JobRow.target == target, JobRow.kind == "record"
+            wanted = wanted.where(select(JobRow).where(JobRow.id == ResultRow.job_id, *ran_there).exists())
         order = SORTS[sort]
         page = wanted.order_by(
             order.desc().nulls_last() if descending else order.asc().nulls_last(),
@@ -223,6 +236,17 @@ class Results:
         wanted = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(wanted))
+
+    def filter_values(self) -> dict[str, tuple[str, ...]]:
+        """The values of `format`, `host` and `target` that `search` can filter by; at most `MAX_VALUES` each."""
+        targets = select(JobRow.target).join(ResultRow, ResultRow.job_id == JobRow.id).where(JobRow.kind == "record")
+        wanted = {"format": select(ResultRow.format), "host": select(ResultRow.host), "target": targets}
+        with self.database.read() as session:
+            found = {
+                name: session.scalars(values.distinct().order_by(*values.selected_columns).limit(MAX_VALUES)).all()
+                for name, values in wanted.items()
+            }
+        return {name: tuple(value for value in values if value) for name, values in found.items()}
 
     def count_and_size(self) -> tuple[int, int]:
         """(bytes on disk, how many) of all results."""

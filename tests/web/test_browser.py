@@ -191,11 +191,11 @@ def test_keys(page: Page, server: Served) -> None:
 def test_two_are_ticked_and_compared(page: Page, server: Served) -> None:
     page.goto(server.url)
     boxes = page.locator("tbody input[type=checkbox]")
-    button = page.locator("form[data-compare] button")
+    button = page.get_by_role("button", name="Compare")
     for number in range(3):
         boxes.nth(number).check()
     assert button.is_disabled()
-    page.get_by_label("Compare <script>", exact=False).uncheck()
+    page.get_by_label("Select <script>", exact=False).uncheck()
     assert button.inner_text() == "Compare 2 of 2"
     button.click()
     page.wait_for_url(f"{server.url}{COMPARE}")
