@@ -28,11 +28,17 @@ function countSelected() {
   const compare = document.querySelector('[data-compare-button]');
   /** @type {HTMLButtonElement | null} */
   const remove = document.querySelector('[data-delete-button]');
+  /** @type {HTMLButtonElement | null} */
+  const merge = document.querySelector('[data-merge-button]');
   /** @type {HTMLInputElement | null} */
   const every = document.querySelector('[data-select-all]');
   if (compare) {
     compare.disabled = ticked > 2;
     compare.textContent = ticked === 0 ? 'Compare' : `Compare ${ticked} of 2`;
+  }
+  if (merge) {
+    merge.disabled = ticked < 2;
+    merge.textContent = ticked < 2 ? 'Merge' : `Merge ${ticked}`;
   }
   if (remove) {
     remove.disabled = ticked === 0;
