@@ -146,7 +146,7 @@ def _sort(results: list[Result], ranks: dict[str, tuple[int, ...]]) -> tuple[lis
         return sorted(results, key=lambda result: ranks[result.id]), "The files contain their ranks.", known
     if known is not None:
         return [results[at] for at in known.order], known.reason, known
-    return results, "Neither the files nor their names contain a rank. Ranks are numbered in this order.", None
+    return results, "Not every file or name contains a different rank, so ranks are numbered in this order.", None
 
 
 def _warnings(results: Sequence[Result], ranks: dict[str, tuple[int, ...]]) -> tuple[str, ...]:
