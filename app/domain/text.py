@@ -20,3 +20,8 @@ def shorten_middle(text: str, limit: int) -> str:
 def sanitize_line(text: str) -> str:
     """`text` on one line: of printable characters alone, with single blanks between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def encodable(text: str) -> str:
+    """`text` with "?" for each half of a surrogate pair, which no file and no answer can hold."""
+    return text.encode("utf-8", "replace").decode()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ...domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ...domain.targets import Target
+from ...domain.text import encodable
 from ..recorders.perf_arguments import find_argument_problem
 from .models import find_problems
 from .placement_validity import Messages, placement_problems, target_problems
@@ -35,7 +36,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
-    return {name: message for name, message in problems.items() if name in used}
+    return {name: encodable(message) for name, message in problems.items() if name in used}
 
 
 def _command(spec: JobSpec) -> Messages:
