@@ -203,7 +203,7 @@ def errors(**typed: Any) -> dict[str, str]:
         ("frequency", {"frequency": "0"}, "out of range"),
         ("frequency", {"frequency": "9" * 19}, "not a whole number"),
         ("period", {"sampling": "period"}, "choose a frequency"),
-        ("period", {"sampling": "period", "period": "-1"}, "not a whole number"),
+        ("period", {"sampling": "period", "period": "-1"}, "-1 is out of range"),
         ("stack_bytes", {"stack_bytes": "100"}, "Use 104"),
         ("stack_bytes", {"stack_bytes": "65536"}, "out of range"),
         ("pid", {"scope": "process"}, "PID"),
