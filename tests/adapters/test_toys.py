@@ -25,7 +25,7 @@ from tests.adapters.toy_scheduler import ToyScheduler
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
-from tests.workers.remote.driving import files_of, is_cleaned_up, sight_of, to_the_end, until_job
+from tests.workers.remote.driving import files_of, is_cleaned_up, run, sight_of, to_the_end, until_job
 
 __all__ = ["context", "facts", "settings", "store"]
 HERE = Path(__file__).parent
@@ -114,6 +114,19 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     store.jobs.request_cancel(job.id)
     job = to_the_end(context, job, 60)
     assert job.state is JobState.CANCELLED and is_cleaned_up(job)
+
+
+@pytest.mark.parametrize("scratch", ["", "scratch"])
+def test_a_file_of_any_name_is_brought_from_a_target(context: JobContext, tmp_path: Path, scratch: str) -> None:
+    """The recorder alone names its files, also where they are recorded on a scratch directory first."""
+    store = context.store
+    store.targets.save(
+        Target("here", directory=str(tmp_path / "jobs"), scratch=scratch and str(tmp_path / scratch), poll_s=0.3)
+    )
+    spec = JobSpec(target="here", recorder=RecorderName("toy-count"), command=("true",))
+    job = run(context, spec)
+    assert (job.state, job.reason) == (JobState.STORED, None), files_of(context, job).tail()
+    assert [row["value"] for row in store.results.open(job.id).counts.to_pylist()] == [1]
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:

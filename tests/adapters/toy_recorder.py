@@ -31,10 +31,10 @@ class ToyRecorder:
         return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        return ("sh", "-c", SCRIPT, "sh", str(artifacts / "perf-stat.txt"), *spec.command)
+        return ("sh", "-c", SCRIPT, "sh", str(artifacts / "toy-runs.txt"), *spec.command)
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        return (Artifact("perf-stat.txt", "Counts", text=True),)
+        return (Artifact("toy-runs.txt", "Counts", text=True),)
 
     def injection(self, spec: JobSpec) -> None:
         """It is a program itself."""

@@ -12,13 +12,13 @@ from pathlib import PurePath
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from ...domain.rank_state import INCOMPLETE
+from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import Arguments, mpi_launcher_of
 from ..quoting import ShellCode, join, quote, shell_word
-from ..recorders import Injection, perf_record, recorder_of
+from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
 from ..schedulers import SCHEDULERS
@@ -32,6 +32,7 @@ GRACE_S = 45
 """How long what was told to end twice, 20 s apart, may take to complete its files before all of it is killed."""
 _PLACE = PurePath("/the/recording's/own/directory")
 """Stands for the directory of a recording until its words are written down."""
+_ARTIFACT = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]*", re.ASCII)
 _OUT = ShellCode('"$pl_out"')
 
 
@@ -79,6 +80,7 @@ def plan_text(
     ]
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
     lines += [f"pl_cwd={_directory(spec.cwd)}"]
+    lines += _list_artifacts(artifact_patterns(spec))
     lines += [f"pl_has_scratch={quote('1' if target.scratch else '')}"]
     lines += shell_function(
         "pl_scratch_path", [f"printf '%s\\n' {shell_word(expand_path(target.scratch))}"] if target.scratch else []
@@ -114,6 +116,15 @@ def plan_text(
         lines += _find_allocation()
         lines += shell_function("pl_start", ["shift", _words(launcher.arguments(spec, mpi))])
     return "\n".join(lines) + "\n"
+
+
+def _list_artifacts(patterns: Sequence[str]) -> list[str]:
+    """sh: pl_artifacts DIRECTORY COMMAND …: call it with the files there that are artifacts behind."""
+    for pattern in patterns:
+        if not _ARTIFACT.fullmatch(pattern):
+            raise ValueError(f"{pattern!r} is not the name of an artifact")
+    files = " ".join(f'"$pl_in_directory"/{pattern}' for pattern in patterns)
+    return shell_function("pl_artifacts", ["pl_in_directory=$1", "shift", f'"$@" {files}'])
 
 
 def _take_rank(variables: RankVariables) -> str:
@@ -153,7 +164,13 @@ def recorder_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     if spec.sudo:
         at = argv.index(str(_PLACE / main))
         argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
-    return tuple(ShellCode(f"{_OUT.text}/{main}") if one == str(_PLACE / main) else one for one in argv)
+    return tuple(_in_own_directory(word) for word in argv)
+
+
+def _in_own_directory(word: str) -> str | ShellCode:
+    """A word in which the recording's directory is the one that its script has."""
+    before, place, after = word.partition(str(_PLACE))
+    return ShellCode(f"{quote(before) if before else ''}{_OUT.text}{quote(after) if after else ''}") if place else word
 
 
 def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
@@ -162,7 +179,7 @@ def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     if spec.recorder is not RecorderName.PERF_RECORD or spec.sudo:
         return ()
     events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
-    out = ShellCode(f"{_OUT.text}/{perf_record.COUNTS_FILE}")
+    out = ShellCode(f"{_OUT.text}/{COUNTS_FILE}")
     return (perf_program(facts), "stat", "-x,", "-o", out, *events, *selection_arguments(spec)) if events else ()
 
 

@@ -11,7 +11,8 @@ from ...domain.jobs import JobSpec, Scope
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a recorder leaves in the job's artifacts directory.
+    """A file that a recorder leaves in the job's artifacts directory. name: letters, digits and . _ - only; * is
+    replaced by any text.
 
     text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
     that host's binaries for its symbols) and is brought into text there, beside it, before anything reads it.
@@ -75,7 +76,7 @@ class Recorder(Protocol):
         """The recorder's program and options, then the user's command where there is one."""
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        """What a recording leaves, the main one first."""
+        """What a recording leaves, the main one first. The others may be missing."""
 
     def injection(self, spec: JobSpec) -> Injection | None:
         """What is put into the program, for a recorder that is no program; None for one that is."""

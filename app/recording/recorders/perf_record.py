@@ -7,12 +7,11 @@ from pathlib import PurePath
 from ...domain.event_names import SOFTWARE_EVENTS, is_occurrence, split_modifiers, split_sampling_terms
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
 
-COUNTS_FILE = "perf-stat.txt"
-"""The file with what was counted at the same time."""
 DEFAULT_FREQUENCY_HZ = 199
 """Hz when nothing was asked for: enough for a picture, little enough for 8 kB of stack each; a prime, so that it
 does not beat with a program's own rhythm."""
@@ -33,7 +32,7 @@ class PerfRecord:
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""
-        words = [perf_program(facts), "record", "-o", str(artifacts / "perf.data")]
+        words = [perf_program(facts), "record", "-o", str(artifacts / RECORDING_FILE)]
         words += rate_options(spec, facts)
         for event in events_to_sample(spec, facts):
             words += ["-e", with_rate(event, spec)]
@@ -48,7 +47,11 @@ class PerfRecord:
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        return (Artifact("perf.data", "Recording of perf record", text=False),)
+        """The recording, and what was counted at the same time."""
+        return (
+            Artifact(RECORDING_FILE, "Recording of perf record", text=False),
+            Artifact(COUNTS_FILE, "Counts of perf stat", text=True),
+        )
 
     def injection(self, spec: JobSpec) -> None:
         """It is a program itself."""

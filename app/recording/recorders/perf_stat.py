@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, RecorderName, Scope
+from ...domain.rank_state import COUNTS_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .events import events_to_count
 
@@ -24,7 +25,7 @@ class PerfStat:
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """One object a line where perf can, else its own columns (set apart by `;`: event names hold commas)."""
-        words = [perf_program(facts), "stat", "-o", str(artifacts / "perf-stat.txt")]
+        words = [perf_program(facts), "stat", "-o", str(artifacts / COUNTS_FILE)]
         words += ["-j"] if "-j" in facts.stat_options else ["-x;"]
         if spec.repeat is not None and spec.repeat > 1:
             words += ["-r", str(spec.repeat)]
@@ -38,7 +39,7 @@ class PerfStat:
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        return (Artifact("perf-stat.txt", "Counts of perf stat", text=True),)
+        return (Artifact(COUNTS_FILE, "Counts of perf stat", text=True),)
 
     def injection(self, spec: JobSpec) -> None:
         """It is a program itself."""
