@@ -2,8 +2,8 @@
 
     python -m benchmarks.job_paths [--jobs 15]
 
-Both run the same job, `perf record -- true` on this machine, one after the other: a loaded machine slows both. Each line
-is the median, with the least and the most, in seconds. No worker is started: this process takes the steps.
+Both run the same job, `perf record -- true` on this machine, alternating: a loaded machine slows both. Each line has
+the median, the least and the most, in seconds. No worker is started: this process takes the steps.
 """
 
 import argparse

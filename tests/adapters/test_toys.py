@@ -1,6 +1,7 @@
 """A batch system, an MPI launcher and a recorder that only these modules know go all the way of a job."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from flask import Flask
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor, RecorderName
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
 from perfloom.recording.fields.relevance import hiding_rules
-from perfloom.recording.plan.plan import preview
+from perfloom.recording.plan.plan import make_plan, preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
 from perfloom.workers.context import JobContext
@@ -22,6 +23,7 @@ from perfloom.workers.transports import open_transport
 from tests.adapters.toy_launcher import ToyLauncher
 from tests.adapters.toy_recorder import ToyRecorder
 from tests.adapters.toy_scheduler import ToyScheduler
+from tests.recording.plan.test_starters import functions
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
@@ -127,6 +129,31 @@ def test_a_file_of_any_name_is_brought_from_a_target(context: JobContext, tmp_pa
     job = run(context, spec)
     assert (job.state, job.reason) == (JobState.STORED, None), files_of(context, job).tail()
     assert [row["value"] for row in store.results.open(job.id).counts.to_pylist()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "libraries", "note"),
+    [
+        (ToyLauncher(), "libmpich.so.12", ""),
+        (ToyLauncher(accepted_libraries=("toympi",)), "libmpich.so.12", "built with MPICH or Intel MPI, but"),
+        (ToyLauncher(accepted_libraries=("toympi",), library_patterns=("libtoy.so",)), "libtoy.so.1 libmpi.so.40", ""),
+        (ToyLauncher(accepted_libraries=("mpich",)), "libmpich.so.12", ""),
+    ],
+)
+def test_a_launcher_names_the_libraries_that_it_starts(
+    tmp_path: Path, launcher: ToyLauncher, libraries: str, note: str
+) -> None:
+    MPI_LAUNCHERS[MpiFlavor("toympi")] = launcher
+    script = functions(tmp_path, Mpi(MpiFlavor("toympi"))) + f"ldd() {{ echo '{libraries}'; }}\npl_check_program sh"
+    subprocess.run(["/bin/sh", "-c", script], check=True, timeout=30)
+    noted = tmp_path / "noted"
+    assert note in noted.read_text() if note else not noted.exists()
+
+
+def test_programs_know_the_rank_variables_of_every_launcher(tmp_path: Path) -> None:
+    spec = JobSpec(command=("x",), recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.OPENMPI))
+    plan = make_plan(spec, Target("t"), None, "x" * 12, str(tmp_path)).files["plan.sh"]
+    assert re.search(r"PERFLOOM_RANK_VARIABLES='.* TOY_RANK\b", plan) and 'pl_try "${TOY_RANK-}" "${TOY_SIZE-}"' in plan
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:

@@ -16,11 +16,18 @@ from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
-from ..mpi.registry import Arguments, mpi_launcher_of
+from ..mpi.registry import (
+    Arguments,
+    launchers_for_library,
+    library_patterns,
+    mpi_launcher_of,
+    rank_variables,
+)
 from ..quoting import ShellCode, join, quote, shell_word
 from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
+from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
 from .runs import Run, repeats_as_runs
@@ -108,10 +115,13 @@ def plan_text(
             "launcher_title": launcher.label,
             "ranks": str(mpi.ranks),
             "stop_signal": launcher.stop_signal,
+            "accepted": " ".join(launcher.accepted_libraries),
         }
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
         lines += shell_function("pl_launchers", [_words(launchers)])
-        lines += shell_function("pl_own_rank", [*map(_take_rank, launcher.rank_variables), "false"])
+        # Its own variables go first: an mpirun in a batch job inherits those of the batch system.
+        lines += shell_function("pl_take_rank", [*map(_take_rank, rank_variables(launcher.rank_variables)), "false"])
+        lines += _find_library()
         lines += shell_function("pl_prepare_launcher", launcher.job_script.splitlines())
         lines += _find_allocation()
         lines += shell_function("pl_start", ["shift", _words(launcher.arguments(spec, mpi))])
@@ -125,6 +135,17 @@ def _list_artifacts(patterns: Sequence[str]) -> list[str]:
             raise ValueError(f"{pattern!r} is not the name of an artifact")
     files = " ".join(f'"$pl_in_directory"/{pattern}' for pattern in patterns)
     return shell_function("pl_artifacts", ["pl_in_directory=$1", "shift", f'"$@" {files}'])
+
+
+def _find_library() -> list[str]:
+    """sh: pl_find_library TEXT: the implementation whose library is named there, in pl_linked, and the launchers that
+    start its programs, in pl_whose."""
+    cases = [
+        line
+        for pattern, name in library_patterns()
+        for line in (f"*{pattern}*)", f"pl_linked={quote(name)} pl_whose={quote(launchers_for_library(name))}", ";;")
+    ]
+    return shell_function("pl_find_library", ["case $1 in", *cases, "esac"])
 
 
 def _take_rank(variables: RankVariables) -> str:
@@ -226,6 +247,8 @@ def _describe_injection(injection: Injection) -> list[str]:
     """What is put into the environment of a program that is recorded from within."""
     lines = [f'pl_prefix {name} "$pl_directory"' for name in injection.paths]
     lines += [f"{name}={quote(value)}; export {name}" for name, value in injection.variables.items()]
+    ranks = " ".join(each.rank for each in rank_variables(of_batch_systems=True))
+    lines += [f"{RANK_VARIABLES}={quote(ranks)}; export {RANK_VARIABLES}"]
     return [*lines, f"{injection.folder}=$pl_out; export {injection.folder}"]
 
 

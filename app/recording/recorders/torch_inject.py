@@ -31,7 +31,9 @@ OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
 OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # in a trace in which anything of torch has run
 DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANKID", "SLURM_PROCID", "LOCAL_RANK")
+RANK_VARIABLES = "PERFLOOM_RANK_VARIABLES"
+"""A variable with the names of those that MPI launchers set to the number of a rank."""
+RANKS = ("RANK", *os.environ.get(RANK_VARIABLES, "").split(), "LOCAL_RANK")
 """Variables that tell a process its rank. The first that is set counts."""
 
 

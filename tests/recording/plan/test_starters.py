@@ -183,7 +183,9 @@ def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
 def test_how_sruns_ranks_find_each_other(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
     tool(tmp_path / "tools", "srun", f"MPI plugin types are... {offered}")
     script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + f"ldd() {{ echo '{libraries}'; }}\n"
-    done = sh(f'{script}pl_launcher={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
+    done = sh(
+        f'{script}pl_launcher={tmp_path}/tools/srun; pl_pmi=; pl_check_program sh; pl_prepare_launcher; echo "$pl_pmi"'
+    )
     assert done.stdout.strip() == expected
 
 
