@@ -44,8 +44,8 @@ def list_(form: str, data: Path | None) -> int:
         rows = [
             {
                 "name": one.name,
-                "where": target_location(one.target),
-                "scheduler": one.target.scheduler.value,
+                "where": one.problem or target_location(one.target),
+                "scheduler": None if one.problem else one.target.scheduler.value,
                 "checked": None if one.checked is None else format_utc_iso(one.checked),
                 **{light.value: sum(line.light is light for line in one.lines) for light in CheckStatus},
                 "jobs": active.get(one.name, 0),
@@ -180,7 +180,8 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
     """Delete targets. Their jobs and results are kept, and nothing is removed on the hosts."""
     with open_store(data) as store:
         for name in names:
-            store.targets.get(name)
+            if store.targets.describe(name) is None:
+                store.targets.get(name)
         for name in names:
             store.targets.delete(name)
     return 0

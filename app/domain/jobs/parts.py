@@ -50,20 +50,20 @@ class CallGraph(StrEnum):
 
 
 class RecorderName(RegisteredName, kind="recorder"):
-    """The registered recorders; here only those that other modules name."""
+    """The registered recorders; here the names that other modules use."""
 
     PERF_RECORD: ClassVar["RecorderName"]
     PERF_STAT: ClassVar["RecorderName"]
     PYTORCH: ClassVar["RecorderName"]
 
 
-RecorderName.PERF_RECORD = RecorderName.register("perf-record")
-RecorderName.PERF_STAT = RecorderName.register("perf-stat")
-RecorderName.PYTORCH = RecorderName.register("pytorch")
+RecorderName.PERF_RECORD = RecorderName.declare("perf-record")
+RecorderName.PERF_STAT = RecorderName.declare("perf-stat")
+RecorderName.PYTORCH = RecorderName.declare("pytorch")
 
 
 class MpiFlavor(RegisteredName, kind="MPI implementation"):
-    """The registered MPI implementations; here only those that other modules name."""
+    """The registered MPI implementations; here the names that other modules use."""
 
     OPENMPI: ClassVar["MpiFlavor"]
     MPICH: ClassVar["MpiFlavor"]
@@ -73,12 +73,12 @@ class MpiFlavor(RegisteredName, kind="MPI implementation"):
     SRUN: ClassVar["MpiFlavor"]
 
 
-MpiFlavor.OPENMPI = MpiFlavor.register("openmpi")
-MpiFlavor.MPICH = MpiFlavor.register("mpich")
-MpiFlavor.INTEL = MpiFlavor.register("intel")
-MpiFlavor.SPECTRUM = MpiFlavor.register("spectrum")
-MpiFlavor.PLATFORM = MpiFlavor.register("platform")
-MpiFlavor.SRUN = MpiFlavor.register("srun")
+MpiFlavor.OPENMPI = MpiFlavor.declare("openmpi")
+MpiFlavor.MPICH = MpiFlavor.declare("mpich")
+MpiFlavor.INTEL = MpiFlavor.declare("intel")
+MpiFlavor.SPECTRUM = MpiFlavor.declare("spectrum")
+MpiFlavor.PLATFORM = MpiFlavor.declare("platform")
+MpiFlavor.SRUN = MpiFlavor.declare("srun")
 
 
 class EventSplitting(StrEnum):

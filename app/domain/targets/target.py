@@ -47,7 +47,7 @@ RESERVED_PREFIXES = ("PERFLOOM_", "pl_")
 
 
 class SchedulerName(RegisteredName, kind="batch system"):
-    """The registered batch systems, and none; here only those that other modules name."""
+    """The registered batch systems, and none; here the names that other modules use."""
 
     NONE: ClassVar["SchedulerName"]
     SLURM: ClassVar["SchedulerName"]
@@ -55,8 +55,8 @@ class SchedulerName(RegisteredName, kind="batch system"):
 
 
 SchedulerName.NONE = SchedulerName.register("none")
-SchedulerName.SLURM = SchedulerName.register("slurm")
-SchedulerName.LSF = SchedulerName.register("lsf")
+SchedulerName.SLURM = SchedulerName.declare("slurm")
+SchedulerName.LSF = SchedulerName.declare("lsf")
 
 _SSH: Applies = {"way": ("ssh",)}
 
