@@ -153,7 +153,7 @@ def test_a_launcher_names_the_libraries_that_it_starts(
 def test_programs_know_the_rank_variables_of_every_launcher(tmp_path: Path) -> None:
     spec = JobSpec(command=("x",), recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.OPENMPI))
     plan = make_plan(spec, Target("t"), None, "x" * 12, str(tmp_path)).files["plan.sh"]
-    assert re.search(r"PERFLOOM_RANK_VARIABLES='.* TOY_RANK\b", plan) and 'pl_try "${TOY_RANK-}" "${TOY_SIZE-}"' in plan
+    assert re.search(r"PERFLOOM_RANKS='.* TOY_RANK\b", plan) and 'pl_try "${TOY_RANK-}" "${TOY_SIZE-}"' in plan
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:

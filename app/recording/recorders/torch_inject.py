@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-NAME, PREFIX, CLAIM_VARIABLE = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN"
+NAME, PREFIX, CLAIM, RANK_VARIABLES = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN", "PERFLOOM_RANKS"
 STEPS, WHOLE = "1,1,3,1", "whole"
 OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "with_stack", "MODULES": "with_modules"}
 """Options of torch.profiler.profile by the last word of their variables."""
@@ -31,10 +31,8 @@ OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
 OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # in a trace in which anything of torch has run
 DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-RANK_VARIABLES = "PERFLOOM_RANK_VARIABLES"
-"""A variable with the names of those that MPI launchers set to the number of a rank."""
 RANKS = ("RANK", *os.environ.get(RANK_VARIABLES, "").split(), "LOCAL_RANK")
-"""Variables that tell a process its rank. The first that is set counts."""
+"""Variables that tell a process its rank: also those of MPI launchers, by RANK_VARIABLES. The first set counts."""
 
 
 def parse_steps(text: str) -> tuple[int, ...] | None:
@@ -210,7 +208,7 @@ class TorchRecorder:
         """The program has begun: what Python starts from here on are its children."""
         if not self.used:
             self.used = True
-            os.environ[CLAIM_VARIABLE] = launcher_role()
+            os.environ[CLAIM] = launcher_role()
 
     def after_fork(self) -> None:
         """This is a child now. It may be a rank, if nobody has begun; the profiler of its parent is not its own."""
@@ -484,7 +482,7 @@ class TorchFinder:
 def main() -> None:
     """Wait for torch, and let the sitecustomize.py that would have been found without us do what it does."""
     out = os.environ.get(PREFIX + "OUT")
-    if out and os.environ.get(CLAIM_VARIABLE) != launcher_role():
+    if out and os.environ.get(CLAIM) != launcher_role():
         sys.meta_path.insert(0, TorchFinder(os.path.abspath(out)))
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
