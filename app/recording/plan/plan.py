@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import EventSplitting, Executor, JobSpec, Scope
+from ...domain.jobs import JOB_FIELDS, Executor, JobSpec, Scope
 from ...domain.rank_state import MAX_RUNS
-from ...domain.targets import RESERVED_PREFIXES, Target, TargetFacts
+from ...domain.targets import RESERVED_PREFIXES, TARGET_FIELDS, Target, TargetFacts
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
@@ -60,6 +60,19 @@ SCRIPTS = {
 UNKNOWN_REMOTE_HOST = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
 MAX_EVENTS = 2000
+SUPERVISED_JOB_FIELDS = frozenset(
+    (
+        *("name", "target", "recorder", "scope", "command", "cwd", "environment", "inputs", "events", "frequency"),
+        *("period", "call_graph", "stack_bytes", "pid", "per_cpu", "count_hardware", "duration", "interval", "repeat"),
+        *("batch", "pytorch", "events_per_run", "cpu_list", "cgroup", "perf_arguments"),
+    )
+)
+"""Fields and parts of a job that a supervisor supports, and those that do not count for its jobs. Any other one that is
+set selects the scripts."""
+SUPERVISED_TARGET_FIELDS = frozenset(
+    ("name", "ssh", "scheduler", "mpi", "starters", "sudo", "counters", "poll", "notes")
+)
+"""The same of a target."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +87,23 @@ class Plan:
 
 
 def choose_executor(spec: JobSpec, target: Target, *, run_as: str = "") -> Executor:
-    """Who runs a job: a supervisor where it is one process of the worker's user on this machine. run_as: the user that
-    runs programs there, empty for the worker's own."""
-    of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
-    of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
-    several = spec.splitting is not EventSplitting.ONE_RUN or spec.fresh_inputs
-    more = spec.mpi is not None or several or not spec.keep_recordings
-    # What is put into a program has to lie somewhere.
+    """Who runs a job: a supervisor where it is one process of the worker's user on this machine, and no other field
+    than those that a supervisor supports is set. run_as: the user that runs programs there, empty for the worker's
+    own."""
+    # What is put into a program needs a directory.
     injected = recorder_of(spec).injection(spec) is not None
-    needs_scripts = not target.is_local or injected or of_target or of_job or more or run_as
+    needs_scripts = not target.is_local or injected or run_as or _needs_scripts(spec, target)
     return Executor.SCRIPTS if needs_scripts else Executor.SUPERVISOR
+
+
+def _needs_scripts(spec: JobSpec, target: Target) -> bool:
+    """Whether a field is set that a supervisor does not support."""
+    parts = [(JOB_FIELDS, spec, SUPERVISED_JOB_FIELDS), (TARGET_FIELDS, target, SUPERVISED_TARGET_FIELDS)]
+    return spec.mpi is not None or any(
+        (each.part or each.name) not in supported and each.get(whole) != each.default
+        for declared, whole, supported in parts
+        for each in declared.values()
+    )
 
 
 def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
