@@ -189,6 +189,8 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
     # A program that was requested to end says nothing about the command with its status.
     runs = [] if stop_requested else [run for run in job_status.runs if run.exit_status is not None]
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
+    if not worst and any(rank.perf_killed for rank in job_status.ranks):
+        worst = None  # The program ended without its perf, so that its status was lost.
     number = _signal(worst) if spec.mpi is None else None
     failures = [
         _bad_run(spec, job_status, run) for run in runs if run.exit_status and not _has_failed_rank(job_status, run)
