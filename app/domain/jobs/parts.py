@@ -29,6 +29,10 @@ MAX_RANKS = 1_000_000
 MAX_WALL_TIME_S = 366 * 86_400
 MAX_CPUS = 100_000
 MAX_SECONDS = 3600
+DEFAULT_HZ = 199
+"""Samples per second if none are requested: enough for an overview, few enough for 8 kB of stack each. A prime, so that
+it does not coincide with periodic work of the program."""
+DEFAULT_STACK_BYTES = 8192
 ARGUMENT = TextField("An argument")
 
 

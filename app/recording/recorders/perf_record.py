@@ -7,14 +7,11 @@ from pathlib import PurePath
 from ...domain.event_names import SOFTWARE_EVENTS, is_occurrence, split_modifiers, split_sampling_terms
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.jobs.parts import DEFAULT_HZ
 from ...domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
-
-DEFAULT_FREQUENCY_HZ = 199
-"""Hz when nothing was asked for: enough for a picture, little enough for 8 kB of stack each; a prime, so that it
-does not beat with a program's own rhythm."""
 
 
 @dataclass(frozen=True)
@@ -122,4 +119,4 @@ def rate_options(spec: JobSpec, facts: HostFacts) -> list[str]:
         return ["-F", str(spec.frequency)]
     if are_tracepoints(events_to_sample(spec, facts), facts):
         return ["-c", "1"]
-    return ["-F", str(DEFAULT_FREQUENCY_HZ)]
+    return ["-F", str(DEFAULT_HZ)]

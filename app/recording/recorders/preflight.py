@@ -21,6 +21,7 @@ from ...domain.event_names import (
 )
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.jobs.parts import DEFAULT_STACK_BYTES
 from ...domain.units import format_bytes
 from . import RECORDERS
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
@@ -171,7 +172,7 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
         if size <= 0 or size > STACK_LIMIT:
-            advice = f"Use at most {STACK_LIMIT}; 8192 is typical."
+            advice = f"Use at most {STACK_LIMIT}; {DEFAULT_STACK_BYTES} is typical."
             yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
         rate = spec.frequency or 0
         if rate * size > 16 * 1024 * 1024:
