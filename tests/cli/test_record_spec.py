@@ -196,6 +196,7 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
         ("--recorder pytorch --count -- x", "--count means --recorder perf-stat"),
         ("--recorder pytorch -e cycles -- x", "--event does not apply"),
         ("--env A -- x", "NAME=VALUE"),
+        ("-e , -- x", "--event: “,” has no event."),
         ("--env 1=2 -- x", "not a valid variable name"),
         ("--env 1=2 --stack-bytes 9 --cwd '' -- x", "first. --stack-bytes: This must be a multiple of 8. Use 16."),
         ("--module 'a b' -- x", "--module"),
