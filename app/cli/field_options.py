@@ -9,19 +9,20 @@ from click.shell_completion import CompletionItem
 
 from ..domain import fields as kinds
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import JOB_FIELDS, MpiFlavor
+from ..domain.jobs import JOB_FIELDS, JobSpec, MpiFlavor
 from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from .option_groups import option_in_group
 
 F = TypeVar("F", bound=Callable[..., Any])
 OptionDecorator = Callable[..., Callable[[F], F]]
+_PARTS = kinds.part_labels(JobSpec)
 SECTIONS = {
     "what": "Recording",
-    "pytorch": "With --recorder pytorch",
+    **{name: label for name, label in _PARTS.items() if name not in ("mpi", "batch")},
     "where": "Where it runs",
-    "mpi": "MPI",
-    "batch": "Batch system",
+    "mpi": _PARTS["mpi"],
+    "batch": _PARTS["batch"],
     "around": "Environment",
     "kept": "Settings and files",
 }

@@ -11,11 +11,12 @@ import click
 from ..config import Settings
 from ..domain.errors import InvalidRequest, NotFound
 from ..domain.fields import ChoiceField
-from ..domain.jobs import JOB_FIELDS, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
+from ..domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
 from ..domain.targets import LOCAL, Target
 from ..recording.fields.job_validity import validate_job
 from ..recording.fields.preset_file import from_file, to_file
-from ..recording.fields.relevance import NO_MPI, relevant_fields
+from ..recording.fields.relevance import NO_MPI, conditions, relevant_fields
+from ..recording.recorders import recorder_of
 from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
 from .field_options import name_problems, option_name, option_values
@@ -96,7 +97,9 @@ def _with_options(
         changes["recorder"] = RecorderName.PERF_STAT
     if "environment" in changes:
         changes["environment"] = spec.environment | changes["environment"]
-    parts = {name: replace(getattr(spec, name), **values[name]) for name in ("batch", "pytorch")}
+    parts = {
+        name: replace(getattr(spec, name), **values[name]) for name, part in JOB_PARTS.items() if not part.optional
+    }
     return replace(spec, **changes, **parts)
 
 
@@ -141,11 +144,11 @@ def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> I
         each = JOB_FIELDS.get(name)
         if each is None or name in used or name == "mpi":
             continue
-        recorders = each.info.applies.get("recorder", (spec.recorder,))
+        recorders = tuple(conditions()[name].get("recorder", (spec.recorder,)))
         option, strict = option_name(name), each.info.option is not None and each.info.option.strict
-        if each.part == "pytorch":
-            yield f"{option} needs --recorder {RecorderName.PYTORCH}: add it, or leave out {option}."
-        elif spec.recorder is RecorderName.PYTORCH and spec.recorder not in recorders:
+        if spec.recorder not in recorders and each.part:
+            yield f"{option} needs --recorder {' or '.join(recorders)}: add it, or leave out {option}."
+        elif spec.recorder not in recorders and not recorder_of(spec).uses_perf:
             yield f"{option} does not apply to --recorder {spec.recorder}: leave it out."
         elif each.part == "batch":
             scheduler = scheduler_of(target.scheduler)

@@ -10,9 +10,11 @@ from flask import Flask
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor, RecorderName
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
+from perfloom.recording.fields import relevance
+from perfloom.recording.fields.job_validity import validate_job
 from perfloom.recording.fields.relevance import hiding_rules
 from perfloom.recording.plan.plan import make_plan, preview
 from perfloom.store import Store
@@ -154,6 +156,32 @@ def test_programs_know_the_rank_variables_of_every_launcher(tmp_path: Path) -> N
     spec = JobSpec(command=("x",), recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.OPENMPI))
     plan = make_plan(spec, Target("t"), None, "x" * 12, str(tmp_path)).files["plan.sh"]
     assert re.search(r"PERFLOOM_RANKS='.* TOY_RANK\b", plan) and 'pl_try "${TOY_RANK-}" "${TOY_SIZE-}"' in plan
+
+
+@pytest.mark.parametrize(
+    ("fields", "used", "unused"),
+    [
+        ((), (), ("events", "frequency", "repeat", "steps")),
+        (("perf", "sampling"), ("events", "frequency", "stack_bytes"), ("repeat", "steps")),
+        (("counting", "pytorch"), ("repeat", "steps", "torch_memory"), ("events", "frequency")),
+    ],
+)
+def test_a_recorder_chooses_groups_of_fields(
+    browser: Browser, fields: tuple[str, ...], used: tuple[str, ...], unused: tuple[str, ...]
+) -> None:
+    name = RecorderName("toy-count")
+    RECORDERS[name] = ToyRecorder(fields=fields, samples="sampling" in fields)
+    relevance._conditions.cache_clear()
+    found = relevance.relevant_fields(JobSpec(recorder=name, command=("x",)))
+    assert found.issuperset(used) and found.isdisjoint(unused)
+    hidden = relevance.hiding_choices()
+    assert all("recorder-toy-count" not in hidden[field].split() for field in used)
+    assert all("recorder-toy-count" in hidden[field].split() for field in unused)
+    assert "<legend>PyTorch</legend>" in browser.page("/jobs/new")
+    assert validate_job(JobSpec(recorder=name, scope=Scope.SYSTEM)) == {
+        "scope": "Toy counter only records a command. Choose a command."
+    }
+    relevance._conditions.cache_clear()
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:

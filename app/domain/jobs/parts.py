@@ -132,7 +132,7 @@ SPLITTINGS = ChoiceField(
 
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}
-_PYTORCH: Applies = {"recorder": (RecorderName.PYTORCH,)}
+_PYTORCH: Applies = {"recorder_fields": ("pytorch",)}
 
 
 @dataclass(frozen=True)

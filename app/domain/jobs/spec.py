@@ -55,9 +55,9 @@ MAX_STACK_BYTES = 65_528
 """The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
 MAX_PID = 4_194_304
 
-_PERF: Applies = {"recorder": (RecorderName.PERF_RECORD, RecorderName.PERF_STAT)}
-_SAMPLING: Applies = {"recorder": (RecorderName.PERF_RECORD,)}
-_COUNTING: Applies = {"recorder": (RecorderName.PERF_STAT,)}
+_PERF: Applies = {"recorder_fields": ("perf",)}
+_SAMPLING: Applies = {"recorder_fields": ("sampling",)}
+_COUNTING: Applies = {"recorder_fields": ("counting",)}
 _STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
 
 

@@ -150,7 +150,7 @@ def require_plannable(spec: JobSpec, target: Target) -> None:
         base.check_arguments(launcher, mpi.rank_arguments, "rank_arguments")
     injection = recorder_of(spec).injection(spec)
     if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
-        raise InvalidRequest("PyTorch is only recorded in a command without sudo. Choose that.", "scope")
+        raise InvalidRequest(f"{recorder_of(spec).label} only records a command without sudo. Choose that.", "scope")
     if own := next((name for name in target.environment if name.startswith(RESERVED_PREFIXES)), None):
         raise InvalidRequest(
             f"The target {target.name} sets the variable {own[:60]}, which is reserved for Perfloom. Remove it from "

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.jobs import CallGraph, JobSpec, Scope
 from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
@@ -166,7 +166,7 @@ def _find_allocation() -> list[str]:
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     stacks = spec.call_graph is not CallGraph.NONE
-    if spec.recorder is RecorderName.PERF_RECORD and needs_event_fields(events_to_sample(spec, facts), stacks):
+    if recorder_of(spec).samples and needs_event_fields(events_to_sample(spec, facts), stacks):
         return add_tracepoint_field(FIELDS, stacks=stacks)
     return FIELDS
 
@@ -184,7 +184,7 @@ def recorder_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     argv = list(recorder_of(spec).argv(replace(spec, command=()), facts, _PLACE))
     if spec.sudo:
         at = argv.index(str(_PLACE / main))
-        argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
+        argv[at - 1 : at + 1] = ["--log-fd", "1"] if recorder_of(spec).counts else ["-o", "-"]
     return tuple(_in_own_directory(word) for word in argv)
 
 
@@ -197,7 +197,7 @@ def _in_own_directory(word: str) -> str | ShellCode:
 def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     """perf stat's command line for what is counted beside the recording, without whom it observes; empty for nothing.
     With sudo nothing is: perf stat would have to be root's too."""
-    if spec.recorder is not RecorderName.PERF_RECORD or spec.sudo:
+    if not recorder_of(spec).samples or spec.sudo:
         return ()
     events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
     out = ShellCode(f"{_OUT.text}/{COUNTS_FILE}")

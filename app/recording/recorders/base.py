@@ -1,12 +1,13 @@
 """What a recorder is: a JobSpec and the facts of a host become argv and the names of what comes out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, Scope
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,33 @@ class Recorder(Protocol):
         """What it records, in one line."""
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """The groups of fields of a job that it uses, as `recorder_fields` of their declarations name them: perf
+        (events and other options of perf), sampling, counting, pytorch."""
+
+    @property
+    def fields_hint(self) -> str:
+        """What the form says above the fields of its own group; empty if it has none."""
+
+    @property
     def uses_perf(self) -> bool:
         """Whether it needs perf, and the rights that perf needs."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether it runs perf record."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it runs perf stat."""
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether a Python program must have PyTorch."""
+
+    @property
+    def only_command(self) -> bool:
+        """Whether it only records a command and its ranks: no running process, no whole system or host."""
 
     @property
     def program_title(self) -> str:
@@ -71,6 +97,9 @@ class Recorder(Protocol):
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         """The events that it records, those of the job or its default; empty if it has none."""
+
+    def find_problems(self, spec: JobSpec) -> Iterable[PreflightFinding]:
+        """What is to be reported about its own fields, whatever the host."""
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The recorder's program and options, then the user's command where there is one."""

@@ -6,7 +6,7 @@ Only listed options are allowed: Perfloom sets the others itself (-e, -F, --call
 
 from collections.abc import Mapping, Sequence
 
-from ...domain.jobs import RecorderName
+from .base import Recorder
 
 _RECORD = (
     *("-d", "--data", "-i", "--no-inherit", "-P", "--period", "-R", "--raw-samples", "-T", "--timestamp"),
@@ -28,20 +28,18 @@ _STAT = (
 )
 _STAT_WITH_VALUE = ("-D", "--delay", "-M", "--metrics", "--cputype", "--filter", "--td-level")
 
-OPTIONS: Mapping[RecorderName, Mapping[str, bool]] = {
-    RecorderName.PERF_RECORD: dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True),
-    RecorderName.PERF_STAT: dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True),
-}
-"""The options that may be given, by recorder, and whether each takes a value."""
+RECORD_OPTIONS: Mapping[str, bool] = dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True)
+STAT_OPTIONS: Mapping[str, bool] = dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True)
+"""The options of perf record and of perf stat that may be given, and whether each takes a value."""
 
 
-def find_argument_problem(recorder: RecorderName, arguments: Sequence[str]) -> str | None:
+def find_argument_problem(recorder: Recorder, arguments: Sequence[str]) -> str | None:
     """The first argument that may not be given, as a message; None if all may.
 
     perf accepts abbreviated long options and joined short ones, so each option must be written out, on its own. A value
     is the next argument, or follows `=` (long options).
     """
-    options = OPTIONS.get(recorder, {})
+    options = RECORD_OPTIONS if recorder.samples else STAT_OPTIONS if recorder.counts else {}
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")

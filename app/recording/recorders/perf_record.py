@@ -12,6 +12,7 @@ from ...domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,22 @@ class PerfRecord:
     title: str = "Sample with perf record"
     label: str = "perf record"
     hint: str = "Sample call stacks: shows where time goes, as a flame graph."
+    fields: tuple[str, ...] = ("perf", "sampling")
+    fields_hint: str = ""
     uses_perf: bool = True
+    samples: bool = True
+    counts: bool = False
+    needs_torch: bool = False
+    only_command: bool = False
     program_title: str = "perf record"
     nothing_recorded: str = ""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         return events_to_sample(spec, facts)
+
+    def find_problems(self, spec: JobSpec) -> tuple[PreflightFinding, ...]:
+        """Those of perf's options are found by `preflight`."""
+        return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""
@@ -74,10 +85,11 @@ def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def nested_stat_argv(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-    """The command line with perf stat inside of perf record, where anything is to be counted: it starts the command, or
-    observes what perf record does for as long. Both see the same program: events inside are those of its processes."""
-    argv, events = PerfRecord().argv(spec, facts, artifacts), counted_events(spec, facts)
+def nested_stat_argv(argv: tuple[str, ...], spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
+    """The command line `argv` with perf stat inside of perf record, where anything is to be counted: it starts the
+    command, or observes what perf record does for as long. Both see the same program: events inside are those of its
+    processes."""
+    events = counted_events(spec, facts)
     if not events:
         return argv
     inside = [perf_program(facts), "stat", "-x,", "-o", str(artifacts / COUNTS_FILE)]

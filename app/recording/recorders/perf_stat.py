@@ -8,6 +8,7 @@ from ...domain.jobs import JobSpec, RecorderName, Scope
 from ...domain.rank_state import COUNTS_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .events import events_to_count
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,22 @@ class PerfStat:
     title: str = "Count with perf stat"
     label: str = "perf stat"
     hint: str = "Count events exactly, without stacks."
+    fields: tuple[str, ...] = ("perf", "counting")
+    fields_hint: str = ""
     uses_perf: bool = True
+    samples: bool = False
+    counts: bool = True
+    needs_torch: bool = False
+    only_command: bool = False
     program_title: str = "perf stat"
     nothing_recorded: str = ""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         return events_to_count(spec, facts)
+
+    def find_problems(self, spec: JobSpec) -> tuple[PreflightFinding, ...]:
+        """Those of perf's options are found by `preflight`."""
+        return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """One object a line where perf can, else its own columns (set apart by `;`: event names hold commas)."""
