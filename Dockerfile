@@ -1,6 +1,6 @@
 # Perfloom's web half; the worker runs from the same image: docker run … perfloom worker.
 #
-# Both want the same data volume, and a broker and a catalogue from outside; secrets come from files:
+# Both want the same data volume, and an external broker and database; secrets come from files:
 #   PERFLOOM_BROKER_URL=redis://redis:6379/0
 #   PERFLOOM_DATABASE_URL_FILE=/run/secrets/database-url     postgresql://perfloom:…@db/perfloom
 #   PERFLOOM_TOKEN_FILE=/run/secrets/token                   web alone: at least 32 letters and digits

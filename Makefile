@@ -1,6 +1,6 @@
-# make demo       record a program and look at its flame graph
-# make test       set up and run the tests, several at once
-# make test-all   and those that take long
+# make demo       record a program and show its flame graph
+# make test       set up and run the tests in parallel
+# make test-all   run also the slow tests
 PYTHON ?= python3
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin
@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.cache/bin:$(PATH)
 .DEFAULT_GOAL := help
 .PHONY: help demo serve quick test test-all lint format constraints venv clean
 
-help: ## list what can be made
+help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
 
 demo: ## set up, record a bundled program, serve its flame graph (ARGS="--port 9000")
@@ -20,9 +20,9 @@ serve: ## set up and serve (ARGS="--port 9000")
 	@$(SETUP) demo
 	@exec $(BIN)/perfloom serve $(ARGS)
 
-# Several processes (-n 0: one). The tests start some hundred programs of ours, which are compiled once.
+# In several processes (-n 0: in one). Tests start hundreds of Python processes, whose modules are compiled to bytecode once.
 quick test test-all: export PYTHONDONTWRITEBYTECODE =
-# What computes: one process per CPU.
+# These tests are CPU-bound, so there is one process per CPU.
 CORE = $(addprefix tests/,domain ingest readers analysis charts exporters recording/fields recording/recorders recording/probe web/jobs test_config.py test_scripts.py)
 QUICK = -n $$(nproc) -m "not slow and not heavy" --deselect tests/readers/test_compiled.py
 PYTEST = $(BIN)/python -m pytest -n auto
@@ -50,20 +50,20 @@ lint: venv node_modules/.package-lock.json ## check style, types and imports
 	@node_modules/.bin/tsc
 	@node_modules/.bin/tsc --project tsconfig.strict.json
 
-# eslint and TypeScript, for `make lint` alone; npm writes this file last.
+# eslint and TypeScript, which only `make lint` needs. npm writes this file last.
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "make lint needs npm: apt-get install npm" >&2; exit 1; }
 	@npm ci --no-audit --no-fund --loglevel=error
 
-format: venv ## write the code in our style
+format: venv ## format the code
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-venv: ## make .venv with all there is for developers
+venv: ## create .venv with all development dependencies
 	@$(SETUP) venv --extras dev,test
 
-constraints: ## pin the newest versions that setup.cfg allows (tools/constraints.txt)
+constraints: ## pin the newest versions that setup.cfg allows, in tools/constraints.txt
 	@$(PYTHON) tools/constraints.py
 
-clean: ## remove what was made here, recordings aside
+clean: ## remove all generated files except recordings
 	rm -rf .venv .cache node_modules build dist *.egg-info

@@ -26,7 +26,7 @@ export default [
     rules,
   },
   {
-    // These stand in one file with what they act on, and are no modules.
+    // These are no modules: they are in one file with the page or image that they act on.
     files: ['app/charts/*.js', 'app/exporters/*.js'],
     languageOptions: { ecmaVersion: 2022, sourceType: 'script', globals: globals.browser },
     rules: { ...rules, 'no-shadow': 'off' },

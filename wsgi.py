@@ -10,7 +10,7 @@ import os
 
 from perfloom.config import SECRETS, Settings
 from perfloom.web.app import create_app
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 
 processes.disable_dumping()
 settings = Settings.load()

@@ -1,7 +1,7 @@
-"""Settings with their defaults. Nothing else reads the environment for these.
+"""Settings with their defaults. No other module reads the environment for these.
 
-Each setting is one field of `Settings` with one line of documentation, and is given by the environment variable
-`PERFLOOM_<NAME>` or by an option of a command; a secret also by a file that `PERFLOOM_<NAME>_FILE` names. `SETTINGS`
+Each setting is one field of `Settings` with one line of documentation, and is set by the environment variable
+`PERFLOOM_<NAME>` or an option of a command; a secret also by a file whose path is in `PERFLOOM_<NAME>_FILE`. `SETTINGS`
 lists them all.
 """
 
@@ -51,7 +51,7 @@ def _site(value: str) -> str:
     return match[1] + match[2].rstrip("/")
 
 
-def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
+def _parse_int(low: int, high: int, example: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
             raise ValueError(f"a whole number from {low} to {high}, for example {example}")
@@ -132,7 +132,7 @@ class Settings:
     )
     port: int = field(
         default=8000,
-        metadata=_about("Port that the web server listens on; 0 uses a free one.", _whole(0, 65535, 8000)),
+        metadata=_about("Port that the web server listens on; 0 uses a free one.", _parse_int(0, 65535, 8000)),
     )
     trusted_hosts: tuple[str, ...] = field(
         default=(),
@@ -200,14 +200,14 @@ class Settings:
     )
     read_seconds: int = field(
         default=3600,
-        metadata=_about("Time limit in seconds for reading one recording.", _whole(1, 10**6, 3600)),
+        metadata=_about("Time limit in seconds for reading one recording.", _parse_int(1, 10**6, 3600)),
     )
     read_cpu_seconds: int = field(
         default=120,
         metadata=_about(
             "CPU time limit for reading one recording: this many seconds, plus a tenth of that for each MB of its "
             "files, before decompression. So files that decompress to very much more are rejected early.",
-            _whole(1, 10**6, 120),
+            _parse_int(1, 10**6, 120),
         ),
     )
     buildid_dir: Path = field(
@@ -222,26 +222,26 @@ class Settings:
         default=2,
         metadata=_about(
             "Recordings that run at the same time on one machine; others wait, because they would disturb each other.",
-            _whole(1, 1000, 2),
+            _parse_int(1, 1000, 2),
         ),
     )
     reads_at_once: int = field(
         default=2,
-        metadata=_about("Recordings that a worker reads at the same time.", _whole(1, 100, 2)),
+        metadata=_about("Recordings that a worker reads at the same time.", _parse_int(1, 100, 2)),
     )
     read_short_seconds: int = field(
         default=10,
         metadata=_about(
             "Seconds after which reading a recording counts as long. If PERFLOOM_READS_AT_ONCE is more than 1, one "
             "place is reserved for short ones.",
-            _whole(1, 10**6, 10),
+            _parse_int(1, 10**6, 10),
         ),
     )
     unreachable_seconds: int = field(
         default=7 * 86400,
         metadata=_about(
             "Seconds that a job waits for an unreachable target before it counts as lost.",
-            _whole(1, 10**9, 7 * 86400),
+            _parse_int(1, 10**9, 7 * 86400),
             default="604800 (7 days)",
         ),
     )
@@ -256,7 +256,7 @@ class Settings:
     trust_users: bool = field(
         default=False,
         metadata=_about(
-            "1 allows everybody with the token to run programs as the server's own user, who can read its secrets.",
+            "1 allows anyone with the token to run programs as the server's own user, who can read its secrets.",
             _flag,
             default="0",
         ),
@@ -282,7 +282,7 @@ class Settings:
     def load(
         cls, data: Path | str | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
     ) -> "Settings":
-        """From overrides (by setting name; None is none), else the environment, else the defaults.
+        """From overrides (by setting name; None: not set), else the environment, else the defaults.
 
         Raises InvalidRequest, with the permitted values, for an invalid value.
         """
@@ -323,8 +323,7 @@ class Settings:
 
     @property
     def secret_files(self) -> tuple[Path, ...]:
-        """The files with secrets that this process may have: of the data directory, the database, and those that its
-        environment names."""
+        """The files with secrets: in the data directory, the database, and those named in the environment."""
         paths = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
         if self.uses_sqlite:
             paths.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
@@ -344,18 +343,18 @@ class Settings:
     @property
     def token(self) -> str:
         """The access token; created in `<data>/token` (0600) at its first use."""
-        return self.configured_token or self._kept("token")
+        return self.configured_token or self._stored_secret("token")
 
     @property
     def cookie_key(self) -> bytes:
         """32 bytes to sign cookies with. Derived from the token too, so that changing it ends every session."""
-        secret = self.configured_secret_key or self._kept("secret")
+        secret = self.configured_secret_key or self._stored_secret("secret")
         return hmac.digest(secret.encode(), b"cookie\0" + self.token.encode(), hashlib.sha256)
 
     def prepare(self) -> tuple[str, ...]:
-        """Make the data directory (0700) and what belongs in it. Returns warnings, each a sentence.
+        """Create the data directory (0700) and its subdirectories. Returns warnings, each a sentence.
 
-        Raises InvalidRequest or Unavailable where the directory cannot be used.
+        Raises InvalidRequest or Unavailable if the directory cannot be used.
         """
         warnings = []
         make_private(self.data, known=DATA_DIRECTORY_NAMES)
@@ -377,7 +376,7 @@ class Settings:
         """Create the runtime directory (0700) and return it. Raises Unavailable if another user owns it."""
         return make_private(self.runtime)
 
-    def _kept(self, name: str) -> str:
+    def _stored_secret(self, name: str) -> str:
         make_private(self.data, known=DATA_DIRECTORY_NAMES)
         text = read_or_create_secret(self.data / name)
         if len(text) < MIN_SECRET_CHARACTERS:
@@ -389,7 +388,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, for help texts and documentation. `default`: in words."""
+    """One setting, for help texts and documentation. `default`: a description."""
 
     name: str
     variable: str

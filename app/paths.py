@@ -1,4 +1,4 @@
-"""Private places on disk: the data and runtime directories, files with secrets, and what filesystem they are on."""
+"""Private paths: the data and runtime directories, files with secrets, and the type of their file system."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from .domain.errors import InvalidRequest, Unavailable
 from .domain.isolation import ProcessNamespaces
 
-# Locking and shared memory, which SQLite's journal needs, work on these between one machine's processes at best.
+# On these, locks and shared memory, which SQLite's journal needs, work at best between processes of one machine.
 NETWORK_FILESYSTEMS = frozenset(
     [
         *("afs", "beegfs", "ceph", "cifs", "coda", "fhgfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs"),
@@ -19,22 +19,22 @@ NETWORK_FILESYSTEMS = frozenset(
         *("fuse.ceph", "fuse.glusterfs", "fuse.gpfs", "fuse.juicefs", "fuse.lustre", "fuse.s3fs", "fuse.sshfs"),
     ]
 )
-# A unix socket's path holds 107 bytes; the longest name below the runtime directory must fit behind it.
+# The path of a unix socket has at most 107 bytes; the longest name in the runtime directory must fit.
 MAX_RUNTIME_PATH = 80
 
 
 def data_directory(environ: Mapping[str, str]) -> Path:
     """The default data directory, by the XDG base directory specification."""
     base = environ.get("XDG_DATA_HOME", "")
-    # The specification: a path that is not absolute is to be ignored.
+    # According to the specification, a relative path must be ignored.
     home = Path(base) if base.startswith("/") else Path(environ.get("HOME") or Path.home(), ".local/share")
     return home / "perfloom"
 
 
 def runtime_directory(data: Path, environ: Mapping[str, str]) -> Path:
-    """The runtime directory of a data directory: the same for every process of one user. Nothing is made."""
+    """The runtime directory of a data directory, the same for all processes of a user. It is not created."""
     digest = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:12]
-    # A process without a login session (cron, su) must find what one with a session started.
+    # A process without a login session (cron, su) must find the server that one with a session started.
     for base in (environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"):
         path = Path(base, f"perfloom-{digest}")
         if base.startswith("/") and len(os.fsencode(path)) <= MAX_RUNTIME_PATH and _ours(Path(base)):
@@ -45,9 +45,8 @@ def runtime_directory(data: Path, environ: Mapping[str, str]) -> Path:
 def make_private(path: Path, known: Collection[str] | None = None) -> Path:
     """Make `path` a directory that only this user can enter (0700), and return it.
 
-    known: names that may already be in a directory that others can read; with anything else in it, it is taken for
-    a directory of something else and left alone (InvalidRequest). Raises Unavailable where it cannot be made, or
-    belongs to another user.
+    known: names that identify a data directory that others can read; one with other files is not changed
+    (InvalidRequest). Raises Unavailable if it cannot be created, or belongs to another user.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ def make_private(path: Path, known: Collection[str] | None = None) -> Path:
             pass
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
-            # Our own link is safe; in a shared /tmp that of another user is an attack.
+            # A link of this user is safe; one of another user in a shared /tmp is an attack.
             if found.st_uid != os.geteuid():
                 raise Unavailable(f"{path} is a symbolic link of another user. Remove it, or choose another directory.")
             found = path.stat()
@@ -108,7 +107,7 @@ def read_or_create_secret(path: Path) -> str:
 
 
 def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:
-    """The type of the network filesystem that `path` is on, or None for a local one or where it is not known.
+    """The type of the network file system of `path`; None for a local or unknown one.
 
     mountinfo: text in the form of /proc/self/mountinfo (proc(5)).
     """
@@ -127,14 +126,14 @@ def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:
             continue
         point = columns[4].encode(errors="surrogateescape").decode("unicode_escape")
         inside = target == point or target.startswith(point.rstrip("/") + "/")
-        # A later mount on the same point covers the earlier one.
+        # A later mount on the same mount point hides the earlier one.
         if inside and len(point) >= best:
             best, kind = len(point), after.split(" ")[0]
     return kind if kind in NETWORK_FILESYSTEMS else None
 
 
 def process_boundary(uid: int | None = None) -> ProcessNamespaces:
-    """Where programs of a user are that this process starts. uid: null for its own user."""
+    """The namespaces and user of programs that this process starts. uid: null for its own user."""
     own = os.geteuid() if uid is None else uid
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     mounts, pids, users = (os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "pid", "user"))
@@ -142,7 +141,7 @@ def process_boundary(uid: int | None = None) -> ProcessNamespaces:
 
 
 def _outside(uid: int) -> int:
-    """What the parent of this user namespace calls a user: see user_namespaces(7). The same in the machine's own."""
+    """The user's id in the parent user namespace, see user_namespaces(7). The same in the initial namespace."""
     for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
         first, outside, count = map(int, line.split())
         if first <= uid < first + count:
@@ -151,7 +150,7 @@ def _outside(uid: int) -> int:
 
 
 def os_error_text(error: OSError) -> str:
-    """An OSError in words, without its path."""
+    """The message of an OSError, without its path."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     return (error.strerror or str(error)).lower()
@@ -177,7 +176,7 @@ def _make_secret(path: Path) -> None:
             file.write(secrets.token_hex(24) + "\n")
             file.flush()
             os.fsync(handle)
-        # A link fails where another process was first, so that all end up with one secret.
+        # Creating a link fails if another process was first, so all processes use the same secret.
         try:
             os.link(temporary, path)
         except FileExistsError:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from celery import Celery
 
 LAUNCH_QUEUE = "perfloom.launch"
-"""Short steps: claim, start, look, cancel."""
+"""Short steps: claim, start, poll, cancel."""
 TARGET_QUEUE = "perfloom.target"
-"""Steps that wait for other machines: prepare, start, look, bring back, check."""
+"""Steps that wait for other machines: stage, start, poll, collect, check."""
 READ_QUEUE = "perfloom.read"
-"""Steps that take as long as a recording is large."""
+"""Steps whose duration depends on the size of recordings."""
 
 LAUNCH_TASK = "perfloom.launch"
 READ_TASK = "perfloom.read"
@@ -51,11 +51,11 @@ log = logging.getLogger(__name__)
 
 
 def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
-    """Celery as web and workers use it: the same broker, names and queues on both sides.
+    """The Celery application of web and workers, with the same broker, names and queues.
 
-    A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
-    happen while the task still runs, which every task permits. retry: a worker waits for an absent broker;
-    a process that only sends fails fast.
+    Messages are acknowledged after their task, so those of a killed worker are delivered again. A message may be
+    delivered again while its task still runs, which every task permits. retry: a worker waits for an unreachable
+    broker; a process that only sends fails fast.
     """
     # Imported here, because commands without a worker to notify do not need it.
     from celery import Celery
@@ -92,7 +92,7 @@ def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
 
 
 class TaskQueue:
-    """Notifies workers. May be shared between threads; nothing is connected before it is needed."""
+    """Notifies workers. Thread-safe; connects at its first use."""
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self._settings = settings
@@ -109,15 +109,15 @@ class TaskQueue:
         return self._send(READ_TASK, job_id)
 
     def enqueue_recovery(self) -> bool:
-        """Ask a worker to clean up after crashes, and to compress what was not."""
+        """Ask a worker to clean up after crashes, and to compress originals. False if the broker cannot be reached."""
         return self._send(RECOVERY_TASK)
 
     def enqueue_poll(self, target: str) -> bool:
-        """Ask a worker to look at all jobs of a target. False where the broker cannot be reached now."""
+        """Ask a worker to poll all jobs of a target. False if the broker cannot be reached."""
         return self._send(POLL_TASK, target)
 
     def enqueue_target_check(self, check_id: str) -> bool:
-        """Ask a worker to answer a question about a target. False where the broker cannot be reached now."""
+        """Ask a worker to check a target. False if the broker cannot be reached."""
         return self._send(TARGET_CHECK_TASK, check_id)
 
     def enqueue(self, job: Job) -> bool:
@@ -140,8 +140,8 @@ class TaskQueue:
         return any(host in (None, one.name) for one in alive) and self.is_reachable()
 
     def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
-        """What the worker of the machine finds about a JobSpec: whether command, directory and files are there. It may
-        identify the server in `server`.
+        """The worker's findings about a JobSpec: whether command, directory and files exist. The question may identify
+        the server in `server`.
 
         None if no worker responds within `timeout_s`.
         """
@@ -163,7 +163,7 @@ class TaskQueue:
         return None
 
     def close(self) -> None:
-        """Close connections to the broker, and the store where it was opened here."""
+        """Close connections to the broker, and the store if this object opened it."""
         with self._lock:
             if self._app is not None:
                 self._app.close()
@@ -174,7 +174,7 @@ class TaskQueue:
             self._celery().send_task(
                 task, args=arguments, queue=QUEUES[task], retry=False, ignore_result=True, expires=600
             )
-        except Exception as error:  # All errors of the broker's client mean the same here.
+        except Exception as error:  # All errors of the client mean that the broker cannot be reached.
             log.warning("the broker does not respond (%s); the sweep will enqueue %s", error, arguments or task)
             return False
         return True

@@ -1,9 +1,9 @@
-"""Secrets on their way from a browser to a worker: encrypted to a key that only the worker has, with an expiry time.
+"""Encryption of secrets from a browser to a worker: only the worker has the key, and they expire.
 
-A box of encrypted secrets is: a version, the public key of a pair made only for this box, when it expires, and the
-secrets under ChaCha20-Poly1305 (RFC 8439). Its key comes by HKDF-SHA256 (RFC 5869) from the X25519 secret (RFC 7748)
-of that pair and the worker's, with both public keys. What it is for (its subject) and its end are authenticated: a box
-cannot be moved to another job or be kept alive. Its length tells little: what is in it is filled up.
+A box of encrypted secrets has a version, an ephemeral public key, the expiry time, and the secrets, encrypted with
+ChaCha20-Poly1305 (RFC 8439). The encryption key is derived with HKDF-SHA256 (RFC 5869) from the X25519 shared secret
+(RFC 7748) of the ephemeral key pair and the worker's, and both public keys. The subject and the expiry time are
+authenticated: a box cannot be used for another job or longer. Its content is padded, so its length reveals little.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ VERSION = b"\x01"
 PURPOSE = b"perfloom: secrets for a worker, version 1"
 PADDING_BYTES = 512
 _HEADER = struct.Struct(">c32sd")
-# The key of a box is used for it alone.
+# Each key encrypts only one box, so a constant nonce is safe.
 _NONCE = bytes(12)
 
 
@@ -32,13 +32,13 @@ class SealedBoxError(ValueError):
 
 @dataclass(frozen=True)
 class KeyPair:
-    """The key pair of a worker. Held in memory, and shown by nothing: not by repr(), not by str()."""
+    """The key pair of a worker. Only in memory; repr() and str() do not show it."""
 
     _private: X25519PrivateKey = field(repr=False)
 
     @classmethod
     def generate(cls) -> "KeyPair":
-        """A new one."""
+        """A new key pair."""
         return cls(X25519PrivateKey.generate())
 
     @classmethod
@@ -47,17 +47,17 @@ class KeyPair:
         return cls(X25519PrivateKey.from_private_bytes(data))
 
     def to_bytes(self) -> bytes:
-        """The private key, 32 bytes, for handing it to a process of one's own."""
+        """The private key, 32 bytes, for a child process."""
         return self._private.private_bytes_raw()
 
     @property
     def public(self) -> bytes:
-        """The public half, 32 bytes."""
+        """The public key, 32 bytes."""
         return self._private.public_key().public_bytes_raw()
 
     @property
     def key_id(self) -> str:
-        """By which the pair is known; says nothing of it."""
+        """The id of the key pair, a hash of the public key."""
         return key_id(self.public)
 
     def open(self, sealed: bytes, subject: str, now: float) -> dict[str, str]:
@@ -71,7 +71,7 @@ class KeyPair:
         except (struct.error, InvalidTag, ValueError) as error:
             if isinstance(error, SealedBoxError):
                 raise
-            # Neither the box nor the reason: whoever reads logs learns nothing.
+            # Neither the box nor the reason: logs must not contain either.
             raise SealedBoxError("the box is encrypted for another key or purpose, or damaged") from None
         if now >= expires:
             raise SealedBoxError("the encrypted box is too old")
@@ -86,7 +86,7 @@ def key_id(public: bytes) -> str:
 def seal(public: bytes, secrets: Mapping[str, str], subject: str, expires: float) -> bytes:
     """Encrypt secrets (by the names of their prompts) to a worker's public key, for a subject such as "job:<id>".
 
-    expires: seconds since the epoch. Raises ValueError where `public` is no key.
+    expires: seconds since the epoch. Raises ValueError if `public` is not a valid key.
     """
     once = X25519PrivateKey.generate()
     mine = once.public_key().public_bytes_raw()

@@ -1,7 +1,7 @@
-"""Secret settings that no environment has to hold: from files, and from a descriptor that a parent hands over.
+"""Secret settings outside of the environment: in files, and in a descriptor from the parent process.
 
-The environment of a process can be read by every other process of the same user, in /proc/PID/environ,
-for as long as it lives, whatever it does to its own variables.
+Every process of the same user can read the environment of a process in /proc/PID/environ, even after the process has
+changed its variables.
 """
 
 import json
@@ -12,20 +12,20 @@ from pathlib import Path
 from .domain.errors import InvalidRequest
 
 DESCRIPTOR_VARIABLE = "PERFLOOM_SECRETS_HANDLE"
-"""The variable with the number of an inherited descriptor: of a file in memory alone, JSON of variables and values."""
+"""The variable with the number of an inherited descriptor, of a file in memory with a JSON object of variables."""
 FILE_SUFFIX = "_FILE"
-"""Behind the name of a variable: of the one that names a file with its value."""
+"""The suffix of a variable that contains the path of a file with the value."""
 PATHS_VARIABLE = "PERFLOOM_SECRETS_PATHS"
-"""The variable by which a child knows of the files that its parent took them from: JSON, a list of paths."""
+"""The variable with the paths of the files from which the parent read its secrets: a JSON list."""
 MAX_BYTES = 1 << 16
 
 _taken: dict[str, dict[str, str]] = {}
 
 
 def with_secrets(environ: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """The environment with the secrets that a parent handed over, and those in files. names: of variables.
+    """The environment with the secrets from the parent and from files. names: of variables.
 
-    Raises InvalidRequest for a secret that is given twice, and for a file that cannot be read.
+    Raises InvalidRequest for a secret with two values, and for a file that cannot be read.
     """
     found = dict(environ)
     if handle := environ.get(DESCRIPTOR_VARIABLE):
@@ -41,20 +41,20 @@ def with_secrets(environ: Mapping[str, str], names: Collection[str]) -> dict[str
 
 
 def secrets_descriptor(secrets: Mapping[str, str]) -> int:
-    """A descriptor for children, that may be read as often as there are children. Goes with its last holder."""
+    """A descriptor with secrets, which any number of children may inherit."""
     handle = os.memfd_create("perfloom-secrets", os.MFD_CLOEXEC)
     os.write(handle, json.dumps(dict(secrets)).encode())
     return handle
 
 
 def secret_paths(names: Collection[str], environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The files with secrets that this process, or its parent, was given. names: of variables."""
+    """The files from which this process or its parent read secrets. names: of variables."""
     paths = [path for name in names if (path := environ.get(f"{name}{FILE_SUFFIX}"))]
     return tuple(dict.fromkeys([*paths, *map(str, json.loads(environ.get(PATHS_VARIABLE) or "[]"))]))
 
 
 def _handed(handle: str) -> dict[str, str]:
-    """What a parent handed over; read once, as what this process starts does not get the descriptor."""
+    """The secrets from the parent. Reads the descriptor once and closes it, so that children do not inherit it."""
     if handle not in _taken:
         try:
             descriptor = int(handle)

@@ -7,11 +7,11 @@ from .sealing import seal
 from .store import Host, Store
 
 SECRET_LIFETIME_SECONDS = 3600.0
-"""How long a worker may open what was typed. It keeps its connection for longer, and asks again without one."""
+"""How long a worker can decrypt typed secrets. Its connection is kept for longer; without one it asks again."""
 
 
 def secret_recipients(store: Store) -> tuple[Host, ...]:
-    """The workers that secrets can be encrypted for now."""
+    """The running workers with a public key."""
     return tuple(host for host in store.hosts.list_alive() if host.public_key is not None and host.key_id is not None)
 
 

@@ -1,13 +1,13 @@
-"""How long a trace of PyTorch takes to become a profile for pprof, beside trace2profile on the same file.
+"""Time to convert a PyTorch trace to a pprof profile, compared with trace2profile on the same file.
 
     python -m benchmarks.converting [--trace FILE | --size 300MB [--source FILE]] [--rounds 3]
         [--trace2profile CHECKOUT] [--python PYTHON]
 
-Without a trace one is made (see make_trace). What is measured runs in processes of their own, in turn, medians of all
-rounds. “the work”: from the opening of the file until the profile is written, in a process that has loaded what it
-needs; “the command”: from its start to its end. The peer is a checkout of github.com/WarningRan/trace2profile, run by
-a Python that has protobuf; without one it is skipped by name. Both profiles are given to `go tool pprof`, where there
-is one, and their totals told: the peer adds up nested calls, so its total is no time that passed.
+Without a trace one is generated (see make_trace). Measurements run in separate processes, alternating; results are
+medians of all rounds. "the work": from the opening of the file until the profile is written, in a process with all
+imports loaded; "the command": from its start to its end. The peer is a checkout of github.com/WarningRan/trace2profile,
+run by a Python that has protobuf; without one it is skipped by name. If `go tool pprof` is installed, it prints the
+totals of both profiles: the peer counts nested calls twice, so its total is not elapsed time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ print(json.dumps({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_ti
 
 
 def inside(request: str, out: Path) -> None:
-    """In a process of its own: load and read once what is small, then read the trace and write the profile."""
+    """In a separate process: load and read a small trace once, then read the trace and write the profile."""
     from perfloom.domain.selection import Selection
     from perfloom.exporters import get_exporter
     from perfloom.readers import warmup as compiling
@@ -88,7 +88,7 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
 
 
 def total(profile: Path) -> str:
-    """What pprof says a profile adds up to."""
+    """The total of a profile according to pprof."""
     go = shutil.which("go")
     if go is None or not profile.exists():
         return "not known: there is no go tool pprof"
@@ -99,7 +99,7 @@ def total(profile: Path) -> str:
 
 
 def main() -> int:
-    """Measure and report; status 1 where the work takes more than a tenth of the peer's."""
+    """Measure and report; status 1 if the work takes more than a tenth of the peer's."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--size", type=size_of, default=size_of("300MB"))

@@ -1,9 +1,9 @@
-"""The flame graph in Chromium: until the first picture, over the wire, and in every frame of the screen.
+"""The flame graph in Chromium: time to the first image, bytes transferred, and time per frame of the screen.
 
     python -m benchmarks.flamegraph_page [--samples 1000000] [--stacks 100000] [--rounds 5]
 
-A made-up profile is stored and served by gunicorn. Then as many frames as the renderer is built for (100,000) are drawn
-at once while zooming, hovering and scrolling. Times are milliseconds, medians where not said otherwise.
+A synthetic profile is stored and served by gunicorn. Then 100,000 frames, the maximum of the renderer, are drawn while
+zooming, hovering and scrolling. Times are milliseconds, medians unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ RESULT = "benchmark000"
 FRAMES = 100_000
 ARGUMENTS = ["--disable-dev-shm-usage", "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
-# A page's own modules, called by the address that the page has them from.
+# The page's own modules, imported by the address that the page uses.
 MEASURE = """
 async ([frames, depth]) => {
     const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
     const folder = new URL(".", document.querySelector('script[src*="charts/flamegraph.js"]').src);
     const { Picture } = await import(`${folder}flamegraph/model.js`);
-    const { Palette, ModuleColours, colors } = await import(`${folder}flamegraph/palette.js`);
+    const { Palette, ModuleColors, nodeColors } = await import(`${folder}flamegraph/palette.js`);
     const { Painter } = await import(`${folder}flamegraph/paint.js`);
     const { view } = panels()[0];
 
@@ -72,7 +72,7 @@ async ([frames, depth]) => {
         },
     });
     const palette = new Palette(document.documentElement);
-    view.show(picture, 0, {palette, fills: colors(picture, "kind", palette, new ModuleColours())});
+    view.show(picture, 0, {palette, fills: nodeColors(picture, "kind", palette, new ModuleColors())});
     await new Promise((done) => setTimeout(done, 300));
 
     const painted = [];
@@ -185,7 +185,7 @@ def _served(environment: dict[str, str]) -> Iterator[str]:
 
 
 def _first_picture(page: Page, graph: str) -> float:
-    """From the start of the navigation until the picture is on the canvas."""
+    """From the start of the navigation until the image is on the canvas."""
     page.goto(graph)
     while True:
         found = page.evaluate("() => performance.getEntriesByName('flamegraph-painted')[0]?.startTime ?? null")

@@ -1,11 +1,11 @@
-"""How long pages take while many read and some submit.
+"""Response times of pages while many clients read and some submit.
 
     python -m benchmarks.load [--processes 2] [--readers 50] [--submitters 10] [--seconds 20] [--think 1.0]
-    python -m benchmarks.load --serve ...     the same against `perfloom serve`, and what it holds in memory after
+    python -m benchmarks.load --serve ...     the same with `perfloom serve`, and its memory after the test
 
-Starts a server over results of its own (one of 100,000 samples, 20 small ones), and with it readers, each with a
-connection that is kept: they ask for the pages of a result and the lists, and look at each for `--think` seconds on
-average (0: ask at once again). A submitter imports a small file, as often. Goals: p50 150 ms, p99 1.5 s.
+Starts a server with its own results (one of 100,000 samples, 20 small ones), and readers with persistent connections:
+they request the pages of a result and the lists, and wait `--think` seconds on average between requests (0: none). A
+submitter imports a small file, as often. Goals: p50 150 ms, p99 1.5 s.
 """
 
 import argparse
@@ -43,7 +43,7 @@ RECORDED = b"".join(
 
 
 def fill(settings: Settings) -> None:
-    """Store the results that are read."""
+    """Store the results for the readers."""
     with contextlib.closing(open_store(settings)) as store:
         for number in range(21):
             size = 1000 if number else 100_000
@@ -96,7 +96,7 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, name: str, request: bytes) -> bytes:
-        """The answer's header; how long it took is noted under `name`."""
+        """The answer's header; its time is recorded under `name`."""
         begin = time.perf_counter()
         for _ in range(2):
             if self._streams is None:
@@ -108,7 +108,7 @@ class Client:
                 await self._body(head, reader)
                 break
             except (asyncio.IncompleteReadError, OSError):
-                # The server has closed an idle connection.
+                # The server closed an idle connection.
                 writer.close()
                 self._streams = None
         else:
@@ -164,7 +164,7 @@ async def load(port: int, options: argparse.Namespace) -> dict[str, list[float]]
     )
     line = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"set-cookie:"))
     cookie = line.partition(b":")[2].partition(b";")[0].strip()
-    # Every page once, so that each process has loaded what it needs.
+    # Every page once, so that each process has loaded its imports.
     await asyncio.gather(
         *(read(Client(port, defaultdict(list)), cookie, time.monotonic() + 3, 0, random.Random(n)) for n in range(6))
     )

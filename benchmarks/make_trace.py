@@ -1,9 +1,9 @@
-"""A large trace from a real one: its events again and again, each time later and with other ids.
+"""A large trace made by repeating the events of a real one, each time later and with other ids.
 
     python -m benchmarks.make_trace OUT [--size 300MB] [--source FILE]
 
-The layout stays that of the source, a trace in JSON, packed with gzip or not; without one a small recording of the
-tests serves, which knows no GPU. Where OUT ends in .gz, it is packed.
+The layout is that of the source, a trace in JSON, compressed with gzip or not; by default a small recording of the
+tests without a GPU. If OUT ends in .gz, it is compressed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 class Repeated:
-    """The text of a trace, cut where numbers are to differ."""
+    """The text of a trace, split where numbers are to differ."""
 
     def __init__(self, text: str) -> None:
         start = re.compile(r'"traceEvents"\s*:\s*\[').search(text)
@@ -50,14 +50,14 @@ class Repeated:
         self._span = {kind: self._spread(kind) for kind in ("time", "id", "step")}
 
     def _spread(self, kind: str) -> int:
-        """By how much a number has to grow so that none comes twice."""
+        """The increment of a number, so that no value occurs twice."""
         values = [value for one, value in self._numbers if one == kind]
         if not values:
             return 0
         return max(values) - min(values) + 1000 if kind == "time" else max(values) + 1
 
     def text(self, number: int) -> str:
-        """The events for the time of this number, counted from 0."""
+        """The events of a repetition, counted from 0."""
         add = {kind: span * number for kind, span in self._span.items()}
         parts = self._parts
         pieces = [
@@ -69,7 +69,7 @@ class Repeated:
 
 
 def _events(text: str, start: int) -> tuple[list[str], int]:
-    """(the texts of the events of a list from behind its bracket, where it ends)."""
+    """(the texts of the events of a list from after its bracket, where it ends)."""
     decoder = json.JSONDecoder()
     between = re.compile(r"[\s,]*")
     events: list[str] = []
@@ -85,7 +85,7 @@ def _events(text: str, start: int) -> tuple[list[str], int]:
 
 
 def pieces(source: Path, size: int) -> Iterator[bytes]:
-    """The text of a trace of at least `size` bytes, in pieces."""
+    """The text of a trace of at least `size` bytes, in chunks."""
     raw = source.read_bytes()
     repeated = Repeated((gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode())
     written = 0

@@ -1,9 +1,9 @@
-"""How much memory a running Perfloom holds: PSS of a process and all below it, from /proc/PID/smaps_rollup.
+"""Memory of a running Perfloom: PSS of a process and its descendants, from /proc/PID/smaps_rollup.
 
     python -m benchmarks.memory PID
 
-PSS counts a page that N processes share as 1/N in each, so that the sum is what all of them hold. anon: of it, what
-belongs to no file. The server's processes are closed to other processes of their user, so this wants root.
+PSS counts a page that N processes share as 1/N in each, so that the sum is the memory of all of them. anon: the part
+that belongs to no file. Needs root, because the server's processes cannot be read by other processes of their user.
 """
 
 import sys
@@ -14,7 +14,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Held:
-    """What one process holds, in kB."""
+    """The memory of one process, in kB."""
 
     pid: int
     command: str
@@ -31,7 +31,7 @@ def below(pid: int) -> Iterator[int]:
 
 
 def held(pid: int) -> Held | None:
-    """What a process holds; None where it has ended."""
+    """The memory of a process; None if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
         words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
@@ -44,7 +44,7 @@ def held(pid: int) -> Held | None:
 
 
 def group(pid: int) -> list[Held]:
-    """What a process and all below it hold, the largest first."""
+    """The memory of a process and its descendants, the largest first."""
     found = [one for each in below(pid) if (one := held(each)) is not None]
     return sorted(found, key=lambda one: -one.pss)
 

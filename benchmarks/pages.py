@@ -1,10 +1,10 @@
-"""How long the server works on each page of a result of a large trace, and on each of its tables.
+"""Server time for each page of a result of a large trace, and for each of its tables.
 
     python -m benchmarks.pages DIRECTORY ID [--only WORD]… [--again 3]
 
-DIRECTORY: the data directory that `perfloom import` put the result ID into. Milliseconds of processor time and of wall
-clock, and the kB of the answer: "first" with nothing remembered of the result; "again" the median of asking again, as
-who comes back or sorts does; "other" the first time for another part of its time.
+DIRECTORY: the data directory into which `perfloom import` put the result ID. Milliseconds of processor time and of
+wall-clock time, and the kB of the answer: "first" with no memo values of the result; "again" the median of further
+requests, as for sorting; "other" the first request for another time window.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def asked(client: FlaskClient, path: str) -> tuple[float, float, int, int]:
 
 
 def addresses(store: Store, id: str) -> list[tuple[str, str]]:
-    """(name, address) of what is measured."""
+    """(name, address) of each measured page."""
     profile = store.results.open(id)
     pages = [
         (f"page {page.key or 'overview'}", f"/results/{id}/{page.key}".rstrip("/"))
@@ -63,10 +63,10 @@ def main() -> None:
         if given.only and not any(word in name for word in given.only):
             continue
         if not served:
-            # What any first request of a process loads is not the page's.
+            # Load the imports of the first request of any process, which do not count for a page.
             asked(client, path)
             served = True
-        # As a server that was just started.
+        # As in a server that was just started.
         store.results._opened.evict(store.results._path(given.id))
         first = asked(client, path)
         if first[3] != 200:

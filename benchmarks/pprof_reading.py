@@ -1,10 +1,10 @@
-"""How long a file of pprof takes to read, beside `go tool pprof -raw` on the same file.
+"""Time to read a pprof file, compared with `go tool pprof -raw` on the same file.
 
     python -m benchmarks.pprof_reading [--samples 60000] [--names 20000] [--depth 20] [--rounds 5]
 
-A profile is made up that has so many samples and functions. What is measured runs in processes of their own, in turn,
-medians of all rounds: wall clock, processor time, peak resident memory. Ours starts Python, reads the file into a
-Profile and adds up its values, which must be what Go's tool adds up.
+A profile with so many samples and functions is generated. Measurements run in separate processes, alternating; results
+are medians of all rounds: wall-clock time, processor time, peak resident memory. Perfloom's process starts Python,
+reads the file into a Profile and sums its values, which must equal the sum of Go's tool.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def made(samples: int, names: int, depth: int) -> bytes:
 
 
 def main() -> int:
-    """Measure and report; status 1 where the sums differ."""
+    """Measure and report; status 1 if the sums differ."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--samples", type=int, default=60_000)
     parser.add_argument("--names", type=int, default=20_000)
@@ -77,7 +77,7 @@ def main() -> int:
         path.write_bytes(gzip.compress(data, 6))
         size = f"{len(data) / 1e6:.1f} MB, packed {path.stat().st_size / 1e6:.1f} MB"
         print(f"{given.samples:,} samples, {given.names:,} functions, {size}")
-        # What is compiled once is kept.
+        # Compiled loops are cached here.
         run([sys.executable, "-c", OURS, path], ours)
         for _ in range(given.rounds):
             runs.setdefault("perfloom", []).append(run([sys.executable, "-c", OURS, path], ours))

@@ -1,14 +1,14 @@
-"""How long a trace of PyTorch takes to become a stored result, beside others that read the same file.
+"""Time to read a PyTorch trace into a stored result, compared with other programs that read the same file.
 
     python -m benchmarks.pytorch_reading [--trace FILE | --size 300MB [--source FILE]] [--rounds 3] [--only NAME]…
         [--hta PYTHON] [--perfessor CHECKOUT]
 
-Without a trace one is made (see make_trace). What is measured runs in processes of their own, in turn, medians of all
-rounds: wall clock and processor time from the opening of the file on, in a process that has loaded what it needs
-(“the whole command” is from its start to its end), and the peak of resident memory. Perfloom: the scan alone; from
-the file to the stored columns, as a worker reads; `perfloom import`. Peers: json.load and a DataFrame of pandas; the
-loading of HTA, where the Python of --hta (else this one) has it; Perfessor's worker under Node, where a checkout of it
-is given; Node's JSON.parse. A peer that is not there is skipped by name.
+Without a trace one is generated (see make_trace). Measurements run in separate processes, alternating; results are
+medians of all rounds: wall-clock and processor time from the opening of the file, in a process with all imports loaded
+("the whole command" is from its start to its end), and the peak of resident memory. Perfloom: only the scan; from the
+file to the stored columns, as a worker reads; `perfloom import`. Peers: json.load and a pandas DataFrame; the loader of
+HTA, if the Python of --hta (by default this one) has it; Perfessor's worker under Node, if a checkout of it is given;
+Node's JSON.parse. A missing peer is skipped by name.
 """
 
 from __future__ import annotations
@@ -77,15 +77,15 @@ if (root === "-") {
 
 
 def inside(what: str, path: Path, request: str) -> None:
-    """In a process of its own: read once what is small, then the trace, and print how long that took."""
+    """In a separate process: read a small trace once, then the trace, and print the time."""
     from perfloom.ingest.compression import open_decompressed
     from perfloom.ingest.trace_json.reader import read_events
     from perfloom.readers import warmup as compiling
-    from perfloom.workers.read.child import _WithoutPandas
     from perfloom.workers.read.columns import read_columns
     from perfloom.workers.read.request import AnswerWriter, Request
+    from perfloom.workers.read.without_pandas import block_pandas
 
-    sys.meta_path.insert(0, _WithoutPandas())
+    block_pandas()
     compiling.compile_all()
     answers = AnswerWriter(os.open(os.devnull, os.O_WRONLY))
     wall, cpu = time.perf_counter(), time.process_time()
@@ -105,7 +105,8 @@ def has(python: str, module: str) -> bool:
 
 
 def wait_for_settling() -> None:
-    """Until the process that an import leaves behind has ended: what is measured next shall not share the machine."""
+    """Wait until the process that an import leaves running has ended, so that it does not disturb the next
+    measurement."""
     while any(
         name.read_text().strip() == "perfloom-settle" for name in Path("/proc").glob("[0-9]*/comm") if name.exists()
     ):
@@ -113,7 +114,7 @@ def wait_for_settling() -> None:
 
 
 def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run | str:
-    """Run one of NAMES; why not, where it cannot be."""
+    """Run one of NAMES; returns the reason if it cannot be run."""
     node = shutil.which("node")
     if name in (PERFESSOR, NODE) and node is None:
         return "node is not installed"
@@ -145,7 +146,7 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
         try:
             taken = run([node, "--max-old-space-size=16000", "-e", WITH_NODE, "--", root, trace], said)
         except SystemExit as error:
-            # It cannot hold a text of more than 512 MiB.
+            # Its strings are limited to 512 MiB.
             return (
                 str(error).strip().splitlines()[-1][:200]
                 if "Cannot create a string" not in str(error)

@@ -1,7 +1,7 @@
-"""Made-up directories of planned jobs, as they are when brought here: texts of perf script, counts of perf stat.
+"""Synthetic directories of planned jobs, as collected from a target: texts of perf script, counts of perf stat.
 
-Like a real MPI program's: all ranks run one program, so they share most call stacks, but every process has addresses of
-its own, and every host a clock of its own.
+As in a real MPI program, all ranks run one program, so they share most call stacks, but every process has different
+addresses, and every host a different clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADING = """# ========
 
 
 def write_plan(root: Path, runs: Sequence[Mapping[str, Any]] = ({"run": 0},), **more: Any) -> Path:
-    """The plan of a job; returns its directory, made here."""
+    """Write the plan of a job; returns its new directory."""
     root.mkdir(parents=True, exist_ok=True)
     usual = {"flavour": "openmpi", "ranks": None, "target": "cluster", "recorder": "perf-record"}
     planned = [{"events": [], "command": ["./solve"]} | dict(run) for run in runs]
@@ -44,7 +44,7 @@ def write_rank(
     text: str | bytes | None = None,
     counts: str | None = None,
 ) -> Path:
-    """What a rank left. state: over what a rank notes that went well; a value None leaves its line out."""
+    """Write the files of a rank. state: overrides the state of a successful rank; a value None omits its line."""
     folder = root / f"run{run}" / str(place)
     folder.mkdir(parents=True, exist_ok=True)
     usual: dict[str, Any] = {"host": "node1", "rank": place, "recorded": 1, "state": "done"}
@@ -75,7 +75,7 @@ def samples(
 ) -> str:
     """A text of perf script. clock_s: when the first sample was, by the host's perf clock."""
     source = random.Random(1)
-    # The program is the same for all; where it lies in memory is not.
+    # The program is the same for all; its addresses differ.
     base = 0x550000000000 + random.Random(rank).randrange(1 << 24) * 4096
     known = []
     for number in range(stacks):
@@ -101,7 +101,8 @@ def samples(
 
 
 def counted(values: Mapping[str, int | None], *, running: int = 100, runtime_ns: int = SECOND) -> str:
-    """What perf stat prints with `-j`. running: the share of the time, in percent, that there was a counter."""
+    """The output of perf stat with `-j`. running: the share of the time, in percent, in which the event had a
+    counter."""
     lines = []
     for event, value in values.items():
         line = {

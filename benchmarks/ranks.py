@@ -1,10 +1,10 @@
-"""What bringing the ranks of a parallel program together takes: time and memory, for more and more ranks.
+"""Time and memory for merging the ranks of a parallel program, for increasing numbers of ranks.
 
     python -m benchmarks.ranks [--ranks 128 1024] [--samples 2000] [--folder DIR]
 
-The ranks' files are made up (see rank_files): one program, every process with addresses of its own, hosts of 64 ranks.
-Each number of ranks is read by the process that workers read with, into stored columns; beside it stands what reading
-each rank's file singly takes in one process, without bringing them together. Memory is the peak of what is resident.
+The ranks' files are synthetic (see rank_files): one program, every process with different addresses, hosts of 64 ranks.
+The reader process of workers reads each number of ranks into stored columns. For comparison, one process reads each
+rank's file separately, without merging. Memory is the peak of resident memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RANKS_A_HOST = 64
 
 @dataclass(frozen=True)
 class Taken:
-    """What reading took. peak: bytes resident, at most. stored: bytes of columns."""
+    """The cost of reading. peak: resident bytes, at most. stored: bytes of columns."""
 
     ranks: int
     samples: int
@@ -41,7 +41,7 @@ class Taken:
 
 
 def make(root: Path, ranks: int, count: int) -> Path:
-    """A planned job of so many ranks; some take twice the samples of others."""
+    """A planned job with so many ranks; some take twice the samples of others."""
     write_plan(root, ranks=ranks)
     for rank in range(ranks):
         host = f"node{rank // RANKS_A_HOST}"
@@ -55,7 +55,7 @@ def make(root: Path, ranks: int, count: int) -> Path:
 
 
 def read(root: Path, folder: Path) -> Taken:
-    """Read a planned job as workers do. Raises SystemExit where that fails."""
+    """Read a planned job as workers do. Raises SystemExit if that fails."""
     argv, out = reader(root, folder)
     taken = run(argv, environment=prefork.reader_environment())
     profile = columns.read(out)
@@ -72,7 +72,7 @@ def read(root: Path, folder: Path) -> Taken:
 
 
 def singly(root: Path) -> float:
-    """How many seconds it takes to read each rank's text and to forget it."""
+    """The seconds to read each rank's text separately."""
     start = time.perf_counter()
     for path in sorted(root.glob("run*/*/perf.script.zst")):
         with open_decompressed(path, 1 << 40) as stream:
@@ -81,7 +81,7 @@ def singly(root: Path) -> float:
 
 
 def main() -> int:
-    """Measure and report; status 1 where memory grows with the number of ranks."""
+    """Measure and report; status 1 if memory grows with the number of ranks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[128, 1024])
     parser.add_argument("--samples", type=int, default=2000, help="of most ranks; some have twice as many")

@@ -1,11 +1,11 @@
-"""How long perf script's text takes to become a stored result, beside stackcollapse-perf.pl on the same text.
+"""Time to read perf script's text into a stored result, compared with stackcollapse-perf.pl on the same text.
 
     python -m benchmarks.reading [--stackcollapse PATH] [--text FILE] [--samples 700000] [--rounds 3]
 
 Without a text, the bundled workload is recorded with perf, at a high frequency, until there are that many samples.
-The tool's path may also stand in STACKCOLLAPSE_PERF; without it its lines are left out. What is measured runs in
-processes of their own, in turn, medians of all rounds: wall clock, processor time, peak resident memory. Both outputs
-are compared: `perfloom convert --to collapsed` must print the same lines.
+STACKCOLLAPSE_PERF may also contain the tool's path; without it its lines are omitted. Measurements run in separate
+processes, alternating; results are medians of all rounds: wall-clock time, processor time, peak resident memory. Both
+outputs are compared: `perfloom convert --to collapsed` must print the same lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from perfloom.config import Settings
 from perfloom.readers import perf_script
 from perfloom.store.files import columns
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.read import prefork
 from perfloom.workers.read.request import Input, Limits, Request
 
@@ -38,7 +38,7 @@ HERTZ = 25_000
 
 @dataclass(frozen=True)
 class Run:
-    """What one process took. peak: bytes resident, its children's included."""
+    """The cost of one process. peak: resident bytes, including its children."""
 
     wall_s: float
     cpu_s: float
@@ -46,7 +46,7 @@ class Run:
 
 
 def run(argv: Sequence[str | Path], out: Path | None = None, environment: dict[str, str] | None = None) -> Run:
-    """Run a command to its end. Raises SystemExit where it fails, with what it printed elsewhere than to `out`."""
+    """Run a command to its end. Raises SystemExit if it fails, with its output except that to `out`."""
     with tempfile.TemporaryFile() as said, open(out, "wb") if out else nullcontext(said) as file:
         start = time.perf_counter()
         process = subprocess.Popen(
@@ -62,7 +62,7 @@ def run(argv: Sequence[str | Path], out: Path | None = None, environment: dict[s
 
 
 def record(samples: int, folder: Path) -> Path:
-    """The text of a recording of the bundled workload that has at least so many samples."""
+    """The text of a recording of the bundled workload with at least so many samples."""
     perf = shutil.which("perf")
     if perf is None:
         raise SystemExit("perf is not on this machine; give a text with --text.")
@@ -82,8 +82,8 @@ def record(samples: int, folder: Path) -> Path:
 
 
 def reader(source: Path, folder: Path) -> tuple[list[str | Path], Path]:
-    """The command that reads a text, or the directory of a planned job, into stored columns, as workers run it, and
-    where it puts them."""
+    """(command that reads a text, or the directory of a planned job, into stored columns, as workers run it; its output
+    directory)."""
     out, scratch = folder / "profile", folder / "scratch"
     for path in (out, scratch):
         shutil.rmtree(path, ignore_errors=True)
@@ -99,7 +99,7 @@ def reader(source: Path, folder: Path) -> tuple[list[str | Path], Path]:
 
 
 def measure(text: Path, tool: Path | None, rounds: int, folder: Path) -> dict[str, list[Run]]:
-    """Every command, in turn, so often."""
+    """Run every command, alternating, so often."""
     runs: dict[str, list[Run]] = {}
     perfloom = [sys.executable, "-m", "perfloom.cli"]
     environment = {"PERFLOOM_DATA": str(folder / "data"), "PERFLOOM_RUNTIME": str(folder / "run")}
@@ -148,7 +148,7 @@ def report(text: Path, runs: dict[str, list[Run]], folder: Path) -> dict[str, An
 
 
 def main() -> int:
-    """Measure and report; status 1 where the outputs differ or reading is less than four times as fast."""
+    """Measure and report; status 1 if the outputs differ or reading is less than four times as fast."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--stackcollapse", type=Path, default=os.environ.get("STACKCOLLAPSE_PERF"))
     parser.add_argument("--text", type=Path, help="what perf script printed")

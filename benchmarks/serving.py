@@ -1,11 +1,11 @@
-"""How long a flame graph takes to serve.
+"""Time to serve a flame graph.
 
     python -m benchmarks.serving [--flamegraph flamegraph.pl] [--samples 1000000] [--stacks 100000] [--events 3]
 
-A made-up profile of 1 million samples, 100,000 distinct stacks, 64 threads and three events is stored and mapped, as a
-server has it. Each line is one request: the selection, the tree, its wire form, JSON and gzip, in milliseconds.
-"first" is with nothing remembered, "again" the median of making it again. Two peers draw the same tree: nested dicts
-in Python, and flamegraph.pl where its path is given. What else the machine does counts; "CPU" tells without that.
+A synthetic profile of 1 million samples, 100,000 distinct stacks, 64 threads and three events is stored and mapped, as
+in a server. Each line is one request: the selection, the tree, its wire format, JSON and gzip, in milliseconds. "first"
+is without memo values, "again" the median of repetitions. Two peers draw the same tree: nested dicts in Python, and
+flamegraph.pl if its path is given. Other load of the machine affects all times but "CPU".
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Request:
 
 
 def requests(other: Profile) -> Iterator[Request]:
-    """What is measured. other: the profile to compare with."""
+    """The measured requests. other: the profile to compare with."""
 
     def graph(
         group: FlameGroup = FlameGroup.COMM, order: SiblingOrder = SiblingOrder.WEIGHT
@@ -110,14 +110,14 @@ def requests(other: Profile) -> Iterator[Request]:
 
 
 def measured(run: Callable[[], Any]) -> tuple[float, float, Any]:
-    """(wall ms, CPU ms, what came back)."""
+    """(wall ms, CPU ms, result)."""
     wall, cpu = time.perf_counter(), time.process_time()
     found = run()
     return (time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3, found
 
 
 def served(request: Request, profile: Profile, selection: Selection) -> int:
-    """The request as the server answers it; the size of the answer, 0 where it is none for the wire."""
+    """The request as the server answers it; the size of the answer, 0 if it is not sent."""
     found = request.run(profile, selection)
     if not request.wire:
         return 0
@@ -125,7 +125,7 @@ def served(request: Request, profile: Profile, selection: Selection) -> int:
 
 
 def stored(profile: Profile, directory: Path) -> Profile:
-    """The profile as the store gives it: mapped, with nothing remembered beside it."""
+    """The profile as the store returns it: mapped, without memo values."""
     if not directory.exists():
         directory.mkdir()
         columns.write(profile, directory)
@@ -197,7 +197,7 @@ def main() -> None:
 
 
 def report(request: Request, profile: Profile, times: int) -> int:
-    """Print a line; how many goals were missed. first: with nothing but the profile mapped."""
+    """Print a line; returns how many goals were missed. first: with only the profile mapped."""
     first, first_cpu, size = measured(lambda: served(request, profile, request.selection))
     again = [measured(lambda: served(request, profile, request.selection))[:2] for _ in range(times)]
     wall, cpu = (statistics.median(part) for part in zip(*again, strict=True))
@@ -208,7 +208,7 @@ def report(request: Request, profile: Profile, times: int) -> int:
 
 
 def compare_with_peers(profile: Profile, program: str | None) -> None:
-    """Print how much longer others take for the whole graph of the main event, not grouped."""
+    """Print the times of the peers for the whole graph of the main event, not grouped."""
     request = Request(
         "", lambda p, s: build_flame_payload(p, s, group=FlameGroup.NONE, width_px=WIDTH), Selection(), 0, 0
     )

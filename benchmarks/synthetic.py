@@ -1,4 +1,4 @@
-"""A large made-up profile: the shape of a real one, from a seed."""
+"""A large synthetic profile: the shape of a real one, from a seed."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def profile(
     depth: int = 40,
     seed: int = 1,
 ) -> Profile:
-    """Call stacks grown at random from one tree, hot ones hotter, in runs of time as a program has them."""
+    """Call stacks grown at random from one tree with hot paths, in phases of time like those of a program."""
     random = np.random.default_rng(seed)
     builder = ProfileBuilder("synthetic")
     modules = [f"/usr/lib/libpart{n}.so" for n in range(40)]
@@ -34,10 +34,10 @@ def profile(
         frames.append(builder.intern_frame(function, kind=kinds[n % len(kinds)], address=n * 64))
     nodes: list[int] = []
     popularity: list[float] = []
-    # Beside every frame of a path, how popular what is below it is: hot callers have hot callees.
+    # With every frame of a path, the popularity of its subtree: hot callers have hot callees.
     paths: list[list[tuple[int, float]]] = [[(frames[0], 0.0)]]
     seen: set[int] = set()
-    # Half of the frames are drawn from few functions, as a hot loop's are; a tenth repeats its caller's caller.
+    # Half of the frames are drawn from few functions, as in a hot loop; a tenth repeats its caller's caller.
     while len(nodes) < stacks:
         base = paths[int(random.integers(len(paths)))]
         path = base[: int(random.integers(len(base) // 2, len(base) + 1)) or 1]
@@ -61,8 +61,8 @@ def profile(
     for n in range(threads):
         named = builder.intern_thread(pid=1000 + n // 8, tid=1000 + n)
         builder.set_thread_name(named, 0, COMMS[n % len(COMMS)])
-    # How popular a stack is differs by orders of magnitude. Half of the samples follow that alone; the other half come
-    # in phases, in which a thread stays in one part of the program.
+    # The popularity of stacks differs by orders of magnitude. Half of the samples follow it; the other half come in
+    # phases, in which a thread stays in one part of the program.
     order = np.argsort(nodes)
     known = np.array(nodes, np.int64)[order]
     share = np.cumsum(np.exp(np.array(popularity)[order]))

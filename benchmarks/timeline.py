@@ -1,11 +1,10 @@
-"""How long the timeline of a large trace takes: to be prepared, to answer any window, and to be drawn while panning.
+"""Time to prepare the timeline of a large trace, to answer any window, and to draw it while panning.
 
     python -m benchmarks.timeline [--slices 3500000] [--windows 40] [--no-browser] [--result DIRECTORY]
 
-A made-up trace is stored and mapped, as a server has it, or that of a stored result is taken. Each line is one zoom:
-windows at random places, every track in sight, as the page asks for them (the answer, its JSON and gzip), in
-milliseconds and kB. In Chromium the same page pans for some seconds at each zoom: what a frame took to draw, and how
-far frames lay apart.
+A synthetic trace is stored and mapped, as in a server; or a stored result is used. Each line is one zoom: windows at
+random positions, every track visible, as the page requests them (the answer, its JSON and gzip), in milliseconds and
+kB. In Chromium the same page pans for some seconds at each zoom: time to draw a frame, and time between frames.
 """
 
 import argparse
@@ -39,7 +38,7 @@ from perfloom.store.files import arrays, columns
 
 WIDTH = 1600
 ROWS = 45
-"""So many rows fit into a large window."""
+"""The number of rows in a large window."""
 PAN = """
 async (seconds) => {
   const shown = (await import(document.querySelector('script[src*="charts/timeline.js"]').src)).timeline();
@@ -130,7 +129,7 @@ def trace(slices: int, seed: int = 1) -> Profile:
 
 
 def _host(random_: Any, thread: int, count: int, names: list[int], stacks: list[int]) -> dict[str, Any]:
-    """Slices of one thread: a walk up and down the depths."""
+    """Slices of one thread: a random walk of the depth."""
     depth = np.zeros(count, np.int64)
     parent, end = np.full(count, -1), np.arange(1, count + 1)
     start, length = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -198,11 +197,11 @@ def _table(
 
 
 def _segments(part: dict[str, Any], event: int) -> tuple[Any, ...]:
-    """The self time of slices: what the innermost was, between any two moments at which one begins or ends."""
+    """The self time of slices: the innermost slice between any two moments at which one begins or ends."""
     start, end = part["start_ns"], part["start_ns"] + part["duration_ns"]
     moment = np.concatenate((start, end))
     change = np.concatenate((np.arange(len(start)), part["parent"]))
-    # At one moment, what ends goes before what begins.
+    # At one moment, ends come before begins.
     order = np.lexsort((np.concatenate((np.ones(len(start)), np.zeros(len(start)))), moment))
     moment, inner = moment[order], change[order]
     length = np.diff(moment, append=moment[-1])
@@ -227,7 +226,7 @@ def _arrow(name: str, values: dict[str, Any]) -> pa.Table:
 
 
 def windows(profile: Profile, timeline: Timeline, count: int) -> None:
-    """Print what windows at random places take, zoom by zoom."""
+    """Print the times of windows at random positions, zoom by zoom."""
     chance = random.Random(1)
     whole = time_extent(profile, timeline)
     bands, rows = [], 0
@@ -261,7 +260,7 @@ def windows(profile: Profile, timeline: Timeline, count: int) -> None:
 
 
 def panning(environment: dict[str, str], result: str, seconds: float) -> None:
-    """Print what frames take while the page pans."""
+    """Print the times of frames while the page pans."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         sys.exit("This needs Chromium: apt-get install chromium (or --no-browser)")

@@ -1,11 +1,11 @@
-"""What one event of the tracer for C and C++ costs, beside reading the clock alone.
+"""The cost of one event of the tracer for C and C++, compared with only reading the clock.
 
     python -m benchmarks.tracer [--events 200000] [--compiler gcc --compiler clang]
 
-A loop of so many events is run five times in one thread and the fastest is told, each way of marking with each
-compiler, optimized, with the tracer and without. All is kept in memory that is new, as in a program that is traced from
-its beginning on. Perfetto's own figures, from the page “Track events” of its documentation, are for one slice, which is
-two events here: 285 ns on a Pixel 3 XL, 630 ns on a ThinkStation P920.
+A loop of so many events is run five times in one thread, and the fastest run is reported, for each kind of mark with
+each compiler, optimized, with the tracer and without. All events are kept in fresh memory, as in a program that is
+traced from its start. Perfetto's own figures, from the page "Track events" of its documentation, are for one slice,
+which is two events here: 285 ns on a Pixel 3 XL, 630 ns on a ThinkStation P920.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LIMIT_NS = 50
 
 
 def measured(compiler: str, traced: bool, events: int, folder: Path) -> dict[str, float]:
-    """Nanoseconds by what was done, in a program made with this compiler."""
+    """Nanoseconds by kind of mark, in a program built with this compiler."""
     program = folder / f"{compiler}-{traced}"
     made = [compiler, "-O2", "-std=c11", "-pthread", f"-I{HEADERS}", str(HERE / "tracer.c"), "-o", str(program)]
     subprocess.run([*made, *(["-DPERFLOOM_TRACE"] if traced else [])], check=True)
-    # All that is marked fits: what is measured is the marking.
+    # All marks fit into the buffer, so only the marking is measured.
     room = os.environ | {"PERFLOOM_TRACE_BYTES": str(1 << 30)}
     told = subprocess.run(
         [program, str(events)], check=True, capture_output=True, text=True, cwd=folder, env=room
@@ -38,7 +38,7 @@ def measured(compiler: str, traced: bool, events: int, folder: Path) -> dict[str
 
 
 def main() -> int:
-    """Measure and report; status 1 where an event costs 50 ns or more."""
+    """Measure and report; status 1 if an event costs 50 ns or more."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--compiler", action="append", choices=COMPILERS)

@@ -1,10 +1,10 @@
-"""What a far host costs: scripts and files over SSH, on a link with a delay.
+"""The cost of a remote host: scripts and files over SSH, on a link with a delay.
 
     python -m benchmarks.transports [--delay-ms 20] [--files 1024] [--megabytes 100]
 
-A real sshd on this machine is reached through a relay that holds every byte back for half of the round trip in each
-direction, without limiting how many are on the way. Each line is a time in seconds; "round trips" is that time over
-the delay, which tells what waits for what.
+A real sshd on this machine is reached through a relay that delays every byte by half of the round trip in each
+direction, without limiting the bytes in flight. Each line is a time in seconds; "round trips" is that time over the
+delay, which shows sequential waits.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from tests.support.sshd import sshd
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-    """Pass bytes on, each so long after it came."""
+    """Forward bytes with a delay."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
@@ -49,7 +49,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, del
 
 
 async def serve(port: int, delay_s: float) -> None:
-    """Listen on a port, say which, and lead everybody who connects to another port, with a delay each way."""
+    """Listen on a port, print it, and forward all connections to another port, with a delay each way."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -62,7 +62,7 @@ async def serve(port: int, delay_s: float) -> None:
 
 @contextlib.contextmanager
 def relay(port: int, round_trip_s: float) -> Iterator[int]:
-    """A port of 127.0.0.1 that leads to another one, with a delay."""
+    """A port of 127.0.0.1 that forwards to another one, with a delay."""
     code = f"import asyncio; from benchmarks.transports import serve; asyncio.run(serve({port}, {round_trip_s / 2}))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

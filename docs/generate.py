@@ -1,5 +1,5 @@
-"""Write docs/reference/{tables,job-fields,target-fields}.md from what the program declares of its tables and of the
-fields of a job and a target: `python docs/generate.py`.
+"""Write docs/reference/{tables,job-fields,target-fields}.md from the declared tables and fields of jobs and targets:
+`python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
 """
@@ -15,7 +15,7 @@ from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
 from perfloom.domain.targets import TARGET_FIELDS
 from perfloom.recording.fields import target_form
-from perfloom.recording.fields.relevance import choices, conditions
+from perfloom.recording.fields.relevance import list_choices, list_conditions
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
 JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
@@ -188,7 +188,7 @@ The same fields make up the form of a [target](../how-to/targets.md), the option
 
 def job_fields_page() -> str:
     """The page of the fields of a job."""
-    return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), conditions(), choices())
+    return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), list_conditions(), list_choices())
 
 
 def target_fields_page() -> str:
@@ -203,7 +203,7 @@ def fields_page(
     conditions: Mapping[str, kinds.Applies],
     choices: Mapping[str, Collection[str]],
 ) -> str:
-    """A page with a table of declared fields; the column of conditions is only there if a field has any."""
+    """A page with a table of declared fields; the column of conditions exists only if a field has any."""
     rows = [("field", "type", "default", "option", "applies to", "meaning")]
     for each in declared:
         option = each.info.option

@@ -1,8 +1,8 @@
-"""Take the pictures of the documentation: `python docs/screenshots.py [NAME…]`.
+"""Take the screenshots of the documentation: `python docs/screenshots.py [NAME…]`.
 
-A server of its own on a data directory of its own, started by the real command line; recordings made there and then of
-the bundled program and of the examples, whose text is taken from the pages that show them; Chromium. So the pictures
-show what a reader sees who does what the pages say. Those of PyTorch need it in the Python that takes them.
+It starts a separate server on a new data directory with the real command line, records the bundled program and the
+examples, whose text is taken from the pages that show them, and uses Chromium. So the screenshots show what the reader
+of a page gets. Those of PyTorch need it in the Python that runs this script.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IMAGES = DOCS / "images"
 PERFLOOM = Path(sys.executable).with_name("perfloom")
 WIDTH = 1280
 PLUMBING = r"^(\[|_?Py|ffi|clone3|start_thread)"
-"""What the tutorial hides: the interpreter between the program's own functions."""
+"""Hidden in the tutorial: the interpreter's frames between the program's own functions."""
 AT_FRAME = """
 async (name) => {
   const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
@@ -40,7 +40,7 @@ async (name) => {
 }
 """
 BLOCK = re.compile(r"^```(python|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-"""A piece of a program, or a change of it, in a page."""
+"""A part of a program, or a change of it, in a page."""
 DRAWN = """
 async () => {
   const { panels } = await import(document.querySelector('script[src*="charts/flamegraph.js"]').src);
@@ -59,8 +59,8 @@ async () => {
 
 @dataclass(frozen=True)
 class Here:
-    """The server, what was recorded, and the page. results: ids by what they are called here. environment: of commands
-    that are for this server."""
+    """The server, its recordings, and the page. results: ids by their name in this script. environment: of commands for
+    this server."""
 
     url: str
     folder: Path
@@ -88,13 +88,13 @@ class Here:
         self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def point_at(self, name: str) -> tuple[float, float]:
-        """Move the mouse onto the widest frame whose name begins so."""
+        """Move the mouse onto the widest frame with this prefix."""
         x, y = self.page.evaluate(AT_FRAME, name)
         self.page.mouse.move(x, y)
         return x, y
 
     def take(self, name: str) -> None:
-        """Put what the window shows into docs/images."""
+        """Save the window to docs/images."""
         IMAGES.mkdir(exist_ok=True)
         self.page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
 
@@ -160,7 +160,7 @@ def job_form(here: Here) -> None:
 
 
 def job(here: Here) -> None:
-    """A job that runs, and prints: the bundled program, started from the form."""
+    """A running job that prints: the bundled program, started from the form."""
     here.open("/jobs/new", height=660)
     here.page.get_by_label("Command", exact=True).fill(f"{sys.executable} -m perfloom.workload --seconds 12")
     here.page.get_by_label("Name", exact=True).fill("A longer run")
@@ -186,7 +186,7 @@ def import_page(here: Here) -> None:
 
 
 def target(here: Here) -> None:
-    """A target, checked: this machine, under a name of its own."""
+    """A checked target: this machine, under another name."""
     here.open("/targets/new", height=900)
     here.page.get_by_label("Name", exact=True).fill("workstation")
     here.page.get_by_label("This machine").check()
@@ -228,7 +228,7 @@ def ranks(here: Here) -> None:
 
 
 def project(here: Here) -> Path:
-    """A folder with a Python that has PyTorch, and a script to train with."""
+    """A directory with a Python that has PyTorch, and a training script."""
     folder = here.folder / "project"
     if not folder.exists():
         folder.mkdir()
@@ -238,10 +238,10 @@ def project(here: Here) -> Path:
 
 
 def trained(here: Here) -> dict[str, str]:
-    """What the page on advice records, by its own text: the script, and the script changed. Once."""
+    """Record as the advice page describes: its script, and the changed script. Once."""
     if "train" not in here.results:
         folder = project(here)
-        # One thread for each operator: what else runs here disturbs less.
+        # One thread per operator, so that other processes disturb less.
         environment = here.environment | {
             "PATH": f"{folder / '.venv/bin'}{os.pathsep}{os.defpath}",
             "OMP_NUM_THREADS": "1",
@@ -256,7 +256,7 @@ def trained(here: Here) -> dict[str, str]:
 
 
 def scripts() -> tuple[str, str]:
-    """The script of the page on advice, as it is at first and with the changes that the page makes."""
+    """The script of the advice page, before and after the changes that the page makes."""
     page = (DOCS / "how-to" / "pytorch-advice.md").read_text(encoding="utf-8")
     blocks = [match.groups() for match in BLOCK.finditer(page)]
     first = next(text for kind, text in blocks if kind == "python")
@@ -340,7 +340,7 @@ PICTURES: dict[str, Callable[[Here], None]] = {
 
 @contextlib.contextmanager
 def demo(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """`perfloom demo`, until the end of the block; gives the address that it prints."""
+    """`perfloom demo`, until the end of the block; yields the address that it prints."""
     server = subprocess.Popen(
         [PERFLOOM, "demo", "--port", "0"], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True
     )
@@ -359,7 +359,7 @@ def demo(folder: Path, environment: dict[str, str]) -> Iterator[str]:
 
 
 def recorded(folder: Path, environment: dict[str, str]) -> dict[str, str]:
-    """What the tutorial records, by the tutorial's own text."""
+    """The recording of the tutorial, by the tutorial's own commands."""
 
     def record(*words: str) -> str:
         argv = [str(PERFLOOM), "record", *words]
@@ -382,7 +382,7 @@ def recorded(folder: Path, environment: dict[str, str]) -> dict[str, str]:
 
 
 def main(names: list[str]) -> None:
-    """Take the pictures of these names, or all."""
+    """Take these screenshots, or all."""
     if unknown := set(names) - set(PICTURES):
         raise SystemExit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
     sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tools")]
@@ -395,7 +395,7 @@ def main(names: list[str]) -> None:
         folder = Path(temporary)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}
         environment |= {"PERFLOOM_DATA": str(folder / "data"), "PERFLOOM_RUNTIME": str(folder / "run")}
-        # python3 is the distribution's, whose names are those that most readers see.
+        # python3 is the distribution's, whose names most readers see.
         environment["PATH"] = os.defpath
         with demo(folder, environment) as address, sync_playwright() as playwright:
             demo_id = urlsplit(address).path.split("/")[2]

@@ -1,4 +1,4 @@
-"""The tests. What they have compiled is kept for the next time, and shared by all processes of theirs."""
+"""The tests. Their compiled loops are cached and shared by all test processes."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fixtures of general use: real servers, a real browser, and an ordinary user where the tests run as root."""
+"""Fixtures for all tests: real servers, a real browser, and an unprivileged user if the tests run as root."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ pytest_plugins = [
 
 ROOT = paths.ROOT
 
-# Started with nohup, everything below would ignore SIGHUP, which shells cannot undo; starters of ranks end them by it.
+# nohup makes child processes ignore SIGHUP, which shells cannot undo. MPI launchers end ranks with it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# What somebody's own recordings left in ~/.debug would name functions that others do not see.
+# The user's own recordings in ~/.debug could name functions that are unknown elsewhere.
 os.environ["PERFLOOM_BUILDID_DIR"] = os.devnull
 
-# A machine that is busy otherwise must not fail a property for being slow. In CI a change is judged by the same examples
-# every time, of which more tell no more the next time; whoever works on the code tries others at each run.
+# A busy machine must not fail a test for being slow. CI uses the same examples every time; development tries new ones
+# at each run.
 IN_CI = bool(os.environ.get("CI"))
 hypothesis.settings.register_profile(
     "perfloom",
@@ -53,13 +53,13 @@ hypothesis.settings.load_profile("perfloom")
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The folder of the checkout."""
+    """The directory of the checkout."""
     return ROOT
 
 
 @pytest.fixture(autouse=True)
-def every_test_begins_with_times_in_the_unit_that_suits() -> Iterator[None]:
-    """What a request of a test's client chose holds for the thread, until the next request."""
+def reset_time_unit() -> Iterator[None]:
+    """The unit of times that a request chose applies to the thread until its next request; reset it."""
     yield
     units.set_time_unit("")
 
@@ -76,14 +76,14 @@ def stable_network_of_browsers(request: pytest.FixtureRequest) -> Iterator[None]
 
 @pytest.fixture
 def ordinary_user() -> Iterator[servers.OrdinaryUser]:
-    """Somebody who is not root, with an empty home."""
+    """A user other than root, with an empty home directory."""
     with servers.ordinary_user() as user:
         yield user
 
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """An empty folder with a short path, for unix sockets; `tmp_path` is often too long for them."""
+    """An empty directory with a short path, for Unix sockets; `tmp_path` is often too long for them."""
     with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -104,7 +104,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_database(postgres_url: str) -> Iterator[str]:
-    """The SQLAlchemy URL of an empty PostgreSQL database that this test has to itself."""
+    """The SQLAlchemy URL of an empty PostgreSQL database that only this test uses."""
     with servers.postgres_database(postgres_url, f"t{uuid.uuid4().hex[:12]}") as url:
         yield url
 
@@ -136,10 +136,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page in a fresh browsing context.
+    """A page in a new browser context.
 
-    The test fails at its end when a script of the page raised an error or the content security policy was
-    violated. A test that wants another size, colour scheme or no JavaScript makes its own context.
+    The test fails if a script raised an error or the content security policy was violated. For another size, color
+    scheme or no JavaScript, create a context in the test.
     """
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.set_default_timeout(20_000)

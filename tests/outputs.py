@@ -1,8 +1,8 @@
-"""What the program makes of every fixture: each table, export and page, as files to compare between two versions.
+"""All output of the program for every fixture: each table, export and page as a file, to compare two versions.
 
-    python -m tests.outputs DIRECTORY          then: diff -r DIRECTORY OTHER
+python -m tests.outputs DIRECTORY          then: diff -r DIRECTORY OTHER
 
-Times, ids and tokens that differ from run to run are replaced. `digests` is the part of it that a test can afford.
+Times, ids and tokens that differ from run to run are replaced. `digests` is the part that is fast enough for a test.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ LARGER = {
     "stat": ("perf-stat", "perf-stat/by-hand-repeat-base.json"),
     "dwarf": ("perf-script", "perf/dwarf.script.txt"),
 }
-"""Fixtures beside those of `tests.support.formats`: the reader and the file of each."""
+"""Fixtures in addition to those of `tests.support.formats`: reader and file of each."""
 FILE_OF_A_PAGE = re.compile(r"/results/<id>/([\w-]+)\.<any\(csv,[^)]*\):form>")
-"""The address of the table of a page, as a file."""
+"""The address of a page's table as a file."""
 IN_THE_API = (
     *("flamegraph", "flamegraph/search?q=a", "functions/0", "sandwich?function=0", "timeline", "timeline/flows"),
     *("timeline/at?at-ms=0&row=0", "timeline/search?q=a", "timeline/search/next?q=a", "timeline/slices/0"),
@@ -67,7 +67,7 @@ def profiles() -> Iterator[tuple[str, Profile]]:
 
 
 def tables(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Each table as JSON, by its name and grouping; what is refused is the reason."""
+    """Each table as JSON, by its name and grouping; if it cannot be computed, the error message."""
     for table in TABLES.values():
         for by in ("", *table.by):
             try:
@@ -79,7 +79,7 @@ def tables(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def exports(profile: Profile) -> Iterator[tuple[str, bytes]]:
-    """Each export; packed ones unpacked."""
+    """Each export, decompressed."""
     for form in EXPORTERS.values():
         try:
             data = b"".join(form.write(profile, Selection(), {}))
@@ -130,14 +130,14 @@ def pages(ids: dict[str, str], browser: Browser) -> Iterator[tuple[str, str]]:
 
 
 def normalized(text: str) -> str:
-    """A text without what differs from run to run."""
+    """A text without the parts that differ from run to run."""
     for pattern, replacement in ALWAYS_DIFFERENT:
         text = pattern.sub(replacement, text)
     return text
 
 
 def main(directory: Path) -> None:
-    """Write everything below `directory`."""
+    """Write all output below `directory`."""
 
     def put(place: str, data: bytes) -> None:
         path = directory / re.sub(r"[^\w./=-]", "_", place)

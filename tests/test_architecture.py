@@ -1,4 +1,4 @@
-"""Style, types and the direction of imports hold for the whole checkout."""
+"""The architecture of docs/architecture.md: layers, no import cycles, small modules; also ruff and mypy."""
 
 from __future__ import annotations
 
@@ -20,164 +20,164 @@ from tests.support.marks import SLOW
 ROOT = paths.ROOT
 BIN = Path(sys.executable).parent
 CORE = ("domain", "ingest", "readers", "recording", "analysis", "charts", "exporters")
-TABLES = ("numpy", "pyarrow", "pandas", "numba")
-# Modules with which processes and commands of ours begin -> what takes long to import, and is not needed there.
-WITHOUT = (
+TABLE_LIBRARIES = ("numpy", "pyarrow", "pandas", "numba")
+# (modules that a process or command imports at its start, libraries that take long to import and are not needed there)
+FORBIDDEN_AT_START = (
     (
         "store.facade workers.job_client workers.serve.server",
-        (*TABLES, "pydantic", "celery", "flask", "alembic", "asyncssh"),
+        (*TABLE_LIBRARIES, "pydantic", "celery", "flask", "alembic", "asyncssh"),
     ),
-    ("workers.celery_app", (*TABLES, "pydantic", "flask", "alembic")),
-    ("cli.files workers.serve.web_server workers.read.files", (*TABLES, "pydantic", "flask", "celery", "sqlalchemy")),
+    ("workers.celery_app", (*TABLE_LIBRARIES, "pydantic", "flask", "alembic")),
+    (
+        "cli.files workers.serve.web_server workers.read.files",
+        (*TABLE_LIBRARIES, "pydantic", "flask", "celery", "sqlalchemy"),
+    ),
     ("workers.read.columns", ("pandas", "sqlalchemy", "celery")),
     ("web.app", ("numba", "asyncssh", "alembic")),
 )
 STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")
-LONGEST_FILE = 500
-MOST_MODULES = 25
+MAX_LINES = 500
+MAX_MODULES = 25
 
 
-def check(*argv: str | Path) -> None:
-    """Run a checker; what it says is the failure."""
-    done = subprocess.run([str(word) for word in argv], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, f"{argv[0]}:\n{done.stdout}{done.stderr}"
+def run_checker(*argv: str | Path) -> None:
+    """Run a program that exits with 0 if all is well; the failure shows its output."""
+    result = subprocess.run([str(argument) for argument in argv], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, f"{argv[0]}:\n{result.stdout}{result.stderr}"
 
 
-def test_ruff_check() -> None:
-    check(BIN / "ruff", "check", "--output-format=concise", ".")
-
-
-def test_ruff_format() -> None:
-    check(BIN / "ruff", "format", "--check", ".")
-
-
-@SLOW  # `make lint` runs it too
-@pytest.mark.timeout(600)  # a minute of computing, beside other tests
-def test_types() -> None:
-    # What nobody asks for again needs not be kept.
-    check(BIN / "mypy", *(["--no-incremental"] if os.environ.get("CI") else []))
-
-
-def test_imports_go_one_way() -> None:
-    cache = ROOT / ".cache" / "import-linter"
-    check(BIN / "lint-imports", "--config", "setup.cfg", "--no-logo", "--cache-dir", cache)
-
-
-def test_who_begins_does_not_wait_for_what_is_not_needed() -> None:
-    code = """
-import importlib, json, os, sys
-for modules, without in json.loads(sys.argv[1]):
-    child = os.fork()
-    if child == 0:
-        for module in modules.split():
-            importlib.import_module(f"perfloom.{module}")
-        for name in {*without} & {*sys.modules}:
-            print(modules, "import", name, flush=True)
-        os._exit(0)
-    if os.waitpid(child, 0)[1]:
-        sys.exit(f"{modules} cannot be imported")
-"""
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(WITHOUT)], capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def contract(name: str, key: str) -> set[str]:
-    """The modules that a contract in setup.cfg names, without the package's own name."""
-    parser = configparser.RawConfigParser()
-    parser.read(ROOT / "setup.cfg")
-    words = re.findall(r"[\w.]+", parser[f"importlinter:contract:{name}"][key])
-    return {word.removeprefix("perfloom.") for word in words}
-
-
-def test_the_contracts_know_every_module() -> None:
-    """A new folder or file of the package gets its place in the order when it is made."""
-    here = {path.stem for path in (ROOT / "app").glob("*.py")} - {"__init__"}
-    here |= {path.parent.name for path in (ROOT / "app").glob("*/__init__.py")}
-    placed = contract("layers", "layers") | contract("alone", "source_modules")
-    assert here <= placed, f"setup.cfg places these nowhere: {sorted(here - placed)}"
-    assert placed <= here, f"setup.cfg places what is not there: {sorted(placed - here)}"
-    assert contract("core", "source_modules") == set(CORE)
-
-
-def test_the_contracts_know_every_reader() -> None:
-    """Who adds a format adds it to both contracts about readers."""
-    name = "perfloom.readers.formats"
-    known = modules()
-    registered = {one.removeprefix("perfloom.") for one in imported(name, known[name], known)}
-    registered = {one for one in registered if one.startswith("readers.")} - {"readers.unsupported"}
-    assert contract("capabilities", "forbidden_modules") == registered
-    # It has perf print the file, and leaves what that is to the reader of perf's text.
-    assert contract("readers", "modules") == registered - {"readers.perf_data"}
-
-
-def modules() -> dict[str, Path]:
-    """Every module of the package by its name."""
-    found = {}
-    for top, name in (("app", "perfloom"), ("workers", "perfloom.workers")):
-        for path in (ROOT / top).rglob("*.py"):
-            words = path.relative_to(ROOT / top).with_suffix("").parts
-            if top == "app" and words[0] in ("workers", "static", "templates"):
+def list_modules() -> dict[str, Path]:
+    """The file of each module of the package, by the module's name."""
+    files = {}
+    for folder, package in (("app", "perfloom"), ("workers", "perfloom.workers")):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            if folder == "app" and parts[0] in ("workers", "static", "templates"):  # links
                 continue
-            found[".".join((name, *words)).removesuffix(".__init__")] = path
-    return found
+            files[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return files
 
 
-def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
-    """The modules of the package that a module imports, anywhere in it."""
+def find_imports(name: str, path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules of the package that a module imports, also within functions."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            above = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
-            base = ".".join(filter(None, (above, node.module))) if node.level else node.module or ""
-            found |= {one if (one := f"{base}.{alias.name}") in known else base for alias in node.names}
-    return found & known.keys() - {name}
+            parent = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
+            base = ".".join(filter(None, (parent, node.module))) if node.level else node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            found |= {full if full in modules else base for full in names}
+    return found & modules.keys() - {name}
 
 
-def test_no_import_goes_around_in_a_circle() -> None:
-    known = modules()
-    needs = {name: imported(name, path, known) for name, path in known.items()}
-    # What imports nothing that is left cannot be part of a circle.
-    while free := {name for name, others in needs.items() if not others & needs.keys()}:
-        needs = {name: others for name, others in needs.items() if name not in free}
-    assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
+def remove_acyclic(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The nodes of a graph that are on a cycle, or from which a cycle can be reached."""
+    left = imports
+    while removable := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in removable}
+    return left
 
 
-def test_no_package_imports_one_that_imports_it() -> None:
-    """Nor around several packages. What a package and those inside of it import of each other is left aside."""
-    known = modules()
-    packages = {name: name if path.name == "__init__.py" else name.rpartition(".")[0] for name, path in known.items()}
-    needs: dict[str, set[str]] = {package: set() for package in packages.values()}
-    for name, path in known.items():
-        own = packages[name]
-        others = {packages[other] for other in imported(name, path, known)}
-        needs[own] |= {other for other in others if not f"{other}.".startswith(f"{own}.")}
-    for own, others in needs.items():
-        others -= {other for other in others if f"{own}.".startswith(f"{other}.")}
-    while free := {name for name, others in needs.items() if not others & needs.keys()}:
-        needs = {name: others for name, others in needs.items() if name not in free}
-    assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
+def read_contract(name: str, key: str) -> set[str]:
+    """The modules that a contract of import-linter in setup.cfg lists, without "perfloom."."""
+    parser = configparser.RawConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    modules = re.findall(r"[\w.]+", parser[f"importlinter:contract:{name}"][key])
+    return {module.removeprefix("perfloom.") for module in modules}
 
 
-def test_a_class_name_is_used_once() -> None:
-    places: dict[str, list[str]] = {}
-    for name, path in modules().items():
-        for node in ast.parse(path.read_bytes()).body:
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(name)
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+def test_ruff_check() -> None:
+    run_checker(BIN / "ruff", "check", "--output-format=concise", ".")
 
 
-def test_no_package_is_too_large() -> None:
-    many = Counter(path.parent for path in (*modules().values(), *(ROOT / "tests").rglob("*.py")))
-    assert {str(folder): number for folder, number in many.items() if number > MOST_MODULES} == {}
+def test_ruff_format() -> None:
+    run_checker(BIN / "ruff", "format", "--check", ".")
+
+
+@SLOW  # `make lint` runs it too
+@pytest.mark.timeout(600)  # it takes a minute, and other tests run at the same time
+def test_mypy() -> None:
+    # A cache is useless in a checkout that is used once.
+    run_checker(BIN / "mypy", *(["--no-incremental"] if os.environ.get("CI") else []))
+
+
+def test_import_contracts() -> None:
+    cache = ROOT / ".cache" / "import-linter"
+    run_checker(BIN / "lint-imports", "--config", "setup.cfg", "--no-logo", "--cache-dir", cache)
+
+
+def test_layers_contain_every_module() -> None:
+    """A new module or package of `app` needs a place in the contract `layers` or `alone` in setup.cfg."""
+    present = {path.stem for path in (ROOT / "app").glob("*.py")} - {"__init__"}
+    present |= {path.parent.name for path in (ROOT / "app").glob("*/__init__.py")}
+    listed = read_contract("layers", "layers") | read_contract("alone", "source_modules")
+    assert present <= listed, f"setup.cfg does not list {sorted(present - listed)}"
+    assert listed <= present, f"setup.cfg lists modules that do not exist: {sorted(listed - present)}"
+    assert read_contract("core", "source_modules") == set(CORE)
+
+
+def test_contracts_contain_every_reader() -> None:
+    """A new reader needs a line in the contracts `readers` and `capabilities` in setup.cfg."""
+    registry = "perfloom.readers.formats"
+    modules = list_modules()
+    imports = {name.removeprefix("perfloom.") for name in find_imports(registry, modules[registry], modules)}
+    readers = {name for name in imports if name.startswith("readers.")} - {"readers.unsupported"}
+    assert read_contract("capabilities", "forbidden_modules") == readers
+    # perf_data has perf print the file, and calls the reader that recognizes the text.
+    assert read_contract("readers", "modules") == readers - {"readers.perf_data"}
+
+
+def test_no_import_cycles() -> None:
+    """Imports within functions count."""
+    modules = list_modules()
+    cycles = remove_acyclic({name: find_imports(name, path, modules) for name, path in modules.items()})
+    assert not cycles, f"on an import cycle, or importing one: {', '.join(sorted(cycles))}"
+
+
+def test_no_import_cycles_between_packages() -> None:
+    """Outside of workers, imports between a package and its own subpackages do not count."""
+    modules = list_modules()
+    packages = {name: name if path.name == "__init__.py" else name.rpartition(".")[0] for name, path in modules.items()}
+    imports: dict[str, set[str]] = {package: set() for package in packages.values()}
+    for name, path in modules.items():
+        package = packages[name]
+        others = {packages[imported] for imported in find_imports(name, path, modules)} - {package}
+        counts_nested = package.startswith("perfloom.workers")
+        imports[package] |= {other for other in others if counts_nested or not is_nested(package, other)}
+    cycles = remove_acyclic(imports)
+    assert not cycles, f"on an import cycle, or importing one: {', '.join(sorted(cycles))}"
+
+
+def is_nested(one: str, other: str) -> bool:
+    """Whether one of two packages contains the other."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def test_processes_start_without_slow_imports() -> None:
+    code = """
+import importlib, json, os, sys
+for modules, forbidden in json.loads(sys.argv[1]):
+    child = os.fork()
+    if child == 0:
+        for module in modules.split():
+            importlib.import_module(f"perfloom.{module}")
+        for name in {*forbidden} & {*sys.modules}:
+            print(modules, "import", name, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{modules} cannot be imported")
+"""
+    argv = [sys.executable, "-c", code, json.dumps(FORBIDDEN_AT_START)]
+    result = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("package", CORE)
-def test_the_core_starts_no_program(package: str) -> None:
-    """The import contract cannot see os.system and its kin, since `os` itself is allowed."""
+def test_core_starts_no_programs(package: str) -> None:
+    """import-linter cannot check this, because the contract `core` allows the module os."""
     for path in sorted((ROOT / "app" / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
@@ -187,7 +187,16 @@ def test_the_core_starts_no_program(package: str) -> None:
                     assert not STARTS_A_PROGRAM.match(alias.name), f"{path}:{node.lineno}: os.{alias.name}"
 
 
-def test_types_of_arrays_stand_once() -> None:
+def test_class_names_are_unique() -> None:
+    modules_by_class: dict[str, list[str]] = {}
+    for name, path in list_modules().items():
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef):
+                modules_by_class.setdefault(node.name, []).append(name)
+    assert {name: modules for name, modules in modules_by_class.items() if len(modules) > 1} == {}
+
+
+def test_array_types_are_defined_once() -> None:
     """Annotations use the names of domain/arrays.py; ndarray alone is for isinstance."""
     found = [
         path.relative_to(ROOT).as_posix()
@@ -198,9 +207,14 @@ def test_types_of_arrays_stand_once() -> None:
     assert found == ["app/domain/arrays.py"]
 
 
-def test_no_file_is_too_long_to_read() -> None:
+def test_packages_have_at_most_25_modules() -> None:
+    sizes = Counter(path.parent for path in (*list_modules().values(), *(ROOT / "tests").rglob("*.py")))
+    assert {str(folder): size for folder, size in sizes.items() if size > MAX_MODULES} == {}
+
+
+def test_files_have_at_most_500_lines() -> None:
     kinds = [("app", "*.py"), ("workers", "*.py"), ("tests", "*.py"), ("tools", "*.py")]
     kinds += [("static", "*.js"), ("static", "*.css"), ("templates", "*.html"), ("benchmarks", "*.py")]
-    paths = {path.resolve() for folder, kind in kinds for path in (ROOT / folder).rglob(kind)}
-    long = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in paths}
-    assert not {name: lines for name, lines in long.items() if lines > LONGEST_FILE}
+    files = {path.resolve() for folder, pattern in kinds for path in (ROOT / folder).rglob(pattern)}
+    lines = {str(path.relative_to(ROOT)): path.read_bytes().count(b"\n") for path in files}
+    assert {name: number for name, number in lines.items() if number > MAX_LINES} == {}

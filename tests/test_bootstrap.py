@@ -1,4 +1,4 @@
-"""The set-up programs in tools/: pip from an index by its hash, and when there is nothing to do."""
+"""The set-up programs in tools/: downloading pip from an index with its hash, and doing nothing if all is installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER = "0" * 64
 
 @pytest.fixture
 def pip_wheel(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """tools/pip_wheel.py with an environment and a home that say nothing about indexes."""
+    """tools/pip_wheel.py with an environment and a home directory that configure no index."""
     for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -39,7 +39,7 @@ def pip_wheel(root: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 class Index(http.server.SimpleHTTPRequestHandler):
-    """A package index over a folder, which says nothing and knows the type of the JSON that indexes speak."""
+    """A package index that serves a directory, logs nothing and knows the content type of the JSON API."""
 
     logins: ClassVar[list[str]] = []
 
@@ -59,7 +59,7 @@ class Index(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """(URL, folder of pip's page) of a package index on this machine."""
+    """(URL, directory of pip's page) of a package index on this machine."""
     project = tmp_path / "index" / "pip"
     project.mkdir(parents=True)
     handler = functools.partial(Index, directory=str(tmp_path / "index"))
@@ -71,7 +71,7 @@ def index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         thread.join()
 
 
-def test_the_newest_suitable_wheel_of_a_json_index(
+def test_newest_compatible_wheel_of_json_index(
     pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, project = index
@@ -97,7 +97,7 @@ def test_the_newest_suitable_wheel_of_a_json_index(
     assert Index.logins == ["me:open sesame"] * 2
 
 
-def test_a_plain_html_index_named_in_a_configuration_file(
+def test_html_index_from_configuration_file(
     pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, project = index
@@ -109,7 +109,7 @@ def test_a_plain_html_index_named_in_a_configuration_file(
     assert pip_wheel.pip_wheel(tmp_path).name == "pip-24.1-py3-none-any.whl"
 
 
-def test_a_wheel_that_is_not_what_the_index_promised_is_refused(
+def test_wheel_with_wrong_hash_is_refused(
     pip_wheel: ModuleType, index: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, project = index
@@ -121,9 +121,7 @@ def test_a_wheel_that_is_not_what_the_index_promised_is_refused(
     assert not list(tmp_path.glob("*.whl"))
 
 
-def test_without_an_index_a_local_folder_will_do(
-    pip_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_folder_replaces_index(pip_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in ("24.9", "24.10"):
         (tmp_path / f"pip-{version}-py3-none-any.whl").write_bytes(WHEEL)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -133,7 +131,7 @@ def test_without_an_index_a_local_folder_will_do(
     assert pip_wheel.pip_wheel(tmp_path / "unused").name == "pip-24.10-py3-none-any.whl"
 
 
-def test_an_index_out_of_reach_says_what_to_set_and_no_password(
+def test_unreachable_index_message_has_advice_and_no_password(
     pip_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:sesame@127.0.0.1:9/simple")
@@ -150,8 +148,9 @@ def test_requires_python(pip_wheel: ModuleType, requires: str | None, expected: 
     assert pip_wheel.suits(requires) is expected
 
 
-def test_nothing_to_do_is_quick_and_needs_no_network(root: Path, tmp_path: Path) -> None:
-    """A second `make` reads a stamp; a change of the metadata, not of a tool's settings, makes it install again."""
+def test_second_run_installs_nothing(root: Path, tmp_path: Path) -> None:
+    """A second `make` reads a stamp. A change of the metadata makes it install again, a change of a tool's settings
+    does not."""
     shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     metadata = "[metadata]\nname = x\nversion = 1\n"
     (tmp_path / "setup.cfg").write_text(metadata)
@@ -175,7 +174,7 @@ def test_nothing_to_do_is_quick_and_needs_no_network(root: Path, tmp_path: Path)
     assert bootstrap().returncode == 1
 
 
-def test_pytorch_is_asked_for_once_and_its_lack_stops_nothing(root: Path, tmp_path: Path) -> None:
+def test_missing_pytorch_is_tried_once_and_not_fatal(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -190,8 +189,8 @@ def test_pytorch_is_asked_for_once_and_its_lack_stops_nothing(root: Path, tmp_pa
     assert "--index-url https://download.pytorch.org/whl/cpu" in asked[1] and done.stderr == ""
 
 
-def test_every_requirement_is_pinned_within_its_range(root: Path) -> None:
-    """Markers are judged for the oldest Python, in which the versions were resolved."""
+def test_requirements_are_pinned_within_their_range(root: Path) -> None:
+    """Markers are evaluated for the oldest Python, in which the versions were resolved."""
     metadata = configparser.RawConfigParser()
     metadata.read(root / "setup.cfg")
     extras = metadata["options.extras_require"]
@@ -208,7 +207,7 @@ def test_every_requirement_is_pinned_within_its_range(root: Path) -> None:
             assert version in requirement.specifier, f"{requirement} is {version}: make constraints"
 
 
-def test_tests_install_the_pinned_versions_and_users_the_ranges(root: Path, tmp_path: Path) -> None:
+def test_constraints_apply_to_tests_only(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "setup.cfg").write_text("[metadata]\nname = x\nversion = 1\n")
     python = tmp_path / ".venv" / "bin" / "python"

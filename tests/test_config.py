@@ -1,4 +1,4 @@
-"""Settings: where they come from, what is said about bad ones, and that secrets stay where they belong."""
+"""Settings: their sources, the messages about invalid ones, and the protection of secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_every_setting_is_told_once() -> None:
+def test_settings_are_declared_once() -> None:
     names = [setting.name for setting in SETTINGS]
     assert len(set(names)) == len(names) and {"data", "host", "port", "token", "database_url"} <= set(names)
     for setting in SETTINGS:
@@ -40,7 +40,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert not data.exists()
 
 
-def test_an_option_goes_before_the_environment(tmp_path: Path) -> None:
+def test_option_overrides_environment(tmp_path: Path) -> None:
     environ = {"PERFLOOM_DATA": str(tmp_path / "e"), "PERFLOOM_PORT": "9000", "PERFLOOM_HOST": ""}
     assert Settings.load(environ=environ).data == tmp_path / "e"
     assert Settings.load(environ=environ).port == 9000
@@ -50,7 +50,7 @@ def test_an_option_goes_before_the_environment(tmp_path: Path) -> None:
         Settings.load(tmp_path, environ, colour="red")
 
 
-def test_a_relative_directory_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_directory_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert Settings.load("data", {}).data == tmp_path / "data"
     assert Settings.load(environ={"PERFLOOM_DATA": "data"}).data == tmp_path / "data"
@@ -87,18 +87,18 @@ def test_sizes(text: str, size: int) -> None:
         ("DATA", "a\0b", "a path"),
     ],
 )
-def test_bad_values_say_what_to_write(name: str, value: str, hint: str) -> None:
+def test_invalid_value_message_has_advice(name: str, value: str, hint: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Settings.load("/d" if name != "DATA" else None, {f"PERFLOOM_{name}": value})
     assert hint in caught.value.message and caught.value.field == name.lower()
 
 
-def test_a_bad_option_is_named_as_the_option() -> None:
+def test_invalid_option_is_named_in_message() -> None:
     with pytest.raises(InvalidRequest, match=r"^port is 'x': write"):
         Settings.load("/d", {}, port="x")
 
 
-def test_secrets_are_neither_shown_nor_said() -> None:
+def test_secrets_are_not_in_repr_or_messages() -> None:
     environ = {
         "PERFLOOM_TOKEN": "sesame-open-sesame-open-sesame-open-sesame",
         "PERFLOOM_SECRET_KEY": "sesame-key-sesame-key-sesame-key",
@@ -134,7 +134,7 @@ def test_directories_and_secrets_are_private(tmp_path: Path) -> None:
     assert sorted(path.name for path in settings.data.iterdir() if path.is_file()) == ["secret", "token"]
 
 
-def test_a_new_token_ends_every_session(tmp_path: Path) -> None:
+def test_new_token_invalidates_sessions(tmp_path: Path) -> None:
     keys = {
         Settings.load(tmp_path / "d", {}, token="t" * 32).cookie_key,
         Settings.load(tmp_path / "d", {}, token="u" * 32).cookie_key,
@@ -146,7 +146,7 @@ def test_a_new_token_ends_every_session(tmp_path: Path) -> None:
     assert one.cookie_key in keys
 
 
-def test_all_who_ask_first_get_the_same_token(tmp_path: Path) -> None:
+def test_concurrent_first_requests_get_the_same_token(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path, {})
     found: list[str] = []
     barrier = threading.Barrier(8)
@@ -163,7 +163,7 @@ def test_all_who_ask_first_get_the_same_token(tmp_path: Path) -> None:
     assert len(found) == 8 and len(set(found)) == 1
 
 
-def test_an_open_or_empty_token_file_is_put_right(tmp_path: Path) -> None:
+def test_token_file_with_wrong_mode_or_no_content_is_repaired(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path, {})
     (tmp_path / "token").write_text("kept-kept-kept-kept-kept-kept-kept\n")
     (tmp_path / "token").chmod(0o644)
@@ -172,21 +172,21 @@ def test_an_open_or_empty_token_file_is_put_right(tmp_path: Path) -> None:
     assert len(settings.token) == 48
 
 
-def test_a_token_file_that_is_too_short_is_refused(tmp_path: Path) -> None:
+def test_short_token_file_is_refused(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path, {})
     (tmp_path / "token").write_text("sesame\n")
     with pytest.raises(InvalidRequest, match="Remove it"):
         _ = settings.token
 
 
-def test_a_token_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_token_file_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("x" * 30)
     (tmp_path / "token").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unavailable, match="Remove it"):
         _ = Settings.load(tmp_path, {}).token
 
 
-def test_somebodys_own_directory_is_left_alone(tmp_path: Path) -> None:
+def test_existing_directory_keeps_its_mode(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "thesis.tex").write_text("x")
     settings = Settings.load(tmp_path, {})
@@ -196,7 +196,7 @@ def test_somebodys_own_directory_is_left_alone(tmp_path: Path) -> None:
     assert mode(tmp_path) == 0o755 and [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_data_directory_opened_to_others_is_closed_again(tmp_path: Path) -> None:
+def test_data_directory_becomes_private_again(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path / "data", {})
     settings.prepare()
     settings.data.chmod(0o755)
@@ -204,7 +204,7 @@ def test_a_data_directory_opened_to_others_is_closed_again(tmp_path: Path) -> No
     assert mode(settings.data) == 0o700
 
 
-def test_a_file_in_the_way(tmp_path: Path) -> None:
+def test_file_instead_of_directory(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("x")
     with pytest.raises(InvalidRequest, match="not a directory"):
         Settings.load(tmp_path / "data", {}).prepare()
@@ -212,7 +212,7 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
         Settings.load(tmp_path / "data" / "below", {}).prepare()
 
 
-def test_another_users_directory_is_refused(tmp_path: Path) -> None:
+def test_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         missing("another user's directory", "run the tests as root, who can make one")
     (tmp_path / "run").mkdir(mode=0o700)
@@ -225,7 +225,7 @@ def test_another_users_directory_is_refused(tmp_path: Path) -> None:
             settings.prepare_runtime()
 
 
-def test_the_runtime_directory_is_one_for_all_processes_of_a_user(tmp_path: Path) -> None:
+def test_runtime_directory_is_shared_by_processes_of_a_user(tmp_path: Path) -> None:
     base = tmp_path / "run"
     base.mkdir()
     data = tmp_path / "data"
@@ -268,7 +268,7 @@ broken line
         ("/srv", None),
     ],
 )
-def test_network_filesystems_are_known(path: str, kind: str | None) -> None:
+def test_network_filesystems_are_detected(path: str, kind: str | None) -> None:
     assert paths.network_filesystem(Path(path), MOUNTS) == kind
     assert paths.network_filesystem(Path(path), "") is None
 
@@ -282,5 +282,5 @@ def test_sqlite_is_refused_on_a_network_filesystem(tmp_path: Path, monkeypatch: 
         assert "nfs4" in warning
 
 
-def test_this_machines_own_mounts_can_be_read(tmp_path: Path) -> None:
+def test_mounts_of_this_machine_can_be_read(tmp_path: Path) -> None:
     paths.network_filesystem(tmp_path)

@@ -1,4 +1,4 @@
-"""The Dockerfile, read: no image is built here, so what it takes for granted is checked one by one."""
+"""The Dockerfile, checked line by line; no image is built here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Instruction = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def instructions() -> list[Instruction]:
-    """(keyword, rest) of each instruction, continued lines joined."""
+    """(keyword, rest) of each instruction, with continued lines joined."""
     text = (paths.ROOT / "Dockerfile").read_text()
     text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
@@ -33,9 +33,7 @@ def last(instructions: list[Instruction], keyword: str) -> str:
     return [rest for word, rest in instructions if word == keyword][-1]
 
 
-def test_everything_copied_is_in_the_checkout_and_reaches_the_engine(
-    root: Path, instructions: list[Instruction]
-) -> None:
+def test_copied_files_exist_and_are_not_ignored(root: Path, instructions: list[Instruction]) -> None:
     ignore = [line for line in (root / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     assert ignore[0] == "*"
     let_in = {line[1:] for line in ignore if line.startswith("!")}
@@ -50,15 +48,15 @@ def test_everything_copied_is_in_the_checkout_and_reaches_the_engine(
         assert any(fnmatch(path, pattern) for pattern in let_in), f".dockerignore keeps {path} out"
 
 
-def test_the_parts_of_a_wheel_are_all_there(root: Path, instructions: list[Instruction]) -> None:
-    """What setup.cfg reads when the wheel is built is among what is copied."""
+def test_files_for_the_wheel_are_copied(root: Path, instructions: list[Instruction]) -> None:
+    """The files that setup.cfg reads when the wheel is built are copied."""
     parser = configparser.RawConfigParser()
     parser.read(root / "setup.cfg")
     readme = parser["metadata"]["long_description"].removeprefix("file:").strip()
     assert any(keyword == "COPY" and readme in rest for keyword, rest in instructions)
 
 
-def test_it_runs_a_command_that_exists_as_an_ordinary_user(root: Path, instructions: list[Instruction]) -> None:
+def test_command_runs_as_unprivileged_user(root: Path, instructions: list[Instruction]) -> None:
     parser = configparser.RawConfigParser()
     parser.read(root / "setup.cfg")
     scripts = {
@@ -72,7 +70,7 @@ def test_it_runs_a_command_that_exists_as_an_ordinary_user(root: Path, instructi
     assert order.index("USER") < order.index("CMD")
 
 
-def test_the_extras_it_installs_exist(root: Path, instructions: list[Instruction]) -> None:
+def test_extras_exist(root: Path, instructions: list[Instruction]) -> None:
     parser = configparser.RawConfigParser()
     parser.read(root / "setup.cfg")
     named = re.findall(r"perfloom\[([\w,]+)\]", " ".join(rest for word, rest in instructions if word == "RUN"))
@@ -80,13 +78,13 @@ def test_the_extras_it_installs_exist(root: Path, instructions: list[Instruction
     assert {extra for names in named for extra in names.split(",")} <= set(parser["options.extras_require"])
 
 
-def test_its_command_starts_and_its_health_check_passes(
+def test_command_starts_and_health_check_passes(
     instructions: list[Instruction],
     redis_server: servers.RedisServer,
     postgres_database: str,
     tmp_path: Path,
 ) -> None:
-    """The image's two commands, run here with another port and a broker and a catalogue from outside."""
+    """The image's two commands, run here with another port and an external broker and database."""
     program, *arguments = json.loads(last(instructions, "CMD"))
     check = json.loads(last(instructions, "HEALTHCHECK").partition("CMD")[2])
     assert arguments[-2] == "--port"
@@ -112,7 +110,7 @@ def test_its_command_starts_and_its_health_check_passes(
             assert code != check[-1]
             for address in ("127.0.0.1", "localhost"):
                 asked = [sys.executable, "-c", code.replace("127.0.0.1", address)]
-                # Asked again and again, as Docker does: the first answer of a busy machine takes a while.
+                # Repeated, as Docker does: on a busy machine the first answer takes a while.
                 while (done := subprocess.run(asked, env=environment, capture_output=True, text=True)).returncode:
                     assert time.monotonic() < deadline, done.stderr + log.read_text()
         finally:

@@ -1,4 +1,4 @@
-"""What the documentation promises is there: links, pictures, commands, options, settings, tables, addresses, keys."""
+"""What the documentation names exists: links, images, commands, options, settings, tables, addresses, keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DOCS = ROOT / "docs"
 WORD = re.compile(r"\bPERFLOOM_[A-Z_]+\b")
 ROOT_PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
 PAGES = sorted([*ROOT_PAGES, *DOCS.rglob("*.md")])
-WIDTH_PX, MOST_BYTES = 1280, 150_000
+WIDTH_PX, MAX_BYTES = 1280, 150_000
 TOKEN = "a-token-of-the-tests-0123456789-abc"
 
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,32 +43,32 @@ _LINK = re.compile(r"(!?)\[(?:[^\]\[]|!\[[^\]]*\]\([^)]*\))*\]\(([^)\s]+)\)")
 by_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
 
-def text_of(page: Path) -> str:
+def read_page(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def prose_of(page: Path) -> str:
-    """A page without its blocks of code."""
-    return _FENCE.sub("", text_of(page))
+def read_prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return _FENCE.sub("", read_page(page))
 
 
-def anchors_of(page: Path) -> set[str]:
-    """The anchors that a forge makes of a page's headings."""
+def find_anchors(page: Path) -> set[str]:
+    """The anchors that a Git host derives from a page's headings."""
     found: set[str] = set()
-    for heading in re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE):
+    for heading in re.findall(r"^#+ (.+)$", read_prose(page), re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
         found.add(re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-"))
     return found
 
 
-def links_of(page: Path) -> Iterator[tuple[bool, str]]:
-    """(whether it is a picture, target) of each link of a page."""
-    for picture, target in _LINK.findall(re.sub(r"`[^`\n]*`", "", prose_of(page))):
+def find_links(page: Path) -> Iterator[tuple[bool, str]]:
+    """(whether it is an image, target) of each link of a page."""
+    for picture, target in _LINK.findall(re.sub(r"`[^`\n]*`", "", read_prose(page))):
         yield picture == "!", target
 
 
-def script(name: str) -> ModuleType:
-    """A script of the docs folder as a module."""
+def load_script(name: str) -> ModuleType:
+    """A script of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -77,46 +77,46 @@ def script(name: str) -> ModuleType:
 
 
 @by_page
-def test_every_make_target_is_there(page: Path) -> None:
+def test_make_targets_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    code = "\n".join([*_FENCE.findall(text_of(page)), *re.findall(r"`([^`\n]+)`", prose_of(page))])
+    code = "\n".join([*_FENCE.findall(read_page(page)), *re.findall(r"`([^`\n]+)`", read_prose(page))])
     named = set(re.findall(r"^make ([a-z][a-z-]*)", code, re.MULTILINE))
     assert named <= targets, f"{page.name} names {sorted(named - targets)}"
 
 
-def test_what_runs_all_tests_is_named_beside_make_test() -> None:
+def test_readme_names_the_test_commands() -> None:
     assert {"make quick", "make test", "make test-all"} <= set(
-        re.findall(r"`(make [a-z-]+)`", text_of(ROOT / "README.md"))
+        re.findall(r"`(make [a-z-]+)`", read_page(ROOT / "README.md"))
     )
     assert re.search(r"^make test-all\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
 
 
 @by_page
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for _, target in links_of(page):
+def test_links_have_targets(page: Path) -> None:
+    for _, target in find_links(page):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         assert there.is_relative_to(ROOT) and there.exists(), f"{page.name} links to {target}, which is not there"
         if anchor:
-            assert anchor in anchors_of(there), f"{page.name} links to {target}: there is no such heading"
+            assert anchor in find_anchors(there), f"{page.name} links to {target}: there is no such heading"
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def test_pages_are_reachable_from_the_readme() -> None:
     reached, left = set(), [ROOT / "README.md"]
     while left:
         page = left.pop()
         if page in reached:
             continue
         reached.add(page)
-        targets = (target.partition("#")[0] for _, target in links_of(page) if "://" not in target)
+        targets = (target.partition("#")[0] for _, target in find_links(page) if "://" not in target)
         left += [there for there in ((page.parent / t).resolve() for t in targets if t) if there.suffix == ".md"]
     assert sorted(set(PAGES) - reached) == []
 
 
-def test_every_picture_is_shown_and_of_modest_size() -> None:
-    shown = {(page.parent / target).resolve() for page in PAGES for picture, target in links_of(page) if picture}
+def test_images_are_used_and_small() -> None:
+    shown = {(page.parent / target).resolve() for page in PAGES for picture, target in find_links(page) if picture}
     there = set((DOCS / "images").glob("*"))
     assert there == {path for path in shown if path.is_relative_to(DOCS / "images")}
     for path in there:
@@ -124,24 +124,24 @@ def test_every_picture_is_shown_and_of_modest_size() -> None:
         assert head.startswith(b"\x89PNG"), path
         width, _ = struct.unpack(">II", head[16:24])
         assert width == WIDTH_PX, path
-        assert path.stat().st_size < MOST_BYTES, path
+        assert path.stat().st_size < MAX_BYTES, path
 
 
-def test_every_picture_comes_from_the_script() -> None:
-    assert {path.stem for path in (DOCS / "images").glob("*.png")} == set(script("screenshots").PICTURES)
+def test_images_are_made_by_the_script() -> None:
+    assert {path.stem for path in (DOCS / "images").glob("*.png")} == set(load_script("screenshots").PICTURES)
 
 
 # ---- commands --------------------------------------------------------------------------------------------
 
 
-def commands_of(page: Path) -> Iterator[list[str]]:
-    """The words of each `perfloom …` in the blocks of code of a page."""
-    for block in _FENCE.findall(text_of(page)):
+def find_commands(page: Path) -> Iterator[list[str]]:
+    """The words of each `perfloom …` in the code blocks of a page."""
+    for block in _FENCE.findall(read_page(page)):
         for line in block.replace("\\\n", " ").splitlines():
-            yield from pipeline(line)
+            yield from split_pipeline(line)
 
 
-def pipeline(line: str) -> Iterator[list[str]]:
+def split_pipeline(line: str) -> Iterator[list[str]]:
     """The words behind `perfloom` of each command of a shell line."""
     inner = re.search(r"\$\((perfloom [^()]*(?:\"[^\"]*\")?[^()]*)\)", line)
     line = inner[1] if inner else line
@@ -163,19 +163,21 @@ def pipeline(line: str) -> Iterator[list[str]]:
             command.append(word)
 
 
-def test_the_words_of_a_line_are_found() -> None:
-    """Of what the next test lives."""
-    assert list(pipeline("perf script | perfloom report - hotspots | head > x  # so")) == [["report", "-", "hotspots"]]
-    assert list(pipeline("id=$(perfloom record -- ./solver)")) == [["record", "--", "./solver"]]
-    assert [words[-1] for words in pipeline('perfloom record -- python3 -c "sum(i for i in x)"')] == [
+def test_command_words_are_found() -> None:
+    """The next test relies on it."""
+    assert list(split_pipeline("perf script | perfloom report - hotspots | head > x  # so")) == [
+        ["report", "-", "hotspots"]
+    ]
+    assert list(split_pipeline("id=$(perfloom record -- ./solver)")) == [["record", "--", "./solver"]]
+    assert [words[-1] for words in split_pipeline('perfloom record -- python3 -c "sum(i for i in x)"')] == [
         "sum(i for i in x)"
     ]
-    assert list(pipeline("ssh -L 8000:127.0.0.1:8000 node7")) == []
-    assert sum(1 for page in PAGES for _ in commands_of(page)) > 50
+    assert list(split_pipeline("ssh -L 8000:127.0.0.1:8000 node7")) == []
+    assert sum(1 for page in PAGES for _ in find_commands(page)) > 50
 
 
-def understood(words: list[str]) -> tuple[click.Command, click.Context]:
-    """What the real command line makes of these words; nothing is run. Raises click.UsageError."""
+def parse_command(words: list[str]) -> tuple[click.Command, click.Context]:
+    """How the real command line parses these words; nothing is run. Raises click.UsageError."""
     parent = click.Context(cli, info_name="perfloom")
     name, command, rest = cli.resolve_command(parent, list(words))
     assert command is not None and name is not None
@@ -188,10 +190,10 @@ def understood(words: list[str]) -> tuple[click.Command, click.Context]:
 
 
 @by_page
-def test_every_command_line_is_one(page: Path) -> None:
-    for words in commands_of(page):
+def test_command_lines_are_valid(page: Path) -> None:
+    for words in find_commands(page):
         try:
-            command, context = understood(words)
+            command, context = parse_command(words)
         except click.UsageError as error:
             pytest.fail(f"perfloom {shlex.join(words)}: {error.format_message()}")
         if command.name == "report":
@@ -201,15 +203,15 @@ def test_every_command_line_is_one(page: Path) -> None:
             assert context.params["to"] in EXPORTERS or find_exporter_for_file(context.params["output"]), words
 
 
-def test_a_wrong_command_line_is_noticed() -> None:
+def test_invalid_command_lines_are_detected() -> None:
     for words in (["report", "x", "hotspots", "--nonsense"], ["nonsense"], ["convert"], ["diff", "one"]):
         with pytest.raises(click.UsageError):
-            understood(words)
+            parse_command(words)
 
 
 @by_page
-def test_commands_in_sentences_exist(page: Path) -> None:
-    for code in re.findall(r"`perfloom ([^`]+)`", prose_of(page)):
+def test_commands_in_text_exist(page: Path) -> None:
+    for code in re.findall(r"`perfloom ([^`]+)`", read_prose(page)):
         words = code.split()
         if not re.fullmatch("[a-z]+", words[0]):
             continue
@@ -224,8 +226,8 @@ def test_commands_in_sentences_exist(page: Path) -> None:
             assert option in known, f"{page.name}: perfloom {code}"
 
 
-def test_every_option_of_every_command_is_told() -> None:
-    page = text_of(DOCS / "how-to" / "command-line.md")
+def test_options_are_documented() -> None:
+    page = read_page(DOCS / "how-to" / "command-line.md")
     shared = set(re.findall(r"--[a-z-]+", page.split("## serve")[0])) | set(
         re.findall(r"--[a-z-]+", page.split("## Filters")[1])
     )
@@ -237,7 +239,7 @@ def test_every_option_of_every_command_is_told() -> None:
         told = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", section[1])) | shared
         if name == "record":
             assert "reference/job-fields.md" in section[1]
-            told |= set(re.findall(r"(?<=`)--?[a-zA-Z][a-z-]*", text_of(DOCS / "reference" / "job-fields.md")))
+            told |= set(re.findall(r"(?<=`)--?[a-zA-Z][a-z-]*", read_page(DOCS / "reference" / "job-fields.md")))
         below = command.commands.values() if isinstance(command, click.Group) else ()
         for parameter in [each for one in (command, *below) for each in one.params]:
             if isinstance(parameter, click.Option):
@@ -249,56 +251,56 @@ def test_every_option_of_every_command_is_told() -> None:
 
 
 @by_page
-def test_every_setting_named_exists(page: Path) -> None:
+def test_named_settings_exist(page: Path) -> None:
     known = {setting.variable for setting in SETTINGS} | {f"{name}_FILE" for name in SECRETS}
-    # What the recorder of PyTorch is told is no setting of ours.
+    # Variables that the PyTorch recorder sets are not settings of Perfloom.
     known |= {torch_inject.PREFIX + word for word in ("OUT", "STEPS", "SECONDS", "TAKEN", *torch_inject.OPTIONS)}
-    # Nor is what the tracer for C is.
-    known |= {word for path in (ROOT / "static/tracers").iterdir() for word in WORD.findall(text_of(path))}
-    assert set(WORD.findall(text_of(page))) - known == set()
+    # Neither are those of the C tracer.
+    known |= {word for path in (ROOT / "static/tracers").iterdir() for word in WORD.findall(read_page(path))}
+    assert set(WORD.findall(read_page(page))) - known == set()
 
 
-def test_the_page_of_tables_says_what_the_program_declares() -> None:
-    made = script("generate")
-    assert text_of(made.PAGE) == made.tables_page(), "run: python docs/generate.py"
-    assert text_of(made.JOB_PAGE) == made.job_fields_page(), "run: python docs/generate.py"
-    assert text_of(made.TARGET_PAGE) == made.target_fields_page(), "run: python docs/generate.py"
+def test_generated_pages_are_current() -> None:
+    made = load_script("generate")
+    assert read_page(made.PAGE) == made.tables_page(), "run: python docs/generate.py"
+    assert read_page(made.JOB_PAGE) == made.job_fields_page(), "run: python docs/generate.py"
+    assert read_page(made.TARGET_PAGE) == made.target_fields_page(), "run: python docs/generate.py"
 
 
-def test_every_format_has_a_page_and_a_line_in_the_index() -> None:
-    index = text_of(DOCS / "index.md")
+def test_formats_have_a_page_and_an_index_entry() -> None:
+    index = read_page(DOCS / "index.md")
     for name in (*READERS, *EXPORTERS):
         assert (DOCS / "formats" / f"{name}.md").exists(), name
         assert f"(formats/{name}.md)" in index, name
 
 
-def losses_explained(name: str) -> list[str]:
+def find_documented_losses(name: str) -> list[str]:
     """The reasons in the table of a format's page."""
     table = re.search(
-        r"^\| reason \|[^\n]*\n\|[-| ]+\n((?:\|[^\n]*\n)*)", text_of(DOCS / "formats" / f"{name}.md"), re.M
+        r"^\| reason \|[^\n]*\n\|[-| ]+\n((?:\|[^\n]*\n)*)", read_page(DOCS / "formats" / f"{name}.md"), re.M
     )
     return [row.split(" | ")[0].removeprefix("| ") for row in table[1].splitlines()] if table else []
 
 
-def pages_of_losses(name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """A format's page, and those to which it links for other losses."""
+def find_loss_pages(name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """A format's page, and the pages to which it links for more losses."""
     seen |= {name}
-    for other in re.findall(r"\((\S+)\.md#losses\)", text_of(DOCS / "formats" / f"{name}.md")):
-        seen = seen if other in seen else pages_of_losses(other, seen)
+    for other in re.findall(r"\((\S+)\.md#losses\)", read_page(DOCS / "formats" / f"{name}.md")):
+        seen = seen if other in seen else find_loss_pages(other, seen)
     return seen
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_page_of_a_format_explains_the_losses_of_its_reader(name: str) -> None:
+def test_losses_are_documented(name: str) -> None:
     reasons = READERS[name].losses
-    own = losses_explained(name)
+    own = find_documented_losses(name)
     assert [row for row in own if not is_listed(row, reasons)] == [], "the reader does not report these"
-    rows = [row for page in sorted(pages_of_losses(name)) for row in losses_explained(page)]
+    rows = [row for page in sorted(find_loss_pages(name)) for row in find_documented_losses(page)]
     assert [reason for reason in reasons if not any(is_listed(row, (reason,)) for row in rows)] == []
 
 
-def test_every_choice_and_action_of_the_flame_graph_is_told() -> None:
-    page = text_of(DOCS / "how-to" / "flame-graph.md")
+def test_flame_graph_choices_and_actions_are_documented() -> None:
+    page = read_page(DOCS / "how-to" / "flame-graph.md")
     choices = {
         *flame_controls.ORDER_LABELS.values(),
         *flame_controls.GROUP_LABELS.values(),
@@ -320,8 +322,8 @@ def app(tmp_path: Path) -> Iterator[Flask]:
     made.extensions["perfloom"].store.close()
 
 
-def test_every_address_of_the_api_is_told(app: Flask) -> None:
-    page = text_of(DOCS / "reference" / "http.md")
+def test_api_addresses_are_documented(app: Flask) -> None:
+    page = read_page(DOCS / "reference" / "http.md")
     promised = set(re.findall(r"`(GET|POST|DELETE|PUT|PATCH) (/api/[^`? ]*)", page))
     real = {
         (method, rule.rule)
@@ -332,8 +334,8 @@ def test_every_address_of_the_api_is_told(app: Flask) -> None:
     assert promised == real
 
 
-def test_every_page_told_exists(app: Flask) -> None:
-    page = text_of(DOCS / "reference" / "http.md")
+def test_documented_pages_exist(app: Flask) -> None:
+    page = read_page(DOCS / "reference" / "http.md")
     section = page.split("## Pages")[1].split("\n## ")[0]
     told = {
         path.partition("?")[0]
@@ -349,10 +351,10 @@ def test_every_page_told_exists(app: Flask) -> None:
     assert results - told - forms == set()
 
 
-def test_every_key_that_a_page_lists_is_told(app: Flask) -> None:
+def test_shortcuts_are_documented(app: Flask) -> None:
     told = {
         tuple(re.findall(r"`([^`]+)`", alternative))
-        for row in re.findall(r"^\| ([^|]+) \|", text_of(DOCS / "reference" / "keys.md"), re.MULTILINE)
+        for row in re.findall(r"^\| ([^|]+) \|", read_page(DOCS / "reference" / "keys.md"), re.MULTILINE)
         for alternative in row.split(", ")
     }
     arrows = set("←→↑↓")

@@ -1,4 +1,4 @@
-"""What the guard of servers ends, however the test run ends."""
+"""The guard of test servers ends all their processes, however the test run ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.recording.schedulers.jobs import until
 from tests.support.batch import guarded
 
-# Goes into sessions of its own, twice, and writes down who it is.
+# Starts a new session twice, and writes down its process id.
 SCATTERS = """
 setsid sh -c 'echo $$ >>"$0"; exec sleep 600' "$1" &
 (setsid sh -c 'trap "" TERM HUP; setsid sleep 600 & echo $! >>"$0"; echo $$ >>"$0"; wait' "$1" &)
@@ -20,8 +20,8 @@ exec sleep 600
 """
 
 
-def alive(pids: Path) -> list[str]:
-    """Those written down that still live."""
+def find_alive(pids: Path) -> list[str]:
+    """The recorded processes that are still alive."""
     states = []
     for pid in pids.read_text().split():
         stat = Path("/proc", pid, "stat")
@@ -30,15 +30,15 @@ def alive(pids: Path) -> list[str]:
     return states
 
 
-def test_everything_ends_with_the_block(tmp_path: Path) -> None:
+def test_processes_end_with_the_block(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     with guarded([(["sh", "-c", SCATTERS, "sh", pids], tmp_path / "log")]):
         until(lambda: pids.read_text().split() if pids.exists() else [], lambda seen: len(seen) == 3)
-        assert len(alive(pids)) == 3
-    assert not alive(pids)
+        assert len(find_alive(pids)) == 3
+    assert not find_alive(pids)
 
 
-def test_everything_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
+def test_processes_end_when_the_test_run_is_killed(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     run = f"""
         import time
@@ -51,4 +51,4 @@ def test_everything_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(run)], env=environment) as killed:
         until(lambda: pids.read_text().split() if pids.exists() else [], lambda seen: len(seen) == 3)
         killed.send_signal(signal.SIGKILL)
-    until(lambda: alive(pids), lambda left: not left)
+    until(lambda: find_alive(pids), lambda left: not left)

@@ -1,4 +1,4 @@
-"""docs/how-to/pytorch-advice.md does what it says: its script, shortened, recorded as it says, finds what it says."""
+"""The script of docs/how-to/pytorch-advice.md, shortened and recorded, yields the findings that the page lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.test_docs import DOCS, script
 LOOP = "for pictures, places in loader:\n"
 
 
-def test_what_the_page_records_has_what_the_page_finds(tmp_path: Path) -> None:
+def test_script_of_the_page_yields_its_findings(tmp_path: Path) -> None:
     require("torch")
     program, _ = script("screenshots").scripts()
     runner = Runner(tmp_path, double=False)
@@ -32,8 +32,8 @@ def test_what_the_page_records_has_what_the_page_finds(tmp_path: Path) -> None:
     assert [calls.count(f"aten::{name}") for name in ("convolution", "select")] == [20, 20_480]
 
 
-def test_every_program_of_the_page_is_one() -> None:
-    """The script, the script changed, and with the lines of the third way in and around its loop."""
+def test_programs_of_the_page_compile() -> None:
+    """The script, the changed script, and the script with the lines of the third way."""
     program, changed = script("screenshots").scripts()
     page = (DOCS / "how-to" / "pytorch-advice.md").read_text(encoding="utf-8")
     lines = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]

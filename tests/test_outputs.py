@@ -1,6 +1,6 @@
-"""Every fixture gives the tables and exports that it gave before: a change of code alone changes none of them.
+"""Every fixture yields the same tables and exports as before: refactoring changes none of them.
 
-Where a change is wanted: `python -m tests.test_outputs`, and look at what differs (see `tests.outputs`).
+If a change is intended: run `python -m tests.test_outputs`, and check what differs (see `tests.outputs`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT = DATA / "outputs.json"
 
 
 @pytest.mark.timeout(600)
-def test_tables_and_exports_are_as_before() -> None:
+def test_tables_and_exports_are_unchanged() -> None:
     known = json.loads(KEPT.read_text())
     differ = {
         f"{fixture}: {output}"
@@ -29,11 +29,11 @@ def test_tables_and_exports_are_as_before() -> None:
     assert not differ
 
 
-def renew(path: Path) -> None:
-    """Note what is given now."""
+def write_digests(path: Path) -> None:
+    """Write the digests of the current version."""
     found = {fixture: digests(profile) for fixture, profile in profiles() if fixture not in LARGER}
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    renew(KEPT)
+    write_digests(KEPT)

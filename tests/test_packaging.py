@@ -33,7 +33,7 @@ SOURCES = (
     "gunicorn.conf.py",
 )
 
-# Run by the interpreter under test. Follows what the pages link to, and what the scripts import, to the end.
+# Run by the interpreter under test. Follows all links of the pages and all imports of the scripts.
 CRAWL = r"""
 import json, re, sys
 from pathlib import Path
@@ -73,7 +73,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what belongs to the package, as a fresh clone has it."""
+    """A copy of the files of the package, as in a fresh clone."""
     root = paths.ROOT
     copy = tmp_path_factory.mktemp("checkout")
     for name in SOURCES:
@@ -89,7 +89,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built with the setuptools at hand, so that no network is needed."""
+    """The wheel, built with the installed setuptools, so that no network is needed."""
     folder = tmp_path_factory.mktemp("wheel")
     source = shutil.copytree(checkout, folder / "source", symlinks=True)
     argv = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, source]
@@ -102,7 +102,7 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fresh_python(folder: Path) -> Path:
     """An interpreter that sees this one's packages, but not its editable install of Perfloom.
 
-    A .pth file only adds the folder; the finder of an editable install, itself a .pth file there, stays asleep.
+    A .pth file only adds the directory; it does not run the .pth file of an editable install in there.
     """
     venv.create(folder, with_pip=False, symlinks=True)
     [site_packages] = folder.glob("lib/python*/site-packages")
@@ -112,16 +112,16 @@ def fresh_python(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter of its own with the wheel installed."""
+    """Another interpreter with the wheel installed."""
     python = fresh_python(tmp_path_factory.mktemp("installed") / "venv")
-    # --ignore-installed: pip counts this interpreter's editable install among what the other one sees.
+    # --ignore-installed, because pip would count this interpreter's editable install.
     words = ["install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", wheel]
     subprocess.run([sys.executable, "-m", "pip", "--python", python, *words], check=True)
     return python
 
 
 def crawl(python: Path, folder: Path, data: Path, how: str) -> dict:  # type: ignore[type-arg]
-    """What `CRAWL` finds when an interpreter runs it in a folder."""
+    """What `CRAWL` finds when an interpreter runs it in a directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PERFLOOM_", "PYTHON"))}
     environment |= {"PERFLOOM_DATA": str(data), "XDG_RUNTIME_DIR": str(data.parent)}
     argv = [python, "-W", "error", "-c", CRAWL, how]
@@ -131,7 +131,7 @@ def crawl(python: Path, folder: Path, data: Path, how: str) -> dict:  # type: ig
 
 
 def assert_served(found: dict, checkout: Path) -> None:  # type: ignore[type-arg]
-    """The pages are there, and every file they lead to is that of the checkout."""
+    """The pages exist, and every linked file equals that of the checkout."""
     assert set(found["statuses"].values()) == {200}, found["statuses"]
     assert all("Perfloom" in title for title in found["titles"])
     assert any(url.endswith(".css") for url in found["files"])
@@ -141,7 +141,7 @@ def assert_served(found: dict, checkout: Path) -> None:  # type: ignore[type-arg
         assert (status, size) == (200, (checkout / "static" / name).stat().st_size), url
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
+def test_wheel_contains_all_files(wheel: Path, checkout: Path) -> None:
     wanted = {
         f"perfloom/{path.relative_to(checkout / base).as_posix()}"
         for base in ("app", "")
@@ -154,8 +154,8 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path, checkout: Path) 
     assert held == wanted
 
 
-def test_the_wheel_serves_its_pages_beside_a_foreign_app(installed: Path, checkout: Path, tmp_path: Path) -> None:
-    """`app` and `workers` are names that other people's folders have too."""
+def test_wheel_works_next_to_a_foreign_app_package(installed: Path, checkout: Path, tmp_path: Path) -> None:
+    """Other projects have directories named `app` and `workers`, too."""
     for name in ("app", "workers", "static", "templates"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a foreign module was imported')\n")
     found = crawl(installed, tmp_path, tmp_path / "data", "create_app")
@@ -163,32 +163,32 @@ def test_the_wheel_serves_its_pages_beside_a_foreign_app(installed: Path, checko
     assert_served(found, checkout)
 
 
-def test_the_wheel_brings_the_command(installed: Path, tmp_path: Path) -> None:
+def test_wheel_installs_the_command(installed: Path, tmp_path: Path) -> None:
     argv = [installed.parent / "perfloom", "--version"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "0.1.0" in done.stdout
 
 
-def test_a_bare_checkout_serves_its_pages_through_wsgi(checkout: Path, tmp_path: Path) -> None:
+def test_bare_checkout_serves_pages_through_wsgi(checkout: Path, tmp_path: Path) -> None:
     found = crawl(fresh_python(tmp_path / "venv"), checkout, tmp_path / "data", "wsgi")
     assert Path(found["package"]).parent.samefile(checkout)
     assert_served(found, checkout)
 
 
-def test_what_is_imported_is_required(root: Path) -> None:
-    """A package that only comes along with another one goes when that other one changes its mind."""
+def test_imported_packages_are_requirements(root: Path) -> None:
+    """Only direct requirements may be imported: a package that only another one requires can disappear."""
     parser = configparser.RawConfigParser()
     parser.read(root / "setup.cfg")
     lines = (
         parser["options"]["install_requires"].splitlines() + parser["options.extras_require"]["postgres"].splitlines()
     )
     required = {match[0].lower().replace("-", "_") for line in lines if (match := re.match(r"[\w-]+", line))}
-    # celery[redis] is the requirement for all that speaks to the broker.
+    # celery[redis] is the requirement for everything that talks to the broker.
     required |= {"redis", "kombu", "billiard"} if "celery" in required else set()
-    # Each pydantic asks for the one pydantic_core that it is made for.
+    # Each pydantic requires exactly one version of pydantic_core.
     required |= {"pydantic_core"} if "pydantic" in required else set()
-    # Each numba asks for the one llvmlite that it is made for.
+    # Each numba requires exactly one version of llvmlite.
     required |= {"llvmlite"} if "numba" in required else set()
     providers = importlib.metadata.packages_distributions()
     for path in [*(root / "app").rglob("*.py"), *(root / "workers").rglob("*.py"), root / "wsgi.py"]:

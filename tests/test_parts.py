@@ -1,4 +1,4 @@
-"""The fixtures themselves: what is said to be real answers, and a missing part is never silent in CI."""
+"""The fixtures themselves: they answer, and a missing program is never ignored in CI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lost_part(monkeypatch: pytest.MonkeyPatch) -> str:
     return "lost"
 
 
-def test_a_missing_part_is_skipped_by_name(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_skips_with_its_name(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(
         pytest.skip.Exception, match="no-such-program of lost is not on this machine; apt-get install sofa"
@@ -26,13 +26,13 @@ def test_a_missing_part_is_skipped_by_name(lost_part: str, monkeypatch: pytest.M
         parts.require(lost_part)
 
 
-def test_a_missing_part_fails_in_continuous_integration(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_fails_in_ci(lost_part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="no-such-program of lost is not on this machine"):
         parts.require(lost_part)
 
 
-def test_a_large_optional_part_is_skipped_in_continuous_integration_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_optional_program_is_skipped_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     monkeypatch.setitem(parts.MODULES, "no_such_module", "nothing")
     monkeypatch.setattr(parts, "OPTIONAL", frozenset({"no_such_module"}))
@@ -40,8 +40,8 @@ def test_a_large_optional_part_is_skipped_in_continuous_integration_too(monkeypa
         parts.require("no_such_module")
 
 
-def test_a_part_without_a_file_of_its_packages_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler without what it links with cannot be used."""
+def test_program_without_required_file_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler without the libraries that it links cannot be used."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setitem(parts.PARTS, "half", part_list.part(["sh"], ["whole"], ["/nowhere/*.a", "/nor/here"]))
     with pytest.raises(pytest.skip.Exception, match="a file of whole of half is not on this machine"):
@@ -50,7 +50,7 @@ def test_a_part_without_a_file_of_its_packages_is_missing(monkeypatch: pytest.Mo
     assert parts.require("whole").name == "sh"
 
 
-def test_an_unknown_part_is_a_mistake_of_the_test() -> None:
+def test_unknown_program_name_raises() -> None:
     with pytest.raises(pytest.fail.Exception, match="knows no part named 'porf'"):
         parts.require("porf")
 
@@ -60,18 +60,18 @@ def test_redis_answers(redis_server: servers.RedisServer) -> None:
         assert client.ping()
 
 
-def test_postgres_answers_and_keeps_databases_apart(postgres_url: str, postgres_database: str) -> None:
+def test_postgres_databases_are_separate(postgres_url: str, postgres_database: str) -> None:
     assert postgres_url != postgres_database
     with psycopg.connect(postgres_database.replace("+psycopg", "")) as connection:
         assert connection.execute("SELECT current_user, count(*) FROM pg_tables").fetchone()[0] == "app"
 
 
-def test_the_browser_runs_scripts(page) -> None:
+def test_browser_runs_scripts(page) -> None:
     page.goto("data:text/html,<p id=x>was</p><script>x.textContent = 'is'</script>")
     assert page.text_content("#x") == "is"
 
 
-def test_the_ordinary_user_is_not_root(ordinary_user: servers.OrdinaryUser) -> None:
+def test_ordinary_user_is_not_root(ordinary_user: servers.OrdinaryUser) -> None:
     argv = ordinary_user.command("sh", "-c", 'id -u; : > "$HOME/mine"')
     seen = subprocess.run(argv, env=ordinary_user.environment(), capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == str(ordinary_user.uid) != "0"

@@ -1,4 +1,5 @@
-"""Scripts of the pages that need no browser, tested by Node's own runner; and what checks scripts is pinned."""
+"""JavaScript modules that need no browser, tested by Node's runner; and the versions of the tools that check
+scripts."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ FILES = sorted((ROOT / "tests" / "js").glob("*.test.js"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-def test_scripts_without_a_browser(path: Path) -> None:
-    # Node would take it for granted that it is one of the test processes of another runner.
+def test_pure_javascript_modules(path: Path) -> None:
+    # Otherwise Node believes that it is a child of another test runner.
     environment = {name: value for name, value in os.environ.items() if name != "NODE_TEST_CONTEXT"}
     done = subprocess.run(
         [require("node"), "--test", "--test-reporter=tap", path],
@@ -33,8 +34,8 @@ def test_scripts_without_a_browser(path: Path) -> None:
     assert passed is not None and int(passed[1]) > 0, done.stdout
 
 
-def test_tools_for_scripts_have_exact_versions() -> None:
-    """The lock file is of this package.json, and nobody gets another version than the one that was tried."""
+def test_javascript_tools_have_exact_versions() -> None:
+    """package-lock.json matches package.json, so that everyone gets the tested versions."""
     wanted = json.loads((ROOT / "package.json").read_text())["devDependencies"]
     packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     assert packages[""]["devDependencies"] == wanted

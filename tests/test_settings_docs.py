@@ -1,4 +1,4 @@
-"""The page of settings lists every setting, as the program declares it."""
+"""The reference of settings lists every setting, as it is declared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from perfloom.config import SETTINGS
 
 
-def test_every_setting_stands_in_the_reference(root: Path) -> None:
+def test_reference_lists_every_setting(root: Path) -> None:
     page = (root / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert rows == [f"| `{setting.variable}` | {setting.doc} | {setting.default} |" for setting in SETTINGS]

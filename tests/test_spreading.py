@@ -1,4 +1,4 @@
-"""How tests are spread over processes, and that everybody is told what they need."""
+"""The distribution of tests over processes, and the lists of programs that tests need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ spreading = pytest.importorskip("tests.support.spreading")
 TESTS = paths.TESTS
 
 
-def test_a_file_stays_together_and_so_do_those_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_of_a_file_or_server_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreading, "TOGETHER", {"far/": "an island", "web/test_sea": "an island"})
     path = "tests/web/test_pages.py"
     assert spreading.group(f"{path}::test_a[::x]") == spreading.group(f"{path}::TestB::test_c") == path
@@ -22,7 +22,7 @@ def test_a_file_stays_together_and_so_do_those_of_one_server(monkeypatch: pytest
     assert spreading.group("tests/web/test_sea.py::test_a") == "an island"
 
 
-def test_the_dearest_begin_first() -> None:
+def test_longest_tests_start_first() -> None:
     assert spreading.rank(f"tests/{spreading.FIRST[0]}.py::test_a") == 0
     assert spreading.rank("tests/workers/test_steps.py::test_a") > spreading.rank(
         "tests/workers/test_crashes.py::test_a"
@@ -31,11 +31,11 @@ def test_the_dearest_begin_first() -> None:
 
 
 @pytest.mark.parametrize("start", [*spreading.TOGETHER, *spreading.FIRST])
-def test_what_is_named_is_there(start: str) -> None:
+def test_named_files_exist(start: str) -> None:
     assert list(TESTS.glob(f"{start}*")) or (TESTS / start).is_dir()
 
 
-def test_the_readme_names_the_packages_of_every_part(root: Path) -> None:
+def test_readme_names_the_packages(root: Path) -> None:
     named = set(re.findall(r"[\w+-]+", (root / "README.md").read_text().partition("## Tests")[2]))
     wanted = {package for part in PARTS.values() for package in part.packages}
-    assert wanted - {"git", "make"} <= named, "not in the README"  # the two that are needed to get this far
+    assert wanted - {"git", "make"} <= named, "not in the README"  # needed to get this far

@@ -1,9 +1,11 @@
-"""The words that docs/style.md tells to avoid are not in text that users read."""
+"""Texts that users and developers read do not use the words that docs/style.md lists."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,10 +20,16 @@ STYLE = ROOT / "docs" / "style.md"
 LISTS_FROM_CODE = {"tables.md", "settings.md"}
 """Pages of docs/reference whose rows repeat descriptions that are written in the program."""
 VISIBLE_ATTRIBUTES = {"title", "alt", "placeholder", "aria-label", "label", "summary"}
-UNSEEN_ELEMENTS = {"script", "style", "code", "pre"}
+HIDDEN_ELEMENTS = {"script", "style", "code", "pre"}
+NOT_YET_CHECKED = (
+    *("app/analysis", "app/charts", "app/cli", "app/exporters", "app/recording", "app/store", "app/web", "workers"),
+    *("tests/analysis", "tests/charts", "tests/cli", "tests/exporters", "tests/js", "tests/recording", "tests/store"),
+    *("tests/web", "tests/workers", "static", "templates"),
+)
+"""Folders whose comments, docstrings and test names are not checked yet."""
 
 Text = tuple[str, int, str]
-"""(file relative to the checkout, line, text)"""
+"""(file relative to the checkout, line of its start, text)"""
 
 _FENCE = re.compile(r"^```[^\n]*\n.*?^```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -32,6 +40,9 @@ _LOSSES = re.compile(r"^\| (?:reason|loss)[^\n]*\n\|[-| ]+\n(?:\|[^\n]*\n?)*", r
 _FIRST_CELL = re.compile(r"^\|[^|\n]*\|", re.MULTILINE)
 _SCRIPT_STRING = re.compile(r"""(["'`])((?:\\.|(?!\1)[^\\\n])*)\1""")
 _SCRIPT_COMMENT = re.compile(r"/\*.*?\*/|(?<![:\w\"'`])//[^\n]*", re.DOTALL)
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_TEMPLATE_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
+_HASH_COMMENT = re.compile(r"(?:(?:^|(?<=\s))#[^\n]*\n\s*)*(?:^|(?<=\s))#[^\n]*", re.MULTILINE)
 
 
 def words_to_avoid() -> dict[str, str]:
@@ -91,17 +102,17 @@ class VisibleText(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[tuple[int, str]] = []
-        self._unseen = 0
+        self._hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._unseen += tag in UNSEEN_ELEMENTS
+        self._hidden += tag in HIDDEN_ELEMENTS
         self.texts += [(self.getpos()[0], value) for name, value in attrs if name in VISIBLE_ATTRIBUTES and value]
 
     def handle_endtag(self, tag: str) -> None:
-        self._unseen -= tag in UNSEEN_ELEMENTS
+        self._hidden -= tag in HIDDEN_ELEMENTS
 
     def handle_data(self, data: str) -> None:
-        if not self._unseen:
+        if not self._hidden:
             self.texts.append((self.getpos()[0], data))
 
 
@@ -157,23 +168,112 @@ def scripts() -> Iterator[Text]:
                 yield str(path.relative_to(ROOT)), source.count("\n", 0, found.start()) + 1, text
 
 
+def tracked(*patterns: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of the files of the checkout that match one of the patterns, without the folders not yet checked."""
+    for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
+        name = str(path.relative_to(ROOT))
+        if not any(name.startswith(f"{folder}/") for folder in NOT_YET_CHECKED):
+            yield name, path.read_text(encoding="utf-8")
+
+
+def without_markers(comment: str) -> str:
+    """A comment without the signs that begin its lines, so that a phrase is found across lines."""
+    return _CODE.sub("…", re.sub(r"(?m)^\s*(?:#+:?|//+|/?\*+)", "", comment))
+
+
+def comments_of_python(source: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of the comments; those in consecutive lines are one text."""
+    block: list[str] = []
+    start = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if not block or token.start[0] != start + len(block):
+                if block:
+                    yield start, "\n".join(block)
+                block, start = [], token.start[0]
+            block.append(token.string)
+    if block:
+        yield start, "\n".join(block)
+
+
+def python_files() -> Iterator[tuple[str, str]]:
+    folders = ("app", "workers", "tests", "tools", "benchmarks", "docs")
+    for name, source in tracked("*.py", *(f"{folder}/**/*.py" for folder in folders)):
+        if not name.startswith("app/workers/"):  # a link
+            yield name, source
+
+
+def python_comments() -> Iterator[Text]:
+    """Comments and docstrings, also those below variables."""
+    for name, source in python_files():
+        for line, text in comments_of_python(source):
+            yield name, line, without_markers(text)
+        for node in ast.walk(ast.parse(source)):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield name, node.lineno, _CODE.sub("…", node.value.value)
+
+
+def names_of_tests() -> Iterator[Text]:
+    for name, source in python_files():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield name, node.lineno, node.name.replace("_", " ")
+
+
+def other_comments() -> Iterator[Text]:
+    """Comments of scripts, style sheets, templates and configuration."""
+    kinds = (
+        (
+            _SCRIPT_COMMENT,
+            ("*.js", "static/js/**/*.js", "app/charts/*.js", "app/exporters/*.js", "tests/js/*.js", "tools/js/*.ts"),
+        ),
+        (_STYLE_COMMENT, ("static/css/**/*.css", "app/exporters/*.css")),
+        (_TEMPLATE_COMMENT, ("templates/**/*.html",)),
+        (
+            _HASH_COMMENT,
+            ("setup.cfg", "pyproject.toml", "Makefile", "Dockerfile", ".ci/run", ".pre-commit-config.yaml"),
+        ),
+        (
+            _HASH_COMMENT,
+            (".github/**/*.yml", "app/recording/**/*.sh", "workers/**/*.sh", "docs/systemd/*", "tools/*.txt"),
+        ),
+    )
+    for pattern, files in kinds:
+        for name, source in tracked(*files):
+            for found in pattern.finditer(source):
+                yield name, source.count("\n", 0, found.start()) + 1, without_markers(found[0])
+
+
 SCOPES: dict[str, Callable[[], Iterator[Text]]] = {
     "documents": documents,
     "lists_from_code": lists_from_code,
     "templates": templates,
     "messages": messages,
     "scripts": scripts,
+    "python_comments": python_comments,
+    "names_of_tests": names_of_tests,
+    "other_comments": other_comments,
 }
+
+
+def line_of(text: str, found: re.Match[str]) -> str:
+    """The line in which a match begins, at most 100 characters."""
+    start = text.rfind("\n", 0, found.start()) + 1
+    return text[start:].strip().partition("\n")[0][:100]
 
 
 def found_in(texts: Iterator[Text]) -> list[str]:
     patterns = [(pattern_of(entry), entry, use) for entry, use in words_to_avoid().items()]
     return sorted(
         {
-            f"{name}:{line}: {entry!r}, use {use}: {text.strip()[:100]}"
+            f"{name}:{line + text.count(chr(10), 0, found.start())}: {entry!r}, use {use}: {line_of(text, found)}"
             for name, line, text in texts
             for pattern, entry, use in patterns
-            if pattern.search(text)
+            for found in pattern.finditer(text)
         }
     )
 
@@ -192,6 +292,10 @@ def test_words_to_avoid_are_not_used(scope: str) -> None:
         ("templates", "Jobs"),
         ("messages", "no such "),
         ("scripts", "Copy name"),
+        ("python_comments", "Texts that users and developers read"),
+        ("python_comments", "a link"),
+        ("names_of_tests", "test words to avoid"),
+        ("other_comments", "core tests"),
     ],
 )
 def test_each_scope_finds_its_texts(scope: str, sample: str) -> None:

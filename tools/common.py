@@ -1,4 +1,4 @@
-"""What the set-up programs share."""
+"""Shared by the set-up programs."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ REACH = (
 
 
 class Failure(Exception):
-    """Set-up cannot go on; the message says what to do."""
+    """Set-up cannot continue; the message has advice."""
 
 
 def say(text):
@@ -21,7 +21,8 @@ def say(text):
 
 
 def run_patiently(argv, **options):
-    """The exit status of a program that may take minutes, asks nothing, and is seen to be alive meanwhile."""
+    """Run a program that may take minutes; it cannot ask questions, and progress is printed. Returns its exit
+    status."""
     started = time.monotonic()
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, **options) as program:
         while True:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Pin what tests and development install: write tools/constraints.txt (`make constraints`).
 
-Of everything that setup.cfg asks for, with the extras dev and test, the newest version that it allows. Who installs
-Perfloom gets the ranges of setup.cfg; who tests it gets these versions, so that a release of somebody else's fails no
-test here. Run it in the oldest Python that is supported: what runs there runs in later ones, not the other way round.
+It pins the newest versions that setup.cfg allows, with the extras dev and test. Users get the ranges of setup.cfg;
+tests get these versions, so that a new release of a dependency breaks no test. Run this in the oldest supported Python:
+versions that run there also run in later ones.
 """
 
 import json
@@ -18,18 +18,18 @@ from common import ROOT, VENV, Failure, say
 
 HEADER = """\
 # The versions that tests and development install, resolved in Python {python}.
-# Written by `make constraints`; the ranges that users get stand in setup.cfg.
+# Written by `make constraints`; setup.cfg has the ranges for users.
 """
 
 
 def resolved():
-    """{name: version} of every package that the extras dev and test need, Perfloom itself left out."""
+    """{name: version} of every package that the extras dev and test need, without Perfloom itself."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         wanted = ["--dry-run", "--ignore-installed", "--report", str(report), f"{ROOT}[dev,test]"]
         if subprocess.call(pip + wanted) != 0:
-            raise Failure("pip found no versions that suit each other (its message stands above).")
+            raise Failure("pip found no compatible versions (see its message above).")
         packages = [entry["metadata"] for entry in json.loads(report.read_text())["install"]]
     return {package["name"].lower(): package["version"] for package in packages if package["name"] != "perfloom"}
 

@@ -1,7 +1,7 @@
-"""The parts of the system that Perfloom and its tests use: of each the programs, and the packages that hold them.
+"""The system packages that Perfloom and its tests use: the programs of each part, and the packages that contain them.
 
-The only list of them: tools/system_parts.py installs from it, tests/support/parts.py skips by it, the README names the
-same packages. It must load in an old Python.
+The only list of them: tools/system_parts.py installs from it, tests/support/parts.py skips by it, and the README names
+the same packages. It must load in an old Python.
 """
 
 import collections
@@ -9,13 +9,13 @@ import glob
 import os
 import shutil
 
-# Folders beside an ordinary user's PATH, where servers and tools of administrators lie.
+# Directories that are not on an ordinary user's PATH, with servers and tools of administrators.
 SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
-# Where Debian, and others, put what belongs to clang.
+# The directories of clang, in Debian and elsewhere.
 RUNTIMES = ("/usr/lib/llvm-*/lib/clang/*/lib/*/", "/usr/lib*/clang/*/lib/*/")
 
-# programs: all of them are needed, of a tuple the first that is here; the first stands for the part.
-# packages: Debian's names. files: patterns, of which one has to match; the programs are of no use without.
+# programs: all of them are needed, of a tuple the first that exists; the first identifies the part. packages: Debian's
+# names. files: patterns, of which one must match, because the programs need them.
 Part = collections.namedtuple("Part", "programs packages files")
 
 
@@ -41,7 +41,7 @@ PARTS = {
     "slurm": part(["slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo"], ["slurm-wlm"]),
     "gcc": part(["gcc"], ["gcc", "libc6-dev"], ["/usr/include/stdio.h"]),
     "g++": part(["g++"], ["g++"]),
-    # The second package holds what -fsanitize links with.
+    # The second package contains what -fsanitize links with.
     "clang": part(
         ["clang", "clang++"], ["clang", "libclang-rt-dev"], [place + "libclang_rt.tsan*" for place in RUNTIMES]
     ),
@@ -66,7 +66,8 @@ PARTS = {
 
 
 def program(names, path=None):
-    """The path of the first of these programs that is on PATH (or `path`) or in an administrator's folder, or None."""
+    """The path of the first of these programs that is on PATH (or `path`) or in an administrator's directory, or
+    None."""
     for name in names:
         found = shutil.which(name, path=path) or shutil.which(name, path=os.pathsep.join(SBIN))
         if found:
@@ -75,7 +76,7 @@ def program(names, path=None):
 
 
 def lacking(part, find):
-    """What of a part is not here, in words, or nothing. `find` gives the path of one of some programs, or None."""
+    """What is missing of a part, in words, or "". `find` returns the path of one of some programs, or None."""
     for names in part.programs:
         if find(names) is None:
             return names[0]

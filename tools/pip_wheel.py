@@ -1,4 +1,4 @@
-"""pip, fetched as a wheel from the package index and checked against the hash that the index states.
+"""Downloads pip as a wheel from the package index and checks it against the hash that the index states.
 
 The index, its certificates and proxies are those that pip itself would use: PIP_INDEX_URL, PIP_CERT, pip.conf,
 https_proxy and so on.
@@ -25,7 +25,7 @@ from common import REACH, Failure
 
 
 def pip_settings():
-    """What pip's configuration files and environment say, environment last, as pip reads them."""
+    """The settings in pip's configuration files and environment, environment last, as pip reads them."""
     settings = {}
     home = Path(os.path.expanduser("~"))
     config_home = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -85,7 +85,7 @@ def split_login(url):
 
 
 def passing(error):
-    """Whether an index may answer after all when it is asked again soon."""
+    """Whether an error of an index may be temporary."""
     if isinstance(error, urllib.error.HTTPError):
         return error.code >= 500 or error.code == 429
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -93,7 +93,7 @@ def passing(error):
 
 
 class Index:
-    """A package index: what it says of pip, fetched as pip would. A login goes to the index's own host only."""
+    """A package index: its wheels of pip, fetched as pip would. A login is sent to the index's own host only."""
 
     def __init__(self, url, settings):
         self.url, self.login = split_login(url)
@@ -119,8 +119,8 @@ class Index:
 def candidates(index):
     """Every wheel of pip in an index: (version, URL, sha256), newest last.
 
-    The index answers as PEP 691 JSON or as the HTML of PEP 503; pre-releases, withdrawn files and those
-    for another Python are left out.
+    The index answers as PEP 691 JSON or as the HTML of PEP 503; pre-releases, withdrawn files and those for another
+    Python are skipped.
     """
     accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
     base, kind, body = index.fetch(index.url.rstrip("/") + "/pip/", accept)
@@ -147,7 +147,7 @@ def candidates(index):
 
 
 def suits(requires):
-    """Whether this Python satisfies a Requires-Python such as `>=3.9,!=3.9.1`; an unknown one is let pass."""
+    """Whether this Python satisfies a Requires-Python such as `>=3.9,!=3.9.1`; an unknown one is accepted."""
     for clause in (requires or "").split(","):
         match = re.match(r"\s*(>=|<|>|<=)\s*(\d+(?:\.\d+)*)\s*$", clause)
         if match:
@@ -159,7 +159,7 @@ def suits(requires):
 
 
 def local_wheel(settings):
-    """pip's newest wheel in the local folders of PIP_FIND_LINKS, for machines that may not ask an index."""
+    """pip's newest wheel in the local directories of PIP_FIND_LINKS, for machines without access to an index."""
     found = []
     for place in settings.get("find-links", "").split():
         folder = place[len("file://") :] if place.startswith("file://") else place
@@ -170,7 +170,7 @@ def local_wheel(settings):
 
 
 def pip_wheel(folder):
-    """pip's newest wheel, fetched into a folder and checked; its path."""
+    """Download pip's newest wheel into a directory and check it; returns its path."""
     settings = pip_settings()
     if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         return local_wheel(settings)

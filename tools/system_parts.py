@@ -1,4 +1,4 @@
-"""The programs of the system that Perfloom and its tests use, installed with apt-get where that can be done."""
+"""Installs the system programs that Perfloom and its tests use with apt-get, if permitted."""
 
 import contextlib
 import glob
@@ -17,7 +17,7 @@ BIN = ROOT / ".cache" / "bin"  # programs found outside PATH; the Makefile puts 
 
 
 def privileged():
-    """What to put before a command that needs root: nothing, `sudo -n`, or None where neither will do."""
+    """The prefix of a command that needs root: nothing, `sudo -n`, or None if neither works."""
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
@@ -31,16 +31,15 @@ INSTEAD = {"chromium-headless-shell": "chromium"}  # of packages that some distr
 
 
 def apt(packages, complain=True):
-    """Install Debian packages without asking, and say whether that was done.
+    """Install Debian packages without prompts; returns whether it succeeded.
 
-    Where it may not be done nothing is said; where apt-get fails, the end of its output, unless that is not
-    to be complained of.
+    Prints nothing if it is not permitted; if apt-get fails, the end of its output, unless failures are expected.
     """
     global apt_updated
     before = privileged()
     if before is None or not shutil.which("apt-get"):
         return False
-    # Nothing is asked: neither by debconf, nor about configuration files, nor which services to restart.
+    # No prompts: neither by debconf, nor about configuration files, nor about services to restart.
     quiet = ["DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
     options = ["DPkg::Lock::Timeout=120", "Acquire::Retries=5", "Dpkg::Options::=--force-confold"]
     command = [*before, "env", *quiet, "apt-get", "-q", *(word for option in options for word in ("-o", option))]
@@ -75,7 +74,7 @@ def distribution():
 
 
 def link(program, name):
-    """Put a program under a name into the folder that the Makefile has in front of PATH."""
+    """Link a program under a name into the directory that the Makefile puts first on PATH."""
     BIN.mkdir(parents=True, exist_ok=True)
     place = BIN / name
     if place.is_symlink() or place.exists():
@@ -84,7 +83,7 @@ def link(program, name):
 
 
 def answers(program, *arguments):
-    """Whether a program runs: Ubuntu's perf is a script that fails where none suits the kernel."""
+    """Whether a program runs: Ubuntu's perf is a script that fails if no version matches the kernel."""
     try:
         done = subprocess.run(
             [str(program), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30
@@ -107,7 +106,7 @@ def natural(path):
 
 
 def have_perf():
-    """Whether a perf answers; one that Ubuntu keeps for another kernel will do, since perf copes with any."""
+    """Whether a perf works; Ubuntu's for another kernel is accepted, because perf works with any."""
     found = in_path("perf")
     if found and answers(found, "--version"):
         return True
@@ -135,10 +134,10 @@ def have_redis():
 
 
 def install_redis():
-    """A Redis server that does not start by itself.
+    """Install a Redis server that does not start as a service.
 
-    Debian's redis-server would run as a service from then on. The program itself lies in redis-tools, as the
-    twin of redis-check-rdb, told apart by the name it is started under.
+    Debian's redis-server would run as a service from then on. The program itself is in redis-tools, as redis-check-rdb,
+    which acts as a server if it is started under that name.
     """
     if not apt(["redis-tools"]):
         return
@@ -174,17 +173,17 @@ def ensure_redis():
         )
 
 
-# What these packages would start, now and at every boot from then on. The tests start servers of their own.
+# These packages would start services, now and at every boot. The tests start their own servers.
 SERVICES = ["redis-server", "postgresql", "ssh", "slurmctld", "slurmd", "munge"]
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 @contextlib.contextmanager
 def no_services():
-    """Packages that are installed within the block start no service, and none at the next boot.
+    """Packages that are installed within the block start no service, now or at the next boot.
 
-    Debian asks a program of the administrator's, which hardly any machine has. Ours has no say once this
-    process is gone, however that happens.
+    Debian runs the administrator's policy program, which hardly any machine has. The one installed here permits
+    services again when this process has ended, however it ends.
     """
     before = {name for name in SERVICES if have_unit(name)}
     ours = not (POLICY.exists() or POLICY.is_symlink())
@@ -209,20 +208,21 @@ def here(name):
     """Whether a part is on this machine."""
     if name == "perf":
         return have_perf()
-    if name == "postgres":  # beside PATH, in a folder for each version
+    if name == "postgres":  # in a directory for each version, not on PATH
         return bool(shutil.which("initdb") or glob.glob("/usr/lib/postgresql/*/bin/initdb"))
     return not lacking(PARTS[name], lambda names: program(names, path=search_path()))
 
 
 def packages_of(name):
-    """The packages of a part, as this distribution calls them."""
+    """The packages of a part, by their names in this distribution."""
     if name == "perf" and "ubuntu" in distribution():
         return ["linux-tools-generic"]
     return list(PARTS[name].packages)
 
 
 def ensure_test_parts():
-    """Everything the tests use. Only root gets it all installed: a database server is no one's by-catch."""
+    """Install everything that the tests use. Only root installs all of it, because a database server must not be a side
+    effect."""
     missing = [name for name in PARTS if not here(name)]
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         with no_services():

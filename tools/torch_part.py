@@ -1,17 +1,17 @@
 """PyTorch for CPUs, with which a few tests record a real training.
 
-It is no dependency and too large to be fetched everywhere. Where it cannot be had those tests are skipped by name, with
-CI=true too: recorded traces and a double stand in for it (OPTIONAL in tests/support/parts.py).
+It is no dependency, and too large for every machine. If it is missing, those tests are skipped by name, even with
+CI=true: recorded traces and a fake replace it (OPTIONAL in tests/support/parts.py).
 """
 
 import subprocess
 
 from common import VENV, run_patiently, say
 
-# The version says for CPUs: what has no "+cpu" brings gigabytes for GPUs.
+# "+cpu" selects the version for CPUs: others download gigabytes for GPUs.
 WANTED = "torch==2.13.0+cpu"
 INDEX = "https://download.pytorch.org/whl/cpu"
-NOT_HAD = VENV / "no-torch"  # which of it could not be had here
+NOT_HAD = VENV / "no-torch"  # records which version could not be installed
 
 
 def have_torch():

@@ -15,17 +15,18 @@ from celery.platforms import SecurityWarning
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 
-from . import processes, tasks
-from .local.facts_probe import host_name
+from . import tasks
+from .base import processes
+from .base.facts_probe import host_name
 from .read import prefork, warmup
-from .serve import secrets
 from .serve.logs import set_up_logging
+from .targets import secrets
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 
 
-def work(settings: Settings, queue: str, count: int) -> int:
-    """Work until a signal to end; returns the exit status."""
+def run_worker(settings: Settings, queue: str, count: int) -> int:
+    """Run a worker until a signal to end; returns the exit status."""
     app = celery_app(settings)
     tasks.register(app, settings)
     app.finalize()
@@ -70,4 +71,4 @@ def main() -> None:
     processes.name_process(f"perfloom-{queue}")
     # Tasks are ids as JSON, so running as root is accepted; the user has chosen it.
     warnings.simplefilter("ignore", SecurityWarning)
-    sys.exit(work(Settings.load(), queue, count))
+    sys.exit(run_worker(Settings.load(), queue, count))

@@ -27,14 +27,14 @@ from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 
 from . import job_runner, preflight
-from .context import JobContext, open_context
+from .base.context import JobContext, open_context
+from .base.facts_probe import host_name
+from .base.jobfiles import JobFiles, save_environment
+from .base.secret_provider import SecretProvider, no_secrets
 from .local import supervisor_client
-from .local.facts_probe import host_name
-from .local.jobfiles import JobFiles, save_environment
 from .preflight import FindingCallback
 from .read import prefork
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
-from .transports.base import SecretProvider, no_secrets
 
 _PIECE_BYTES = 4 << 20
 POLL_S = 0.1
@@ -271,13 +271,13 @@ def import_files(
         if by_worker:
             prefork.end_reader()
         try:
-            kept = _keep(settings, job_files, files, copy=by_worker)
+            file_names = _keep(settings, job_files, files, copy=by_worker)
         except BaseException:
             remove_tree(job_files.root)
             raise
         with _count_signals() as cancel_requests:
-            shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
-            spec = {"files": kept} | ({"clock": clock} if clock else {})
+            shown = name or file_names[0] + (f" and {len(file_names) - 1} more" if len(file_names) > 1 else "")
+            spec = {"files": file_names} | ({"clock": clock} if clock else {})
             job = store.jobs.create("import", spec, shown, id=id, details=JobDetails(runner_host=host_name()))
             if by_worker:
                 queue.enqueue_read(id)
@@ -342,12 +342,12 @@ def _follow(
     prompter, context = SecretPrompter(store, ask), replace(context, secret_provider=secret_provider)
     own = None if by_worker else _begin_own_steps(context, job.id)
     heard = time.monotonic()
-    said: object = None
+    reported: object = None
     while True:
         job = store.jobs.get(job.id)
         tail.copy()
-        if (now := (job.state, job.progress_text, job.progress)) != said:
-            said = now
+        if (now := (job.state, job.progress_text, job.progress)) != reported:
+            reported = now
             watch(job)
         if job.state.final:
             if own is not None:

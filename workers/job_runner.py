@@ -17,10 +17,11 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 
-from . import processes, steps
-from .context import JobContext, is_finished, open_context
-from .local.facts_probe import host_name
-from .local.jobfiles import JobFiles
+from . import steps
+from .base import processes
+from .base.context import JobContext, is_finished, open_context
+from .base.facts_probe import host_name
+from .base.jobfiles import JobFiles
 
 LOCK_POLL_S = 0.2
 LOCK_TIMEOUT_S = 5.0

@@ -12,7 +12,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
 from perfloom.store import Store, open_store
 
-from . import processes
+from .base import processes
 
 LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
 """With larger originals, or more samples, it takes several seconds."""
@@ -26,7 +26,7 @@ def postprocess_result(store: Store, id: str) -> None:
     try:
         store.results.compress(id)
         store.results.prepare_tables(id)
-        store.timelines.prepare_large(id, store.results.open(id))
+        store.timelines.prepare_large(id, store.results.open_once(id))
     except (PerfloomError, OSError) as error:
         log.warning("result %s is stored, but not postprocessed yet: %s", id, error)
 

@@ -9,7 +9,7 @@ from perfloom.recording.fields.preflight import check_job, credible_findings, sp
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity
 from perfloom.store import StoredTarget
 
-from .context import JobContext
+from .base.context import JobContext
 from .local import checks
 
 FindingCallback = Callable[[PreflightFinding], None]

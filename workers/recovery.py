@@ -9,8 +9,8 @@ from perfloom.domain.jobs import JobState
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.ids import is_id
 
-from .context import JobContext
-from .local.jobfiles import JobFiles
+from .base.context import JobContext
+from .base.jobfiles import JobFiles
 
 ORPHAN_AGE_S = 24 * 3600.0
 """A job directory without a job in the database is removed after this time: an upload may be in progress."""

@@ -26,19 +26,14 @@ from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, next_
 from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
 
-from . import claims, postprocess
-from .context import RETRY_S, JobContext, Progress, StepInterrupted, is_finished, make_reporter
+from . import postprocess
+from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
+from .base.jobfiles import JobFiles
+from .base.progress import Progress
+from .jobs import claims
+from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
 from .local import steps as local_steps
-from .local.jobfiles import JobFiles
 from .read.long_slots import TakeSlot, long_slots
-from .transitions import (
-    ExecutorSteps,
-    StepFunction,
-    discard,
-    finish,
-    has_failed,
-    retry,
-)
 
 MAX_READING_TRIES = 5
 """How often reading is started if its worker is killed each time."""

@@ -19,8 +19,9 @@ from perfloom.queue import (
 )
 from perfloom.store import open_store
 
-from . import processes, steps
-from .context import JobContext, open_context
+from . import steps
+from .base import processes
+from .base.context import JobContext, open_context
 from .local.checks import check_json
 from .read import prefork
 from .recovery import recover
@@ -50,14 +51,15 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=TARGET_TASK)
     def at_target(job_id: str) -> None:
-        from .remote import access
+        from .targets import access
 
         steps.advance(context(), job_id, (TARGET_TASK,))
         access.close_finished(context())
 
     @app.task(name=POLL_TASK)
     def poll(target: str) -> None:
-        from .remote import access, polling  # Imports the transports to other machines.
+        from .remote import polling  # Imports the transports to other machines.
+        from .targets import access
 
         polling.poll(context(), target)
         access.close_finished(context())

@@ -1,6 +1,6 @@
-"""What the tables of a large trace need of all of it, as arrays that can be kept: then no page waits for it to be made.
+"""Memoized values that tables of a large trace need, as arrays that can be stored, so that no page has to compute them.
 
-The values are those of `memoize`; they are taken apart by the types that their dataclasses declare.
+The values are those of `memoize`; they are flattened and restored by the declared types of their dataclasses.
 """
 
 import hashlib
@@ -29,19 +29,19 @@ _Part = tuple[Hashable, Any, Callable[[], Any]]
 
 
 def _parts(profile: Profile) -> list[_Part]:
-    """The key under which each is remembered, its type, and what makes it."""
+    """For each stored value: its key in the memo, its type and the function that computes it."""
     events = [
         event for event, count in enumerate(samples_of(profile).count_by_event.tolist()) if count >= MIN_ROLLUP_SAMPLES
     ]
     return [
-        # First what takes the most memory on the way.
+        # First the one whose computation takes the most memory.
         ("critical path", CriticalPath, partial(path_of, profile)),
         ("operator calls", OperatorCalls, partial(operator_calls_of, profile)),
         ("rank times", tuple[RankTime, ...], partial(rank_times, profile)),
         ("waits", LaunchWaits, partial(launch_waits_of, profile)),
         ("device before", Array, partial(device_time_prefix_sums, profile)),
         ("savings", Savings, partial(savings_of, profile)),
-        *((("piles", event), BlockRollup, partial(block_rollup_of, profile, event)) for event in events),
+        *((("sample_rollup", event), BlockRollup, partial(block_rollup_of, profile, event)) for event in events),
     ]
 
 
@@ -56,7 +56,7 @@ def analysis_version() -> str:
 
 
 def dump_memo(profile: Profile) -> dict[str, Array]:
-    """All of it, as arrays of one dimension by name."""
+    """All stored values, as one-dimensional arrays by name."""
     found: dict[str, Array] = {}
     for key, _, make in _parts(profile):
         _flatten(make(), str(key), found)
@@ -65,10 +65,10 @@ def dump_memo(profile: Profile) -> dict[str, Array]:
 
 
 def restore_memo(profile: Profile, arrays: Mapping[str, Array]) -> None:
-    """Have a profile remember what `dump_memo` gave. Raises KeyError, TypeError, ValueError where something is
-    missing or damaged."""
+    """Restore the output of `dump_memo` into the memo of a profile. Raises KeyError, TypeError or ValueError if parts
+    are missing or damaged."""
     for key, kind, _ in _parts(profile):
-        # Mapped, it takes no memory that something else needs more.
+        # Pinned: memory-mapped arrays need no eviction.
         memoize(profile, key, partial(_unflatten, kind, str(key), arrays), pin=True)
     restore_findings(profile, arrays[FINDINGS_KEY].tobytes())
 

@@ -1,1 +1,1 @@
-"""Charts: what a page draws, as plain data or as safe SVG."""
+"""Charts of pages, as plain data or as safe SVG."""

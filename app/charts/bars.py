@@ -1,4 +1,4 @@
-"""Bars of an event: how much each process or thread took of it, and which functions took that.
+"""Bars of an event by process or thread, stacked by function.
 
 SVG without script, style or inline style. Colors and sizes of text come from static/css/bars.css by class.
 """
@@ -27,25 +27,25 @@ from ..domain.tables import NO_ID, ROOT, get_strings
 from ..domain.text import shorten_middle
 from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
-from .svg import clean, element, fitting, width_em
+from .svg import add_element, fit_text, measure_text_em, strip_invalid_xml
 
 BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
 MAX_BARS = 24
 SAMPLE_GROUPINGS = ("process", "thread")
-"""What samples distinguish where an event was counted too; counts are of all processes and threads together."""
+"""Groupings that only samples support; counts are of all processes and threads."""
 ROW_HEIGHT, LEGEND_ROW_HEIGHT, AXIS_HEIGHT, MARGIN = 30, 20, 26, 4
 LABEL_PX, SCALE_PX = 12, 11
 """The sizes of the text of labels and of the scale, in static/css/bars.css."""
 LABEL_GAP = 8
 GAP = 0.22
-"""The part of a row that its bar leaves free."""
+"""The share of the height of a row that is free."""
 
 
 @dataclass(frozen=True)
 class BarLayout:
-    """How large a drawing is. css_class: its class. width: in its units, CSS pixels where it is as wide. label_em: room
-    for the label of a bar. max_characters: of a name in the legend. max_ticks: of the scale.
+    """The size of a drawing. css_class: its class. width: in its units, which are CSS pixels if not scaled. label_em:
+    room for the label of a bar. max_characters: of a name in the legend. max_ticks: of the scale.
     """
 
     css_class: str
@@ -57,12 +57,12 @@ class BarLayout:
 
 WIDE_LAYOUT = BarLayout("bars--wide", 960, 18.0, 110, 9)
 NARROW_LAYOUT = BarLayout("bars--narrow", 350, 8.0, 40, 5)
-"""For a phone: a page shows the one that fits, by static/css/bars.css."""
+"""For phones. The page shows the one that fits, by static/css/bars.css."""
 
 
 @dataclass(frozen=True)
 class BarSeries:
-    """What one color represents. name, module: of a function; other: it represents everything without its own color.
+    """The values of one color. name, module: of a function; other: whether it is for everything without its own color.
 
     values: by bar, in the event's unit.
     """
@@ -76,10 +76,10 @@ class BarSeries:
 
 @dataclass(frozen=True)
 class BarData:
-    """Bars of one event, the longest first. labels: of the bars. hidden_bars: how many more bars there are, and what
-    they weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
-    the event was not sampled, so its functions are unknown and the bars have one color.
-    running_percent: of what was counted, for which share of the time there was a counter. note: why there is no total.
+    """Bars of one event, the longest first. labels: of the bars. hidden_bars: number of omitted bars;
+    left_out_value: their total. total: of the event, including omitted bars. by_function: False if the event was not
+    sampled, so its functions are unknown and the bars have one color. running_percent: of counts, the share of the time
+    with a hardware counter. note: why there is no total.
     """
 
     event: str
@@ -101,7 +101,7 @@ def build_bars(
     """The bars of the selected event (None: the main one) by process, thread, rank or host, stacked by function.
 
     A sample counts for its innermost function that is not hidden. The `top` functions with the greatest self weight
-    have their own series; the rest, samples without a stack and what was counted without sampling are "other".
+    have their own series; the rest, samples without a stack and counts without samples are "other".
     Raises InvalidRequest.
     """
     check_choice("by", by, BY)
@@ -110,7 +110,7 @@ def build_bars(
     counted, running = counted_values(profile, selection, event, FlameGroup(by))
     guessed = event in find_share_only_events(profile)
     if guessed or (counted and by not in SAMPLE_GROUPINGS):
-        # Samples that give no total; or the counts that give it.
+        # Samples without a total, or the counts.
         labels, weight, functions = (), np.zeros((0, 1), np.int64), []
     unknown = "" if counted or weight.any() else _why_unknown(profile, selection, event)
     total: int | float | None = None
@@ -157,7 +157,7 @@ def build_bars(
 
 
 def _why_unknown(profile: Profile, selection: Selection, event: int) -> str:
-    """Why an event has no count: "not counted", "not supported"; empty where it was not to be counted."""
+    """Why an event has no count: "not counted", "not supported"; empty if it was not requested."""
     rows = [row for row in counts_of(profile, selection) if row.event == event]
     return ", ".join(sorted({row.status for row in rows if row.value is None and row.status}))
 
@@ -189,19 +189,19 @@ def _sampled_groups(
 
 
 def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
-    """The bars as SVG, with a legend below. All text is escaped; nothing in it can run, load or be styled inline."""
+    """The bars as SVG, with a legend below. All text is escaped; it has no scripts, resources or inline style."""
     bars = len(data.labels)
     if not bars:
         message = f"The selection has no {data.event}." if data.event else "The selection has no measurements."
         if data.note:
             message = f"{data.event}: {data.note}."
         return _text_only(message, room)
-    labels = [fitting(label, room.label_em) for label in data.labels]
-    left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(width_em, labels)))
+    labels = [fit_text(label, room.label_em) for label in data.labels]
+    left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(measure_text_em, labels)))
     area = Area(left, MARGIN, room.width - MARGIN - left, ROW_HEIGHT * bars)
     height = ROW_HEIGHT * bars + AXIS_HEIGHT + MARGIN
     legend_height = 16 + LEGEND_ROW_HEIGHT * len(data.series) if data.by_function else 0
-    svg = element(
+    svg = add_element(
         None,
         "svg",
         {
@@ -211,16 +211,16 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
             "role": "img",
         },
     )
-    title = element(svg, "title", {})
-    title.text = clean(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in total")
+    title = add_element(svg, "title", {})
+    title.text = strip_invalid_xml(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in total")
     longest = max(_sums(data))
     _guides(svg, data, area, room, longest)
     for number, label in enumerate(labels):
         y = area.y + ROW_HEIGHT * (number + 0.5) + 0.35 * LABEL_PX
         place = {"x": f"{left - LABEL_GAP}", "y": f"{y:.2f}", "class": "bars-label", "text-anchor": "end"}
-        text = element(svg, "text", place)
+        text = add_element(svg, "text", place)
         text.text = label
-        element(text, "title", {}).text = clean(data.labels[number])
+        add_element(text, "title", {}).text = strip_invalid_xml(data.labels[number])
     parts = bar_layout([series.values for series in data.series], area, longest, horizontal=True, gap=GAP)
     for number, rectangles in enumerate(parts):
         _bars(svg, data, number, rectangles)
@@ -230,19 +230,19 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
 
 
 def color_class(data: BarData, number: int) -> str:
-    """The class of a series' shapes and of its place in a legend."""
+    """The class of the shapes and the legend entry of a series."""
     if not data.by_function:
         return "bars-plain"
     return "bars-other" if data.series[number].other else f"bars-{number % TOP_FUNCTIONS + 1}"
 
 
 def _sums(data: BarData) -> list[int | float]:
-    """What each bar is in all."""
+    """The total of each bar."""
     return [sum(values) for values in zip(*(series.values for series in data.series), strict=True)]
 
 
 def _marks(data: BarData, room: BarLayout, longest: float) -> list[float]:
-    """Where the scale is marked: at multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
+    """The ticks of the scale: multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
     least = longest / (room.max_ticks - 1)
     if data.unit == "bytes":
         step = float(1 << max(0, math.ceil(least) - 1).bit_length())
@@ -257,12 +257,12 @@ def _guides(svg: Any, data: BarData, area: Area, room: BarLayout, longest: float
     marks = _marks(data, room, longest)
     for mark, words in zip(marks, format_axis_labels(marks, data.unit), strict=True):
         x = area.x + (area.width * mark / longest if longest > 0 else 0.0)
-        element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
+        add_element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
         place = {"x": f"{x:.2f}", "y": str(area.y + area.height + 16), "class": "bars-scale", "text-anchor": "middle"}
-        # In the middle below its line, but not over the edge of the drawing.
-        if x + width_em(words) * SCALE_PX / 2 > room.width:
+        # Centered below its line, but within the drawing.
+        if x + measure_text_em(words) * SCALE_PX / 2 > room.width:
             place |= {"x": str(room.width), "text-anchor": "end"}
-        element(svg, "text", place).text = words
+        add_element(svg, "text", place).text = words
 
 
 def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> None:
@@ -272,11 +272,11 @@ def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> 
         if not value:
             continue
         css = f"bars-part {color_class(data, number)}"
-        drawn = element(svg, "rect", rectangle.attributes | {"class": css})
+        drawn = add_element(svg, "rect", rectangle.attributes | {"class": css})
         share = format_percent(100 * value / whole) if whole else ""
         text = format_quantity(value, data.unit).text
         said = f"{name}\n{text}, {share} of the bar" if data.by_function else text
-        element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
+        add_element(drawn, "title", {}).text = strip_invalid_xml(f"{data.labels[bar]}\n{said}")
 
 
 def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
@@ -289,18 +289,18 @@ def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
             "height": "12",
             "class": f"bars-part {color_class(data, number)}",
         }
-        element(svg, "rect", swatch)
-        text = element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
+        add_element(svg, "rect", swatch)
+        text = add_element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
         short, full = (
             f"{series.name} ({module})" if module else series.name
             for module in (base_name(series.module), series.module)
         )
-        text.text = clean(shorten_middle(short, room.max_characters))
-        element(text, "title", {}).text = clean(full)
+        text.text = strip_invalid_xml(shorten_middle(short, room.max_characters))
+        add_element(text, "title", {}).text = strip_invalid_xml(full)
 
 
 def _text_only(message: str, room: BarLayout) -> str:
     place = {"viewBox": f"0 0 {room.width} 40", "class": f"bars {room.css_class}", "role": "img"}
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
-    element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
+    add_element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = strip_invalid_xml(message)
     return ElementTree.tostring(svg, encoding="unicode")

@@ -1,8 +1,8 @@
 """Quantities over time as steps: each value holds until the next.
 
-SVG without script or inline style that stretches to the box a page gives it; what the axes say is in the page.
-Colors come from static/css/memory.css by class. However many values a curve has, no more points are drawn than fit:
-where they are closer than that, the least and the greatest of each column are, so that no extreme is lost.
+SVG without script or inline style that stretches to its box in the page; labels of axes are in the page. Colors come
+from static/css/memory.css by class. If there are more values than pixels, the minimum and maximum of each column are
+drawn, so that no extreme is lost.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..analysis.memory.curves import Curve, downsample_curve, values_at
-from .svg import clean, element
+from .svg import add_element, strip_invalid_xml
 
 WIDTH, HEIGHT = 1000, 100
 COLUMNS = 640
@@ -20,8 +20,8 @@ COLUMNS = 640
 
 @dataclass(frozen=True)
 class CurveLine:
-    """A curve to be drawn. css: the end of its class. filled: as an area down to nothing. stacked: put onto the stacked
-    ones before it, as an area."""
+    """A curve to draw. css: the suffix of its class. filled: as an area down to 0. stacked: as an area on top of the
+    previous stacked ones."""
 
     css: str
     curve: Curve
@@ -31,7 +31,7 @@ class CurveLine:
 
 @dataclass(frozen=True)
 class CurveMark:
-    """A moment that is pointed out, and at what height (None: over all)."""
+    """A marked time, and at what height (None: full height)."""
 
     time_ns: int
     css: str
@@ -43,41 +43,41 @@ def draw_curves(
     title: str, lines: Sequence[CurveLine], marks: Sequence[CurveMark], start_ns: int, end_ns: int, most: float
 ) -> str:
     """The curves between two times, from 0 to `most`; the first line is behind the others."""
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     for share in (0.25, 0.5, 0.75):
-        element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
+        add_element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
     scale = _Scale(start_ns, end_ns, most)
     stacked = [line for line in lines if line.stacked]
     for line, shape in zip(reversed(stacked), reversed(_stack(stacked, scale)), strict=True):
-        element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})
+        add_element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})
     for line in lines:
         if line.stacked:
             continue
         path = _path(line.curve, scale)
         if line.filled and path:
             area = f"M0 {HEIGHT}V{path[1:].partition(' ')[2]}V{HEIGHT}Z"
-            element(svg, "path", {"d": area, "class": f"curves-area curves-{line.css}"})
+            add_element(svg, "path", {"d": area, "class": f"curves-area curves-{line.css}"})
         if path:
-            element(svg, "path", {"d": path, "class": f"curves-line curves-{line.css}"})
+            add_element(svg, "path", {"d": path, "class": f"curves-line curves-{line.css}"})
     for mark in marks:
         if not start_ns <= mark.time_ns <= end_ns:
             continue
         x = f"{scale.x(mark.time_ns):.2f}"
-        group = element(svg, "g", {"class": f"curves-mark curves-{mark.css}"})
-        element(group, "title", {}).text = clean(mark.words)
+        group = add_element(svg, "g", {"class": f"curves-mark curves-{mark.css}"})
+        add_element(group, "title", {}).text = strip_invalid_xml(mark.words)
         if mark.value is None:
-            element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
+            add_element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
         else:
-            # A line without length has round ends of its width, however the drawing is stretched.
-            element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
+            # A line of length 0 is drawn as a round dot of its width, even in a stretched drawing.
+            add_element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def sample_curve(curve: Curve, start_ns: int, end_ns: int, count: int) -> list[int]:
-    """The values in the middle of `count` equal parts of a stretch of time."""
+    """The values in the middle of `count` equal parts of a time range."""
     middle = start_ns + ((np.arange(count) + 0.5) * (end_ns - start_ns) / count).astype(np.int64)
     return [int(value) for value in values_at(curve, middle)] if len(curve.time_ns) else [0] * count
 
@@ -97,7 +97,7 @@ class _Scale:
 
 
 def _path(curve: Curve, scale: _Scale) -> str:
-    """The steps of a curve, or for each column in which it changes its range."""
+    """The steps of a curve, or the range of each column with changes."""
     if not len(curve.time_ns):
         return ""
     low, high = (int(np.searchsorted(curve.time_ns, edge, "right")) for edge in (scale.start_ns, scale.end_ns))
@@ -110,14 +110,14 @@ def _path(curve: Curve, scale: _Scale) -> str:
         found = downsample_curve(curve, scale.start_ns, scale.end_ns, COLUMNS)
         columns = (found.column, found.low, found.high, found.last)
         for column, least, most, last in zip(*(part.tolist() for part in columns), strict=True):
-            # The end nearer to the continuation comes last.
+            # Last the end that is closer to the continuation.
             near, far = (least, most) if abs(last - least) > abs(last - most) else (most, least)
             parts.append(f"H{(column + 0.5) * WIDTH / COLUMNS:.2f}V{scale.y(near)}V{scale.y(far)}")
     return "".join(parts) + f"H{WIDTH}"
 
 
 def _stack(lines: Sequence[CurveLine], scale: _Scale) -> list[str]:
-    """Areas one on top of the other: each from nothing to the sum of it and those before it."""
+    """Stacked areas: each from 0 to its cumulative sum."""
     if not lines:
         return []
     span = scale.end_ns - scale.start_ns
@@ -126,7 +126,7 @@ def _stack(lines: Sequence[CurveLine], scale: _Scale) -> list[str]:
     if len(times) > COLUMNS:
         whole = np.sum([values_at(line.curve, times) for line in lines], axis=0)
         column = ((times - scale.start_ns) * COLUMNS) // max(1, span)
-        # Of each column the moment at which there was most.
+        # For each column the time with the maximum.
         order = np.lexsort((-whole, column))
         first = np.ones(len(order), bool)
         first[1:] = column[order][1:] != column[order][:-1]

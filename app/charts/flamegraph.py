@@ -1,7 +1,7 @@
-"""The wire form of a flame graph: the frames that can be seen at one zoom and width, as columns of numbers.
+"""A flame graph encoded for the browser: the frames visible at one zoom and width, as columns of numbers.
 
-A frame narrower than half a pixel is left out, and more where the whole would not stay under `WIRE_BYTES`
-compressed; its weight stays in the frames above it, and zooming fetches it.
+Frames narrower than half a pixel are omitted, and more if the response would exceed `WIRE_BYTES` compressed. Their
+weight remains in the frames above them; zooming requests them.
 """
 
 import json
@@ -19,16 +19,16 @@ from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.text import shorten_middle
+from .palette import GROUP_KIND
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
-"""About as many as `WIRE_BYTES` hold. Of more the widest are taken at once, since packing twice costs more."""
+"""About the number that fits in `WIRE_BYTES`. More are reduced to the widest first, to avoid compressing twice."""
 MIN_FRAME_PX = 0.5
 WIDTH_RANGE = (100, 16_000)
 MAX_NAME_CHARACTERS = 2_000
 MAX_SHORT_NAME_CHARACTERS = 200
 MAX_BREADCRUMBS = 200
-GROUP_KIND = "group"
 
 
 def build_flame_payload(
@@ -40,7 +40,7 @@ def build_flame_payload(
     zoom: int | None = None,
     width_px: int = 1600,
 ) -> dict[str, Any]:
-    """`build_payload` of the flame graph of a selection, without building the frames that would be left out."""
+    """`build_payload` of the flame graph of a selection, without building omitted frames."""
     least = min_frame_share(width_px)
     tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, min_share=least)
     return build_payload(tree, profile, width_px=width_px)
@@ -76,19 +76,19 @@ def build_difference_payload(
 
 
 def min_frame_share(width_px: int) -> float:
-    """Which share of the whole is half a pixel, for a width brought within `WIDTH_RANGE`."""
+    """Half a pixel as a share of the width, with the width clamped to `WIDTH_RANGE`."""
     return MIN_FRAME_PX / min(max(width_px, WIDTH_RANGE[0]), WIDTH_RANGE[1])
 
 
 def build_payload(
     tree: FlameTree, profile: Profile, *, zoom: int | None = None, width_px: int = 1600
 ) -> dict[str, Any]:
-    """The tree below the frame with id `zoom` (None, or one that is not there: the tree's own zoom) as plain data.
+    """The tree below the frame with id `zoom` (None or unknown: the zoom of the tree) as plain data.
 
-    `zoom`: the frames from the root to the one zoomed to, with `depth` from the root and `function` as in `nodes`; of
-    more than 200 those in the middle are left out. `functions`: columns; ids below 0 are labels. `nodes`: columns, in
-    preorder, siblings in the order drawn and packed to the left; `start` (weight from the left edge of the first node)
-    only by time. `pruned`: how many frames were left out, at least.
+    `zoom`: the frames from the root to the one zoomed to, with `depth` from the root and `function` as in `nodes`; if
+    there are more than 200, those in the middle are omitted. `functions`: columns; ids below 0 are labels. `nodes`:
+    columns, in preorder, siblings in the order drawn and packed to the left; `start` (weight from the left edge of the
+    first node) only by time. `pruned`: lower bound of the number of omitted frames.
     """
     top = tree.zoom
     if zoom is not None:
@@ -120,7 +120,7 @@ def build_payload(
 
 
 def _widest(tree: FlameTree, chosen: Array, number: int) -> Array:
-    """The `number` widest of the chosen rows; of equally wide ones the first, so that no frame loses its caller."""
+    """The `number` widest of the chosen rows; of equally wide ones the first, so that every frame has its caller."""
     order = np.lexsort((tree.depth[chosen], -tree.total_weight[chosen]))
     return np.sort(chosen[order[:number]])
 
@@ -186,7 +186,7 @@ def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, long
 
 
 def _path(tree: FlameTree, top: int) -> Array:
-    """The rows from the root to `top`, both included; of a long path the middle is left out."""
+    """The rows from the root to `top`, both included; the middle of a long path is omitted."""
     path = [top]
     while path[-1]:
         path.append(int(tree.parent[path[-1]]))
@@ -209,7 +209,7 @@ def _crumbs(tree: FlameTree, path: Array, which: list[int], names: list[str]) ->
 
 
 def _compressed_size(data: dict[str, Any]) -> int:
-    """Bytes on the wire, at most: the worst a digit or letter takes, and where that is too much, what it does take."""
+    """An upper bound of the compressed size: estimated per character, and if that is too large, measured."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     if len(text) <= WIRE_BYTES:
         return len(text)

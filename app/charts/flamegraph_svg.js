@@ -1,4 +1,4 @@
-// Inside a flame graph as SVG: zoom by click, search, labels that fit. Reads nothing but the document.
+// Inside a flame graph as SVG: zoom by click, search, labels that fit. Uses only the document.
 'use strict';
 (() => {
   const MARGIN = 10;
@@ -110,7 +110,7 @@
     for (const frame of frames) {
       frame.found = expression !== null && expression.test(frame.name);
       frame.group.classList.toggle('m2', frame.found);
-      // Frames come before those inside them: what lies in a match already counted is not counted again.
+      // Frames precede their descendants: those inside a counted match are not counted again.
       if (frame.found && whole && frame.start >= end) {
         weight += frame.weight;
         end = frame.start + frame.weight;
@@ -125,7 +125,7 @@
     width = Math.max(320, root.clientWidth || window.innerWidth);
     root.setAttribute('width', width);
     root.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    // In a narrow window the field leaves room for the title, and the title for the field.
+    // In a narrow window, title and field leave room for each other.
     const field = Math.min(260, Math.floor(width * 0.45));
     search.setAttribute('x', width - MARGIN - field);
     search.setAttribute('width', field);

@@ -1,8 +1,8 @@
-"""A flame graph as one SVG file without external resources: it opens in any viewer, and with a script of its
-own to zoom and search in any browser.
+"""A flame graph as one SVG file without external resources. It opens in any viewer; in a browser, its script can zoom
+and search.
 
-Names are hostile. They only ever become text between tags, with every character that is invalid in XML 1.0 replaced,
-never an attribute, a style or a piece of the script; the script is the same for every file.
+Names are untrusted. They are only used as text between tags, with characters that are invalid in XML 1.0 replaced,
+never in an attribute, style or script; the script is the same in every file.
 """
 
 import re
@@ -27,9 +27,9 @@ from . import palette
 ROW_HEIGHT = 17
 MARGIN = 10
 SEARCH_WIDTH = 260
-"""How wide the search field is."""
+"""Width of the search field."""
 TITLE_CHARACTER_WIDTH = 8.5
-"""How wide a letter of a title is."""
+"""Width of a letter of a title."""
 HEADER_HEIGHT = 58
 FOOTER_HEIGHT = 28
 CHARACTER_WIDTH = 6.6
@@ -39,15 +39,14 @@ MAX_NAME_CHARACTERS = 1_000
 MIN_FRAME_PX = 0.1
 MAX_FRAMES = 20_000
 COLOR_MODES = ("kind", "module", "hot")
-THEMES = ("system", "light", "dark")
 OPTIONS = {
     "flames": "draw callees above their callers, with the root at the bottom",
     "static": "omit the script: only a static picture",
 }
 Link = Callable[[int], str]
 """The address for the frame with an id."""
-# XML 1.0, production [2] Char; the rest cannot be in a document, not even as a reference. The marks of direction
-# are allowed there, but would turn around the text that follows.
+# XML 1.0, production [2] Char; other characters are not allowed, not even as references. Direction marks are allowed,
+# but would reorder the following text.
 _FOREIGN = re.compile(
     "[^\t\n\r\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
@@ -69,10 +68,10 @@ _KINDS = {
 @dataclass(frozen=True)
 class FlameSvgStyle:
     """How a graph is drawn. root_at_bottom: with the root at the bottom. color_mode: one of COLOR_MODES. theme: one of
-    THEMES.
+    `palette.THEMES`.
 
-    interactive: with a script; without one there is none. width: pixels. min_px: frames narrower than this are left
-    out, and more of them where there would be more than `max_frames`.
+    interactive: with a script. width: pixels. min_px: narrower frames are omitted, and more if there are more than
+    `max_frames`.
     """
 
     interactive: bool = True
@@ -178,7 +177,7 @@ def escape(text: str) -> str:
 
 
 def count_columns(text: str) -> int:
-    """How many columns of a monospaced font a text takes: two for what is wide, and for signs beyond the letters."""
+    """The width of a text in columns of a monospaced font: two for wide characters and for symbols."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in ("W", "F") or ord(c) >= 0x1F000 else 1 for c in text)
@@ -198,12 +197,12 @@ def fit_label(name: str, width: float) -> str:
 
 
 def _select_rows(tree: FlameTree, look: FlameSvgStyle) -> Array:
-    """The rows to draw: the path to the zoomed frame, and all below it that are wide enough."""
+    """The rows to draw: the path to the zoomed frame, and the frames below it that are wide enough."""
     if not len(tree.id) or not _span(tree):
         return np.zeros(0, np.int64)
     weight = tree.total_weight[tree.zoom :]
     least = look.min_px / _scale(_span(tree), look)
-    # Heaviest first, outer before inner: a frame is never drawn without its caller.
+    # Heaviest first, outer before inner, so that every frame has its caller.
     widest = np.argsort(-weight, kind="stable")[: look.max_frames]
     kept: IndexArray = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
     return np.concatenate((np.arange(tree.zoom), kept))
@@ -218,7 +217,7 @@ def _scale(whole: int, look: FlameSvgStyle) -> float:
 
 
 def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, str]]:
-    """(name, what it is) of each row, fit to be shown."""
+    """(name, description) of each row, for display."""
     functions = functions_of(profile)
     names = []
     for row in rows.tolist():
@@ -241,7 +240,7 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
     lines = [name, origin] if origin else [name]
     if tree.base_total is None or tree.base_self is None:
         lines.append(f"total {_share(total, tree.total)} ({format_quantity(total, unit).text})")
-        # What the frames above the zoomed one weigh themselves is not known here.
+        # The self weights of frames above the zoomed one are unknown here.
         if row >= tree.zoom:
             lines.append(f"self {_share(own, tree.total)} ({format_quantity(own, unit).text})")
     else:
@@ -270,7 +269,7 @@ def _summary(tree: FlameTree, whole: int, left_out: int) -> str:
 
 
 class _FillClasses:
-    """Which class of color each drawn row has: classes are made as they are met."""
+    """The color class of each drawn row; classes are created on first use."""
 
     def __init__(
         self, tree: FlameTree, profile: Profile, rows: Array, look: FlameSvgStyle, matches: frozenset[int]
@@ -284,7 +283,7 @@ class _FillClasses:
         self._slots = self._module_slots() if self._mode == "module" else {}
 
     def of(self, place: int) -> str:
-        """The class of the drawn row at this place; "m" for one that was searched for."""
+        """The class of the drawn row at this index; "m" for a search match."""
         row = int(self._rows[place])
         function = int(self._tree.function[row])
         if function >= 0 and function in self._matches:
@@ -334,12 +333,12 @@ class _FillClasses:
 
 
 def _room(look: FlameSvgStyle) -> int:
-    """The number of characters of a title that fit beside the search field, if there is one."""
+    """The number of characters of a title that fit next to the search field, if any."""
     return int((look.width - 2 * MARGIN - (SEARCH_WIDTH + MARGIN if look.interactive else 0)) / TITLE_CHARACTER_WIDTH)
 
 
 def _opening(look: FlameSvgStyle, height: int, title: str, scales: bool) -> str:
-    # One with links is in a frame of a page, which would shrink all of it to the frame's height.
+    # With links, it is in a frame of a page, which would shrink it to the height of the frame.
     box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{look.width}" '
@@ -362,14 +361,14 @@ def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
             "input:invalid{outline:2px solid #c22823}"
         )
 
-    def theme(colours: palette.Theme, which: int) -> str:
-        text = colours.diff_text if is_difference else colours.text
-        ground = colours.background
-        words = colours.diff_text if is_difference and which == 0 else colours.text
+    def theme(colors: palette.Theme, which: int) -> str:
+        text = colors.diff_text if is_difference else colors.text
+        ground = colors.background
+        words = colors.diff_text if is_difference and which == 0 else colors.text
         rules = [
             f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"
-            f"--match:{colours.match};--match-text:{colours.match_text}}}",
-            f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colours.match}}}",
+            f"--match:{colors.match};--match-text:{colors.match_text}}}",
+            f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colors.match}}}",
         ]
         rules += [f".{name}{{fill:{pair[which]}}}" for pair, name in fills.classes.items()]
         return "".join(rules)
@@ -414,7 +413,7 @@ def _legend(fills: _FillClasses, height: int) -> str:
 
 
 def _controls(look: FlameSvgStyle) -> str:
-    """Search field and buttons; the script puts them in place and takes them into use."""
+    """Search field and buttons; the script positions and enables them."""
     right = look.width - MARGIN
     return (
         f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'

@@ -1,24 +1,24 @@
-"""A share over time or over steps: as an area, or as a strip of cells that are the stronger the more it is.
+"""A share over time or steps: as an area, or as a strip of cells whose opacity shows the share.
 
-SVG without script or inline style that stretches to the box a page gives it; the value of a cell is in its title, and
-a cell may lead to what it is of. Colors come from static/css/trace.css by class.
+SVG without script or inline style that stretches to its box in the page. The title of a cell has its value, and cells
+can be links. Colors come from static/css/trace.css by class.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from .svg import clean, element
+from .svg import add_element, strip_invalid_xml
 
 WIDTH, HEIGHT = 1000, 100
 MIN_OPACITY = 0.08
-"""How strong a cell is that is not nothing, at least."""
+"""Minimum opacity of a cell that is not 0."""
 
 
 @dataclass(frozen=True)
 class HeatmapCell:
-    """A stretch from start to end with a share (0–1), None where it is not known. second_share: another share, a line
-    in an area. url: where it leads; empty for nowhere. uncertain: it is drawn as an outline."""
+    """A range from start to end with a share (0 to 1), None if unknown. second_share: another share, drawn as a line in
+    an area. url: of its link; empty for none. uncertain: drawn as an outline."""
 
     start: float
     end: float
@@ -47,14 +47,14 @@ def draw_area(title: str, cells: Sequence[HeatmapCell], start: float, end: float
             drawn_to = cell.end
     for drawn, css in ((filled, "strips-fill"), (line, "strips-line")):
         if drawn:
-            element(svg, "path", {"d": "".join(drawn), "class": css})
+            add_element(svg, "path", {"d": "".join(drawn), "class": css})
     for cell in cells:
         _cell(svg, cell, (cell.start - start) * scale, (cell.end - cell.start) * scale, {"class": "strips-touch"})
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def draw_heatmap_strip(title: str, cells: Sequence[HeatmapCell], start: float, end: float) -> str:
-    """The shares as cells of one height between two ends; what is not known is left blank."""
+    """The shares as cells of one height between two ends; unknown values are blank."""
     svg, scale = _svg(title, "strips-cells"), WIDTH / (end - start) if end > start else 0.0
     for cell in cells:
         if cell.share is None:
@@ -67,11 +67,11 @@ def draw_heatmap_strip(title: str, cells: Sequence[HeatmapCell], start: float, e
 
 
 def _cell(svg: ElementTree.Element, cell: HeatmapCell, x: float, wide: float, more: dict[str, str]) -> None:
-    # Not one stop more for each on the way of the Tab key.
-    linked = {"href": cell.url, "aria-label": clean(cell.title), "tabindex": "-1"}
-    parent = element(svg, "a", linked) if cell.url else svg
+    # Not reached with the Tab key.
+    linked = {"href": cell.url, "aria-label": strip_invalid_xml(cell.title), "tabindex": "-1"}
+    parent = add_element(svg, "a", linked) if cell.url else svg
     box = {"x": f"{x:.2f}", "y": "0", "width": f"{wide:.2f}", "height": str(HEIGHT)}
-    element(element(parent, "rect", box | more), "title", {}).text = clean(cell.title)
+    add_element(add_element(parent, "rect", box | more), "title", {}).text = strip_invalid_xml(cell.title)
 
 
 def _high(share: float) -> str:
@@ -79,10 +79,10 @@ def _high(share: float) -> str:
 
 
 def _svg(title: str, css: str) -> ElementTree.Element:
-    # No image, which may not have links in it.
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "group"})
+    # Not role="img", because images must not contain links.
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "group"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     found: ElementTree.Element = svg
     return found

@@ -1,7 +1,7 @@
 """The adapter to pygal, the only module that imports it: the positions of the bars of a chart.
 
-Only rectangles are used. Text, script, style, links and tooltips of pygal are discarded, so that a chart may
-be in a page under the strictest policy, and no name from a recording goes through pygal: charts draw shapes, text
+Only rectangles are used. Text, script, style, links and tooltips of pygal are discarded, so that charts
+work under a strict content security policy, and no name from a recording is passed to pygal: charts draw shapes, text
 and tooltips themselves, with colors by class.
 """
 
@@ -26,7 +26,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Of a bar or of a part of one."""
+    """A bar or a part of one."""
 
     x: float
     y: float
@@ -50,8 +50,8 @@ def bar_layout(
     """The rectangles of stacked bars by series, then by bar.
 
     series: values (none negative counts) by bar, all of one length; the first series begins at the axis. most: the
-    value of a bar as long as the area. horizontal: bars go from left to right, the first on top; else from below
-    upwards, the first on the left. gap: the part of a bar's room that stays free, in all of both sides.
+    value of a bar as long as the area. horizontal: bars extend from left to right, the first on top; else upward, the
+    first on the left. gap: the free share of the space of a bar, both sides together.
     """
     bars = len(series[0]) if series else 0
     if not bars or most <= 0:
@@ -100,7 +100,7 @@ def _lay_out_unit_square(
 
 
 def _nothing(number: int, bars: int, area: Area, horizontal: bool) -> Rectangle:
-    """Bar `number` of bars that have no length."""
+    """Bar `number` of bars without length."""
     if horizontal:
         return Rectangle(area.x, area.y + area.height * number / bars, 0.0, area.height / bars)
     return Rectangle(area.x + area.width * number / bars, area.y + area.height, area.width / bars, 0.0)
@@ -108,17 +108,17 @@ def _nothing(number: int, bars: int, area: Area, horizontal: bool) -> Rectangle:
 
 def _rectangle(drawn: Any) -> Rectangle:
     x, y, width, height = (float(drawn.get(name, 0)) for name in ("x", "y", "width", "height"))
-    # A bar drawn backwards has its corner at its end.
+    # A bar drawn in reverse has its corner at its end.
     return Rectangle(min(x, x + width), min(y, y + height), abs(width), abs(height))
 
 
 @cache
 def _chart_class(horizontal: bool) -> Any:
     """A class of stacked bars without pygal's own tooltips and margins."""
-    # It takes its time to import, and few pages need it.
+    # Importing it is slow, and few pages need it.
     import pygal
 
-    # It leaves an import hook behind, for plugins, by a protocol that Python has given up and warns of at every import.
+    # It installs an import hook for plugins with a deprecated protocol, which causes a warning at every import.
     sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != pygal.__name__]
 
     def nothing(*_: Any, **__: Any) -> None:

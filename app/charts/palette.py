@@ -1,8 +1,8 @@
 """Colors of flame graph frames.
 
 static/css/flamegraph.css (light) and dark.css have the same values for the page, and
-static/js/charts/flamegraph/palette.js the same choice of shade, so that the page and the SVG are one picture; a test
-holds them equal.
+static/js/charts/flamegraph/palette.js the same choice of shade, so that the page and the SVG are equal; a test checks
+this.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ SHADE_COUNT = 12
 MODULE_COLOR_COUNT = 16
 RAMP_STEPS = 64
 GROUP_KIND = "group"
+THEMES = ("system", "light", "dark")
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Theme:
     """The colors of one theme, as #rrggbb.
 
     kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more;
-    too_few_samples: too few samples to tell. text: on frames; diff_text: on those of a difference. background: what
-    is behind frames.
+    too_few_samples: too few samples to compare. text: on frames; diff_text: on those of a difference. background:
+    behind frames.
     """
 
     kinds: dict[str, tuple[str, str]]
@@ -132,12 +133,12 @@ def fnv1a(text: str) -> int:
 
 
 def module_name(module: str) -> str:
-    """The last part of a module's path: what is colored and listed by module."""
+    """The last part of a module's path, for colors and lists by module."""
     return module.rstrip("/").split("/")[-1] or "[unknown]"
 
 
 def assign_module_colors(modules: Iterable[str]) -> dict[str, int]:
-    """Which of the module colors each module has, given the heaviest first: its hash's, or the next that is free."""
+    """The color index of each module, with modules sorted by weight: by its hash, or the next free one."""
     slots: dict[str, int] = {}
     taken: set[int] = set()
     for name in map(module_name, modules):
@@ -161,14 +162,14 @@ def mix_colors(stops: tuple[str, ...], at: float) -> str:
     place = min(1.0, max(0.0, at)) * (len(stops) - 1)
     low = min(len(stops) - 2, int(place))
     part = place - low
-    # As Math.round does in the page, halves upwards.
+    # Like Math.round in the page: halves round up.
     ends = zip(_rgb(stops[low]), _rgb(stops[low + 1]), strict=True)
     channels = (int(a * (1 - part) + b * part + 0.5) for a, b in ends)
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
 def relative_change(now: float, before: float) -> float:
-    """How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new)."""
+    """The change from `before` to `now`, from -1 (vanished) over 0 (the same) to 1 (new)."""
     larger = max(now, before)
     return (now - before) / larger if larger > 0 else 0.0
 

@@ -1,6 +1,6 @@
 """The load balance of an event: a column per rank, or per group of adjacent ranks, and their mean.
 
-An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colors come from
+An SVG without script or inline style, of the same size for a hundred thousand ranks as for a hundred; colors come from
 static/css/bars.css by class.
 """
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from ..domain.units import format_quantity
 from .layout import Area, bar_layout
-from .svg import clean, element
+from .svg import add_element, strip_invalid_xml
 
 WIDTH, HEIGHT, LABEL_HEIGHT = 960, 96, 14
 MAX_COLUMNS = 256
@@ -27,7 +27,7 @@ class RankValue:
 
 @dataclass(frozen=True)
 class RankBalance:
-    """Statistics of values by rank. mean: of those that are known. max, min: the first rank with the
+    """Statistics of values by rank. mean: of known values. max, min: the first rank with the
     greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
 
     ranks: int
@@ -39,7 +39,7 @@ class RankBalance:
 
 
 def measure_balance(values: list[RankValue]) -> RankBalance | None:
-    """How even values are; None where fewer than two are known."""
+    """The load balance; None if fewer than two values are known."""
     known = [value for value in values if value.value is not None]
     if len(known) < 2:
         return None
@@ -61,35 +61,37 @@ def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: Rank
     columns = [values[start : start + size] for start in range(0, len(values), size)]
     top = max(float(note.max.value or 0), 0.0)
     step = WIDTH / len(columns)
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + LABEL_HEIGHT}")
-    element(svg, "title", {}).text = clean(f"{event} by rank: {format_quantity(note.mean, unit).text} on average")
+    add_element(svg, "title", {}).text = strip_invalid_xml(
+        f"{event} by rank: {format_quantity(note.mean, unit).text} on average"
+    )
     known = [[float(one.value) for one in column if one.value is not None] for column in columns]
     least, more = zip(
         *((min(some, default=0.0), max(some, default=0.0) - min(some, default=0.0)) for some in known), strict=True
     )
     drawn = bar_layout([least, more], Area(0, 0, WIDTH, HEIGHT), top, gap=min(0.2, 2.0 / step))
     for column, some, below, above in zip(columns, known, *drawn, strict=True):
-        group = element(svg, "g", {"class": "ranks-column"})
-        element(group, "title", {}).text = clean(_words(column, unit, note))
+        group = add_element(svg, "g", {"class": "ranks-column"})
+        add_element(group, "title", {}).text = strip_invalid_xml(_format_tooltip(column, unit, note))
         if above.height:
             whole = replace(above, height=above.height + below.height)
-            element(group, "rect", whole.attributes | {"class": "ranks-most"})
+            add_element(group, "rect", whole.attributes | {"class": "ranks-most"})
         if some:
-            element(group, "rect", below.attributes | {"class": "ranks-least"})
+            add_element(group, "rect", below.attributes | {"class": "ranks-least"})
         if len(some) < len(column):
             missing = replace(below, y=HEIGHT - 4, height=4)
-            element(group, "rect", missing.attributes | {"class": "ranks-missing"})
+            add_element(group, "rect", missing.attributes | {"class": "ranks-missing"})
     if top and note.mean >= 0:
         level = f"{HEIGHT - HEIGHT * note.mean / top:.2f}"
-        element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
+        add_element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
     for at, anchor, one in ((0, "start", values[0]), (WIDTH, "end", values[-1])):
-        text = element(svg, "text", {"x": str(at), "y": str(HEIGHT + LABEL_HEIGHT - 2), "text-anchor": anchor})
+        text = add_element(svg, "text", {"x": str(at), "y": str(HEIGHT + LABEL_HEIGHT - 2), "text-anchor": anchor})
         text.text = f"rank {one.rank}"
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _words(column: list[RankValue], unit: str, balance: RankBalance) -> str:
+def _format_tooltip(column: list[RankValue], unit: str, balance: RankBalance) -> str:
     first, last = column[0], column[-1]
     values = [one.value for one in column if one.value is not None]
     if first is last:

@@ -1,7 +1,7 @@
-"""SVG elements of charts, and how wide text in them is.
+"""SVG elements of charts, and the width of their text.
 
-No browser is at hand where a chart is drawn. So text is measured by a small table of glyph widths, which are those of
-the wider fonts in static/css/tokens.css: a label may end up narrower than its room, not wider.
+Charts are drawn without a browser. So text is measured with a small table of glyph widths of the wider fonts in
+static/css/tokens.css: a label can be narrower than its room, but not wider.
 """
 
 import unicodedata
@@ -17,23 +17,23 @@ UPPER_GLYPHS = frozenset("#&+<=>~^")
 EAST_ASIAN_EM, OTHER_EM = 1.4, 1.0
 
 
-def element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
-    """A new element, in another one or (None) the outermost."""
+def add_element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+    """Add an element to another one; with None, make the root element."""
     if parent is None:
         return ElementTree.Element(tag, attributes)
     return ElementTree.SubElement(parent, tag, attributes)
 
 
-def clean(text: str) -> str:
-    """`text` with what XML cannot hold (control characters, half surrogates) replaced by U+FFFD."""
+def strip_invalid_xml(text: str) -> str:
+    """`text` with characters that are invalid in XML (control characters, lone surrogates) replaced by U+FFFD."""
     return "".join(
         c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
         for c in text
     )
 
 
-def width_em(text: str) -> float:
-    """An upper bound of the width of a line of `text` in the fonts of a page, in its font size."""
+def measure_text_em(text: str) -> float:
+    """An upper bound of the width of a line of `text` in the fonts of a page, in em."""
     return sum(_glyph_em(character) for character in text)
 
 
@@ -49,10 +49,10 @@ def _glyph_em(character: str) -> float:
     return UPPER_EM if character.isupper() or character in UPPER_GLYPHS else DIGIT_EM
 
 
-def fitting(text: str, em: float) -> str:
-    """`text`, cleaned and its middle left out where it may be wider than that."""
-    text = clean(text)
+def fit_text(text: str, em: float) -> str:
+    """`text` with valid characters, its middle shortened if it could be wider than `em`."""
+    text = strip_invalid_xml(text)
     longest = min(len(text), int(em / 0.4))
-    while longest > 1 and width_em(shorten_middle(text, longest)) > em:
+    while longest > 1 and measure_text_em(shorten_middle(text, longest)) > em:
         longest -= 1
     return shorten_middle(text, longest)

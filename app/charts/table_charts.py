@@ -1,4 +1,4 @@
-"""Small charts beside tables: the first few rows as bars, and histograms.
+"""Small charts next to tables: the first few rows as bars, and histograms.
 
 SVG without script or inline style; colors come from static/css/bars.css by class. Every name is escaped.
 """
@@ -14,19 +14,19 @@ import numpy as np
 from ..domain.arrays import Array
 from ..domain.units import format_axis_labels, format_count, format_percent, format_quantity
 from .layout import Area, bar_layout
-from .svg import clean, element, fitting
+from .svg import add_element, fit_text, strip_invalid_xml
 
 ROW_HEIGHT, GAP = 22, 6
 MAX_COLUMNS, HEIGHT, LABEL_HEIGHT = 40, 110, 18
 GAP_OF_CLASSES = 0.1
 LOG_RATIO = 30.0
-"""From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
+"""If the largest value is at least this multiple of the smallest, a histogram has logarithmic bins."""
 
 
 @dataclass(frozen=True)
 class ChartSize:
-    """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label, label_em: for
-    the labels of bars. values: of the bars.
+    """The size of a drawing. css: its class. width: in its units, which are CSS pixels if not scaled. label, label_em:
+    for the labels of bars. values: of the bars.
     """
 
     css: str
@@ -37,12 +37,12 @@ class ChartSize:
 
 
 SIZES = (ChartSize("bars--wide", 560, 250, 20.0, 110), ChartSize("bars--narrow", 340, 140, 11.0, 96))
-"""Each chart is drawn for wide and for narrow pages, of which static/css/bars.css shows the one that fits."""
+"""Each chart is drawn for wide and narrow pages; static/css/bars.css shows the one that fits."""
 
 
 @dataclass(frozen=True)
 class TopBar:
-    """A row. label: what is next to it; name: the whole of it. share: in percent, None for none."""
+    """A row. label: next to it; name: the full name. share: in percent, None for none."""
 
     label: str
     name: str
@@ -52,15 +52,15 @@ class TopBar:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often values are in classes of a distribution. edges: one more than counts."""
+    """A histogram. edges: one more than counts."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
 def draw_top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None = None) -> str:
-    """The rows as bars. most: the value of a bar of the whole length, which then is drawn pale behind each; by default
-    the greatest."""
+    """The rows as bars. most: the value of a bar of full length, which is then drawn pale behind each; by default
+    the maximum."""
     return "".join(_top_bars(title, unit, bars, most, size) for size in SIZES)
 
 
@@ -74,29 +74,30 @@ def _top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None,
     (drawn,) = bar_layout(values, area, most, horizontal=True, gap=GAP / ROW_HEIGHT)
     for bar, rectangle in zip(bars, drawn, strict=True):
         y = rectangle.y
-        group = element(svg, "g", {"class": "bars-row"})
+        group = add_element(svg, "g", {"class": "bars-row"})
         share = "" if bar.share is None else format_percent(bar.share)
         shown = format_quantity(bar.value, unit).text
-        element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
-        label = element(
+        add_element(group, "title", {}).text = strip_invalid_xml(
+            f"{bar.name}\n{shown}" + (f", {share}" if share else "")
+        )
+        label = add_element(
             group, "text", {"x": str(size.label - 8), "y": f"{y + 13:.2f}", "class": "bars-label", "text-anchor": "end"}
         )
-        label.text = fitting(bar.label, size.label_em)
+        label.text = fit_text(bar.label, size.label_em)
         box = rectangle.attributes
         if limited:
-            element(group, "rect", box | {"width": str(room), "class": "bars-track"})
-        element(group, "rect", box | {"class": "bars-part bars-plain"})
+            add_element(group, "rect", box | {"width": str(room), "class": "bars-track"})
+        add_element(group, "rect", box | {"class": "bars-part bars-plain"})
         x = size.label + (room if limited else rectangle.width) + 6
-        text = element(group, "text", {"x": f"{x:.2f}", "y": f"{y + 13:.2f}", "class": "bars-scale"})
+        text = add_element(group, "text", {"x": f"{x:.2f}", "y": f"{y + 13:.2f}", "class": "bars-scale"})
         text.text = f"{shown}  {share}".rstrip()
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def build_histogram(values: Array) -> Histogram | None:
-    """How values (none negative) are distributed over at most `MAX_COLUMNS` classes; None where there are fewer than
-    two.
+    """The histogram of values (none negative) with at most `MAX_COLUMNS` bins; None with fewer than two values.
 
-    The classes are of one width, or where the greatest value is `LOG_RATIO` times the smallest and more, of one ratio.
+    Bins have equal width, or if the largest value is at least `LOG_RATIO` times the smallest, equal ratio.
     """
     if len(values) < 2:
         return None
@@ -115,7 +116,7 @@ def build_histogram(values: Array) -> Histogram | None:
 
 
 def draw_histogram(title: str, unit: str, histogram: Histogram, noun: str) -> str:
-    """The classes as columns, as high as they are frequent. noun: what is counted, for one."""
+    """The histogram as columns. noun: the counted items, singular."""
     return "".join(_distribution(title, unit, histogram, noun, size) for size in SIZES)
 
 
@@ -126,20 +127,20 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
     (drawn,) = bar_layout([histogram.counts], Area(0, 12, size.width, HEIGHT), most, gap=GAP_OF_CLASSES)
     for number, (times, rectangle) in enumerate(zip(histogram.counts, drawn, strict=True)):
         low, high = histogram.edges[number], histogram.edges[number + 1]
-        group = element(svg, "g", {"class": "bars-row"})
+        group = add_element(svg, "g", {"class": "bars-row"})
         words = (
             f"{format_quantity(low, unit).text} – {format_quantity(high, unit).text}: {times:,} "
             f"{noun}{'' if times == 1 else 's'}"
         )
-        element(group, "title", {}).text = words
-        # All of the height is there to point at.
+        add_element(group, "title", {}).text = words
+        # The full height reacts to the pointer.
         clear = {"x": f"{number * step:.2f}", "y": "12", "width": f"{step:.2f}", "height": str(HEIGHT)}
-        element(group, "rect", clear | {"class": "bars-clear"})
-        # However rare, what is there is visible.
+        add_element(group, "rect", clear | {"class": "bars-clear"})
+        # Nonempty bins are always visible.
         height = max(1.5, rectangle.height) if times else 0.0
         box = replace(rectangle, y=12 + HEIGHT - height, height=height).attributes
-        element(group, "rect", box | {"class": "bars-part bars-plain"})
-    element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
+        add_element(group, "rect", box | {"class": "bars-part bars-plain"})
+    add_element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
     middle = len(histogram.counts) // 2
     scale = dict(
         zip(
@@ -150,14 +151,14 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
         if edge == middle and len(histogram.counts) < 5:
             continue
         place = {"x": f"{at:.2f}", "y": str(HEIGHT + LABEL_HEIGHT + 8), "class": "bars-scale", "text-anchor": anchor}
-        element(svg, "text", place).text = scale[edge]
-    element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
+        add_element(svg, "text", place).text = scale[edge]
+    add_element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def _svg(size: ChartSize, height: int, title: str) -> Any:
     css = f"bars bars--small {size.css}"
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
     svg.set("viewBox", f"0 0 {size.width} {height}")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     return svg

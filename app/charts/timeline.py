@@ -1,9 +1,9 @@
-"""The wire form of a timeline: what can be seen of some tracks in a window, as columns of numbers.
+"""A timeline encoded for the browser: the visible part of some tracks in a window, as columns of numbers.
 
 A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), instants (`t12.i`), steps
-(`s0`), a counter (`c3`), how busy a device was (`u0`; `e0`: its multiprocessors). A row never has more boxes than the
-window has pixels; where all together were more than `MAX_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as
-long are taken until they are not.
+(`s0`), a counter (`c3`), the utilization of a device (`u0`; `e0`: of its multiprocessors). A row has at most as many
+boxes as the window has pixels. While there are more than `MAX_BOXES` boxes, or more than `WIRE_BYTES` compressed, cells
+of twice the length are used.
 """
 
 import gzip
@@ -34,14 +34,14 @@ from .palette import SHADE_COUNT, fnv1a
 WIRE_BYTES = 96_000
 MAX_BOXES = 12_000
 MAX_EXACT_BOXES = 3_000
-"""As long as there are no more, times are sent to the nanosecond; else to a sixteenth of a cell."""
+"""Up to this number, times are sent in ns; else in sixteenths of a cell."""
 MAX_ROWS = 500
 MAX_NAME_CHARACTERS = 120
 WIDTH_RANGE = (16, 16_000)
 MAX_CELL = 60
 SHARES = {"u": "utilization", "e": "efficiency"}
 GZIP_LEVEL = 1
-"""Of numbers as these, packing harder takes four times as long and saves a tenth."""
+"""A higher level takes four times as long and saves a tenth."""
 MIN_LABEL_PX = 12
 MIN_NAMES = 100
 MIN_CLIPPED_PERCENT = 1
@@ -60,7 +60,7 @@ _BAND = re.compile(r"([tscue])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.
 
 @dataclass(frozen=True)
 class TrackBand:
-    """A part of a track. kind: rows, lane, instants, steps or counter. number: of the thread, the place of the rank, or
+    """A part of a track. kind: rows, lane, instants, steps or counter. number: of the thread, the index of the rank, or
     of the series. first, last: the rows of slices, the last included."""
 
     text: str
@@ -75,7 +75,7 @@ class TrackBand:
 
 
 def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> list[TrackBand]:
-    """The bands of a request. Raises InvalidRequest for what is none, or too many rows."""
+    """The bands of a request. Raises InvalidRequest for invalid bands, or too many rows."""
     bands = []
     for text in texts:
         match = _BAND.fullmatch(text)
@@ -110,14 +110,14 @@ def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline)
 
 
 def format_clipped(track: TimelineTrack) -> str:
-    """What of a track's weight is not drawn, as "3.2 % (45 ms)"; "" for up to `MIN_CLIPPED_PERCENT`."""
+    """The weight of a track that is not drawn, as "3.2 % (45 ms)"; "" for up to `MIN_CLIPPED_PERCENT`."""
     share = 100 * track.clipped / track.weight if track.weight > 0 else 0.0
     return f"{format_percent(share)} ({format_duration(track.clipped)})" if share > MIN_CLIPPED_PERCENT else ""
 
 
 @dataclass(frozen=True, eq=False)
 class TimelineResponse:
-    """A response as plain data, as JSON, and as compressed JSON."""
+    """A response: as plain data, JSON and compressed JSON."""
 
     data: dict[str, Any]
     json: bytes
@@ -230,7 +230,7 @@ class _View:
         kept = filter_calls(self.profile, self.selection) if band.kind in ("lane", "rows") else None
         if kept is not None:
             table = self.profile.samples if band.kind == "lane" else self.profile.slices
-            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.thing]]]
+            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.event_row]]]
             found["out"] = out.astype(np.int8).tolist()
         return found
 
@@ -238,11 +238,12 @@ class _View:
         at = (series_values.at - self.start + unit // 2) // unit
         columns = {"low": series_values.low, "high": series_values.high, "last": series_values.last}
         return {"gap": np.diff(at, prepend=0).tolist()} | {
-            name: [None if np.isnan(v) else _number(v) for v in column.tolist()] for name, column in columns.items()
+            name: [None if np.isnan(v) else _to_int_if_whole(v) for v in column.tolist()]
+            for name, column in columns.items()
         }
 
 
-def _number(value: float) -> float | int:
+def _to_int_if_whole(value: float) -> float | int:
     return int(value) if value.is_integer() else value
 
 

@@ -1,6 +1,6 @@
-"""A timeline as one still picture: SVG without scripts, for a page where none run.
+"""A timeline as a static picture: SVG for browsers without scripts.
 
-Names are hostile: they only ever become text between tags, as `charts.flamegraph_svg` escapes it.
+Names are untrusted: they are only used as text between tags, as `charts.flamegraph_svg` escapes it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .timeline import build_viewport, format_clipped, parse_bands
 
 HEADER_HEIGHT, ROW_HEIGHT, GAP, LABEL_WIDTH, LINE_HEIGHT = 26, 16, 6, 170, 32
 MAX_ROWS = 12
-"""Rows of slices of one track; those deeper are left out."""
+"""Rows of slices of one track; deeper ones are omitted."""
 MAX_BOXES = 4_000
 MIN_BOX_PX = 0.5
 
@@ -120,7 +120,7 @@ def _line(track: TimelineTrack, band: dict[str, list[float | None]], scale: floa
 
 
 def _style(theme: str) -> str:
-    def colours(of: palette.Theme) -> str:
+    def color_rules(of: palette.Theme) -> str:
         kinds = "".join(
             f".k{n}-{step}{{fill:{palette.shade_color(of.kinds.get(kind, of.kinds['unknown']), step)}}}"
             for n, kind in enumerate(KINDS)
@@ -130,5 +130,5 @@ def _style(theme: str) -> str:
 
     common = "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
     if theme == "system":
-        return f"{common}{colours(palette.LIGHT)}@media (prefers-color-scheme:dark){{{colours(palette.DARK)}}}"
-    return common + colours(palette.DARK if theme == "dark" else palette.LIGHT)
+        return f"{common}{color_rules(palette.LIGHT)}@media (prefers-color-scheme:dark){{{color_rules(palette.DARK)}}}"
+    return common + color_rules(palette.DARK if theme == "dark" else palette.LIGHT)

@@ -1,7 +1,7 @@
 """The command line `perfloom`: one group, one module for related commands.
 
-A module has a list `commands`. It is imported when one of them is called, so that `perfloom report` does not wait for
-what `perfloom serve` needs.
+Each module has a list `commands`, and is imported when one of them is called, so that `perfloom report` does not load
+the libraries of `perfloom serve`.
 """
 
 import importlib
@@ -43,7 +43,7 @@ COMMAND_MODULES = {
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERNAL_ERROR = 70
-"""EX_SOFTWARE of sysexits.h: 1 would say that a gate failed."""
+"""EX_SOFTWARE of sysexits.h: 1 means that a gate failed."""
 
 
 class CommandGroup(click.Group):
@@ -61,7 +61,7 @@ class CommandGroup(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click writes them, without importing the modules."""
+        """In click's format, without importing the modules."""
         with formatter.section("Commands"):
             formatter.write_dl([item for summaries in COMMAND_MODULES.values() for item in summaries.items()])
 
@@ -73,31 +73,33 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and end the process with its status: 0 done, 1 a gate failed, 2 usage, 3 input that cannot be
-    read, 4 no result."""
+    """Run a command and exit with its status: 0 success, 1 a gate failed, 2 usage error, 3 unreadable input, 4 no
+    result."""
     if arguments is None and set(sys.argv[1:2]) & set(COMMAND_MODULES["serve"]):
         _hide_secrets()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def _hide_secrets() -> None:
-    """For commands that keep running: let no process inspect this one, and keep secrets out of the environment that
-    /proc shows, which is that of its start. So it executes itself again, with the secrets in a descriptor."""
+    """For long-running commands: prevent other processes from inspecting this one, and remove secrets from the
+    environment in /proc, which is the initial one: execute this program again, with the secrets in a descriptor."""
     from ..config import SECRETS
     from ..secret_settings import DESCRIPTOR_VARIABLE, secrets_descriptor
-    from ..workers import processes
+    from ..workers.base import processes
 
     processes.disable_dumping()
     values = {name: value for name in SECRETS if (value := os.environ.get(name))}
     if values:
         handle = secrets_descriptor(values)
         os.set_inheritable(handle, True)
-        kept = {name: value for name, value in os.environ.items() if name not in values}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {DESCRIPTOR_VARIABLE: str(handle)})
+        environment = {name: value for name, value in os.environ.items() if name not in values}
+        os.execve(
+            sys.executable, [sys.executable, *sys.orig_argv[1:]], environment | {DESCRIPTOR_VARIABLE: str(handle)}
+        )
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command; returns the exit status, errors are printed on standard error."""
+    """Run a command and return its exit status. Errors are printed to standard error."""
     try:
         if "_PERFLOOM_COMPLETE" in os.environ:
             cli.main(arguments, prog_name="perfloom")
@@ -117,7 +119,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has closed it. Nothing may be written to it when Python exits.
+        # The reader of the output has closed it. Python must not write to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception:

@@ -56,7 +56,7 @@ def diff(
     of: str | None,
     absolute: bool,
     fail_above: float | None,
-    form: str,
+    output_format: str,
     output: str,
     data: Path | None,
     a: str,
@@ -88,7 +88,7 @@ def diff(
     for option, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
-    refuse_terminal(form, output)
+    refuse_terminal(output_format, output)
     selection = build_selection(words)
     settings = load_settings(data)
     base, other = open_sources(settings, [a]), open_sources(settings, [b])
@@ -109,7 +109,7 @@ def diff(
         if fail_above is not None:
             _report_few(found, fail_above)
         growths = [(row["name"], _growth(row)) for row in found.records() if row["status"] != functions.FEW_SAMPLES]
-    write_table("Comparison", found, form, output, selection)
+    write_table("Comparison", found, output_format, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
 
 
@@ -155,15 +155,15 @@ def _compare_table(
     found = diff_table.rows(base, other, selection, table, measure.column, each_step=each_step, by=by)
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
-    whole = sum(value or 0.0 for value in found.column("base"))
+    base_total = sum(value or 0.0 for value in found.column("base"))
     return found, [
-        (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in found.records()
+        (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"])) for row in found.records()
     ]
 
 
 def _report_few(found: "TableRows", most: float) -> None:
-    """Report what the gate ignores: growth in fewer than 30 samples on both sides, which may be chance. Raises
-    InvalidRequest if nothing else is left, because then there is no verdict."""
+    """Report rows that the gate ignores: growth with fewer than 30 samples on both sides, which may be noise. Raises
+    InvalidRequest if there are no other rows, because then there is no verdict."""
     from ..analysis.compare.functions import FEW_SAMPLES
     from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
 
@@ -185,7 +185,7 @@ def _report_few(found: "TableRows", most: float) -> None:
 
 
 def _growth(row: Mapping[str, Any]) -> float:
-    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
+    """The growth of a row in percent of the total; infinite if the total of the base is 0."""
     if row["delta_total_percent"] is None:
         return math.inf if (row["delta_total"] or 0) > 0 else 0.0
     return float(max(row["delta_self_percent"], row["delta_total_percent"]))
@@ -198,7 +198,8 @@ def _grown(delta: float, base: float | None) -> float:
 
 
 def _gate(growths: list[tuple[str, float]], most: float) -> int:
-    """The exit status: that of a gate that failed, after saying so, where anything grew by more than `most` percent."""
+    """The exit status. If anything grew by more than `most` percent, print a message; the status is that of a failed
+    gate."""
     grown = [one for one in growths if one[1] > most]
     if not grown:
         return 0
@@ -210,4 +211,4 @@ def _gate(growths: list[tuple[str, float]], most: float) -> int:
 
 
 commands: list[click.Command] = [diff]
-"""What this family adds to the group."""
+"""The commands of this module."""

@@ -1,4 +1,4 @@
-"""The options of `record` and `target add` for declared fields, and the values that they give."""
+"""The options of `record` and `target add` for declared fields, and the conversion of their values."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -12,6 +12,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import JOB_FIELDS, JobSpec, MpiFlavor
 from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
+from ..recording.fields.relevance import NO_MPI
 from .option_groups import option_in_group
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,7 +28,6 @@ SECTIONS = {
     "kept": "Settings and files",
 }
 """The headings of the help of `record`, in order."""
-NO_MPI = "none"
 
 
 class FieldText(click.ParamType[str]):
@@ -46,7 +46,8 @@ class FieldText(click.ParamType[str]):
 
 
 def job_options(function: F) -> F:
-    """Adds an option for each declared field of a job that has one. A parameter is named as the field of the form."""
+    """Adds an option for each declared field of a job that has one. The parameters have the names of the form
+    fields."""
     order = list(SECTIONS)
     declared = sorted(_with_options(JOB_FIELDS), key=lambda pair: order.index(_section(*pair)))
     return _add_options(function, declared, lambda each, option: option_in_group(SECTIONS[_section(each, option)]))
@@ -58,7 +59,7 @@ def target_options(function: F) -> F:
 
 
 def option_name(field: str, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> str:
-    """The option for a field of the form; in capitals an argument."""
+    """The option for a form field; an argument is in capitals."""
     each = declared.get(field)
     option = each.info.option if each else None
     if option is None and field in ("command", "name"):
@@ -67,7 +68,7 @@ def option_name(field: str, declared: Mapping[str, kinds.DeclaredField] = JOB_FI
 
 
 def name_option(error: InvalidRequest, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> InvalidRequest:
-    """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
+    """The message about a field as a message about its option. Messages without a field are unchanged."""
     known = not error.field or error.field in ("recorder", "scope")
     text = f"{option_name(error.field or '', declared)}: {error.message}"
     return error if known else InvalidRequest(text, error.field)
@@ -106,7 +107,7 @@ def option_values(
 
 
 def _option_value(each: kinds.DeclaredField, given: Any) -> Any:
-    """The value of a field from what its option was given. Raises InvalidRequest."""
+    """The value of a field from its option's values. Raises InvalidRequest."""
     from ..recording.fields.events import split_event_lists
     from ..recording.fields.form_values import no_choice_text
     from ..recording.fields.kinds import parse_text
@@ -151,7 +152,7 @@ def _add_options(
     declared: Iterable[tuple[kinds.DeclaredField, kinds.CliOption]],
     decorator: Callable[[kinds.DeclaredField, kinds.CliOption], OptionDecorator[F]],
 ) -> F:
-    # A decorator puts its option before those that are there.
+    # A decorator inserts its option before the existing ones.
     for each, option in reversed(list(declared)):
         help = f"{option.help}  [{limits}]" if (limits := _range_text(each.kind)) else option.help
         given: dict[str, Any] = {"help": help, **_type(each.kind)}
@@ -166,7 +167,7 @@ def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
 
 
 def _type(kind: kinds.FieldKind) -> dict[str, Any]:
-    """How click reads an option of a kind."""
+    """The arguments of click.option for a kind of field."""
     if isinstance(kind, kinds.ChoiceField):
         none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoiceField) else []
         return {"type": FieldText("choice", (*none, *(str(value) for value in kind.type)))}

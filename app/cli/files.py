@@ -1,10 +1,10 @@
-"""import, list, delete, report and convert: results, and files that were never stored."""
+"""import, list, delete, report and convert: for stored results, and for files."""
 
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ import click
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
-from ..ingest.jit.mode import PLAIN_TEXT_BYTES
+from ..ingest.jit.mode import PLAIN_TEXT_BYTES, estimate_decompressed_bytes
 from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ..domain.profile import Profile
     from ..exporters import Exporter
 
-COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
-PLAIN_COMPRESSED_BYTES = 64_000
-"""About how many bytes text of PLAIN_TEXT_BYTES has when it is compressed."""
 F = TypeVar("F", bound=Callable[..., Any])
 EXPORT_SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
@@ -88,7 +85,7 @@ def build_selection(words: Mapping[str, Any]) -> Selection:
 
 @contextmanager
 def _progress_line() -> Iterator[Callable[[float | None, str], None]]:
-    """A callback that shows the progress of reading in one line of a terminal; nothing elsewhere."""
+    """A callback that shows the progress of reading in one line of a terminal, and nothing without a terminal."""
     shown = 0
 
     def show(part: float | None, text: str) -> None:
@@ -116,18 +113,13 @@ def prefork_reader(sources: Sequence[str]) -> None:
 
 
 def _are_large(files: Sequence[str]) -> bool:
-    """Whether files are read with compiled loops: several, or one that is large, maybe after decompression."""
-    if len(files) > 1:
-        return True
-    with suppress(OSError):
-        size = os.path.getsize(files[0])
-        return size > (PLAIN_COMPRESSED_BYTES if Path(files[0]).suffix in COMPRESSED_SUFFIXES else PLAIN_TEXT_BYTES)
-    return False
+    """Whether files are read with compiled loops."""
+    return estimate_decompressed_bytes(files) > PLAIN_TEXT_BYTES
 
 
 @contextmanager
 def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
-    """Have the process that reads files load what it needs while this one does."""
+    """Start a reader process, which loads its libraries while this process loads its own."""
     from ..workers.read import prefork
 
     if files and STDIO not in files:
@@ -139,9 +131,9 @@ def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
 
 
 def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
-    """The profile of files or stored results: what exists as a path is a file, else an id. Several: ranks of one run.
+    """The profile of files or stored results: an existing path is a file, else an id. Several are ranks of one run.
 
-    Raises UnreadableInput where there is neither, or a file cannot be read.
+    Raises UnreadableInput if neither exists, or a file cannot be read.
     """
     are_files = [source == STDIO or os.path.exists(source) for source in sources]
     for source, is_file in zip(sources, are_files, strict=True):
@@ -223,7 +215,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only results with this tag; may be repeated.")
 @format_option
 @data_option
-def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
+def list_(search: str, tags: tuple[str, ...], output_format: str, data: Path | None) -> int:
     """List stored results, newest first. Column recorded: when the recording started, if known."""
     with open_store(data) as store:
         rows: list[dict[str, Any]] = []
@@ -250,9 +242,9 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                 )
             if not found or len(rows) >= total:
                 break
-    if form == "csv":
+    if output_format == "csv":
         rows = [row | {"events": ", ".join(row["events"]), "tags": ", ".join(row["tags"])} for row in rows]
-    write_rows(DEFAULT_LIST_COLUMNS if form == "table" else LIST_COLUMNS, rows, form, fit=True)
+    write_rows(DEFAULT_LIST_COLUMNS if output_format == "table" else LIST_COLUMNS, rows, output_format, fit=True)
     return 0
 
 
@@ -298,7 +290,9 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 @output_option
 @data_option
 @click.argument("arguments", nargs=-1, required=True, type=Source(), metavar="SOURCE... TABLE")
-def report(form: str, by: str | None, output: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
+def report(
+    output_format: str, by: str | None, output: str, data: Path | None, arguments: tuple[str, ...], **words: Any
+) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
     Tables: summary, losses, hotspots, counts, count-metrics, threads, events, ranks, runs, operators, kernels, copies,
@@ -317,7 +311,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
         raise click.UsageError(f"No table {name!r}; the last argument must be one of {', '.join(TABLES)}.")
     if not sources:
         raise click.UsageError(f"Nothing to report: give a file or an id before {name}.")
-    refuse_terminal(form, output)
+    refuse_terminal(output_format, output)
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
     rows = table.rows(profile, selection, by)
@@ -334,7 +328,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     write_table(
         table.title,
         rows,
-        form,
+        output_format,
         output,
         selection,
         single=table.single_row,
@@ -362,51 +356,51 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
     prefork_reader(sources)
     from ..exporters import find_exporter_for_file, get_exporter
 
-    form = get_exporter(to) if to is not None else find_exporter_for_file(output)
+    exporter = get_exporter(to) if to is not None else find_exporter_for_file(output)
     switches = {name: bool(words.pop(name)) for names in EXPORT_SWITCHES.values() for name in names}
-    for name in (name for name, on in switches.items() if on and name not in form.options):
-        raise click.UsageError(f"--{name} does not apply to {form.name}; leave it out.")
-    if output == STDIO and form.media_type.startswith("application/") and sys.stdout.isatty():
-        raise click.UsageError(f"{form.name} cannot be written to a terminal: name a file with -o.")
+    for name in (name for name, on in switches.items() if on and name not in exporter.options):
+        raise click.UsageError(f"--{name} does not apply to {exporter.name}; leave it out.")
+    if output == STDIO and exporter.media_type.startswith("application/") and sys.stdout.isatty():
+        raise click.UsageError(f"{exporter.name} cannot be written to a terminal: name a file with -o.")
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
-    if not form.writes_all_events:
-        _name_other_events(profile, selection, form.name)
-    if not form.requires_recorded_stacks:
-        _note_shares(profile, selection, form)
-    with open_output(output, compressed=form.media_type == "application/gzip") as file:
-        for piece in form.write(profile, selection, switches):
+    if not exporter.writes_all_events:
+        _name_other_events(profile, selection, exporter.name)
+    if not exporter.requires_recorded_stacks:
+        _note_shares(profile, selection, exporter)
+    with open_output(output, compressed=exporter.media_type == "application/gzip") as file:
+        for piece in exporter.write(profile, selection, switches):
             file.write(piece)
     return 0
 
 
-def _name_other_events(profile: "Profile", selection: Selection, form: str) -> None:
+def _name_other_events(profile: "Profile", selection: Selection, format_name: str) -> None:
     names = profile.events.column("name").to_pylist()
     if selection.event is None and len(names) > 1:
-        exported_event = _exported_event(profile, form)
+        exported_event = _exported_event(profile, format_name)
         others = ", ".join(name for name in names if name != exported_event)
         click.echo(f"perfloom: The output has only {exported_event}; --event also accepts: {others}", err=True)
 
 
-def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> None:
+def _note_shares(profile: "Profile", selection: Selection, exporter: "Exporter") -> None:
     from ..analysis.core.measurements import find_share_only_events
     from ..analysis.core.sample_selection import event_names, select_events
 
     names, guessed = event_names(profile), find_share_only_events(profile)
     only = (
         selection
-        if form.writes_all_events
-        else selection.replace(event=selection.event or _exported_event(profile, form.name))
+        if exporter.writes_all_events
+        else selection.replace(event=selection.event or _exported_event(profile, exporter.name))
     )
     warn_shares_only(names[event] for event in select_events(profile, only) if event in guessed)
 
 
-def _exported_event(profile: "Profile", form: str) -> str | None:
+def _exported_event(profile: "Profile", format_name: str) -> str | None:
     """The event that a format for one event contains if none is selected."""
     from ..exporters.collapsed import default_event
 
-    return default_event(profile) if form == "collapsed" else profile.meta.main_event
+    return default_event(profile) if format_name == "collapsed" else profile.meta.main_event
 
 
 commands: list[click.Command] = [import_, list_, delete, report, convert]
-"""What this family adds to the group."""
+"""The commands of this module."""

@@ -1,4 +1,4 @@
-"""Arguments that are ids of stored jobs and results: the shell completes them."""
+"""Arguments that are ids of stored jobs and results, with shell completion."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ..store import Store
 
 COMPLETION_LIMIT = 100
-"""So many of the newest are offered."""
+"""How many of the newest ids completion offers."""
 
 
 class StoredId(click.types.StringParamType):
-    """An id. Shell completion shows the name beside it where possible."""
+    """An id. Shell completion shows names if the shell supports that."""
 
     name = "id"
 
@@ -34,7 +34,7 @@ class StoredId(click.types.StringParamType):
             with open_store(data) as store:
                 items = self.list_items(store)
         except Exception:
-            # A shell that completes shows no errors.
+            # Completion shows no errors.
             return []
         present = ctx.params.get(param.name or "") or ()
         return [
@@ -64,7 +64,7 @@ class ResultId(StoredId):
 
 
 class Source(ResultId):
-    """A file, or the id of a stored result: files are completed where no id begins so."""
+    """A file, or the id of a stored result: files are completed if no id matches."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(incomplete, type="file"), *super().shell_complete(ctx, param, incomplete)]

@@ -55,17 +55,17 @@ def _row(job: "Job") -> dict[str, Any]:
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, metavar="NUMBER")
 @format_option
 @data_option
-def list_jobs(active: bool, limit: int, form: str, data: Path | None) -> int:
+def list_jobs(active: bool, limit: int, output_format: str, data: Path | None) -> int:
     """List jobs, newest first: recordings and imports, of all commands and of the server."""
     from ..workers import job_client
 
     jobs = job_client.list_jobs(load_settings(data), active=active or None, limit=limit)
     rows = [_row(job) for job in jobs]
-    if form != "table":
-        write_rows(LIST_COLUMNS, rows, form)
+    if output_format != "table":
+        write_rows(LIST_COLUMNS, rows, output_format)
         return 0
     short = [row | {name: row[name] and shorten(row[name], width) for name, width in WIDTHS.items()} for row in rows]
-    write_rows(TABLE_COLUMNS, short, form, fit=True)
+    write_rows(TABLE_COLUMNS, short, output_format, fit=True)
     return 0
 
 
@@ -73,7 +73,7 @@ def list_jobs(active: bool, limit: int, form: str, data: Path | None) -> int:
 @format_option
 @data_option
 @job_argument()
-def show_job(form: str, data: Path | None, id: str) -> int:
+def show_job(output_format: str, data: Path | None, id: str) -> int:
     """Show a job: its state, why it waits or failed, its command and its settings."""
     from ..workers import job_client
 
@@ -82,15 +82,15 @@ def show_job(form: str, data: Path | None, id: str) -> int:
     row = _row(job) | {
         "kind": job.kind,
         "host": job.host,
-        "command": shlex.join(job.argv) if job.argv and form != "json" else job.argv,
+        "command": shlex.join(job.argv) if job.argv and output_format != "json" else job.argv,
         "exit_status": outcome.exit_status if outcome else None,
         "signal": outcome.signal if outcome else None,
         "notes": list(outcome.reasons) if outcome else [],
         "history": [f"{state} {format_utc_iso(at)}" for state, at in job.history],
     }
-    if form == "json":
+    if output_format == "json":
         row |= {"command": list(job.argv or ()) or None, "spec": job.spec}
-    write_rows(list(row), [row], form, single=True)
+    write_rows(list(row), [row], output_format, single=True)
     return 0
 
 
@@ -103,7 +103,7 @@ def wait(data: Path | None, id: str) -> int:
     Progress goes to standard error, and so does the prompt for a password.
     """
     from ..workers import job_client
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     with ProgressLine() as progress:
         job = job_client.wait(load_settings(data), id, progress.show, ask=ask_on_terminal)

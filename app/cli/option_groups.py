@@ -1,4 +1,4 @@
-"""Options in groups, each with its heading in the help of a command that has many."""
+"""Groups of options with headings, for the help of commands with many options."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class GroupedOption(click.Option):
-    """An option below a heading."""
+    """An option with a heading."""
 
     def __init__(self, *arguments: Any, group: str = "", **given: Any) -> None:
         super().__init__(*arguments, **given)

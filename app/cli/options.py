@@ -1,4 +1,4 @@
-"""What several commands share: `--data` with the settings and the store behind it, and `--format`."""
+"""Options of several commands: `--data` with its settings and store, and `--format`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +21,11 @@ data_option = click.option(
     metavar="DIR",
     help="Data directory.  [default: $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom]",
 )
-format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+format_option = click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
 rows_format_option = click.option(
-    "--format", "form", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
+    "--format", "output_format", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
 )
 output_option = click.option(
     "--output", "-o", default=STDIO, metavar="OUT", help="File to write; - is standard output."
@@ -37,7 +39,7 @@ def load_settings(data: Path | None, **overrides: Any) -> Settings:
 
 @contextmanager
 def open_store(data: Path | None) -> "Iterator[Store]":
-    """The store of a command, closed behind it. Raises InvalidRequest or Unavailable."""
+    """The store of a command, closed at the end. Raises InvalidRequest or Unavailable."""
     from ..store import open_store
 
     store = open_store(load_settings(data))
@@ -48,6 +50,6 @@ def open_store(data: Path | None) -> "Iterator[Store]":
 
 
 def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that were on the command line, not those with defaults."""
+    """The parameters that are on the command line, without defaults."""
     source = click.core.ParameterSource.COMMANDLINE
     return {name: value for name, value in given.items() if context.get_parameter_source(name) is source}

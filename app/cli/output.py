@@ -1,4 +1,4 @@
-"""How tables come out of commands: aligned for people; CSV, JSON and Parquet for programs."""
+"""Output of tables: aligned text, CSV, JSON and Parquet."""
 
 import csv
 import gzip
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..domain.selection import Selection
 
 STDIO = "-"
-"""In place of a file: standard input or output."""
+"""Standard input or output instead of a file."""
 FORMATS = ("table", "csv", "json")
 PARQUET = "parquet"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -47,57 +47,57 @@ def warn_shares_only(events: Iterable[str]) -> None:
 def write_table(
     title: str,
     rows: "TableRows",
-    form: str,
+    output_format: str,
     output: str,
     selection: "Selection",
     *,
     single: bool = False,
     affected: bool = False,
 ) -> None:
-    """Write the rows of a table to `output` as `form`. affected: something of the recording was not read, which each
-    object of JSON then says. Raises Unavailable where that cannot be written."""
+    """Write the rows of a table to `output` in the format `output_format`. affected: whether a part of the recording
+    was not read, which JSON objects then contain. Raises Unavailable if it cannot be written."""
     from ..analysis.core.loss_impact import mark_affected_rows
 
     names = [column.name for column in rows.columns]
-    marks_rows = affected and form == "json"
-    if form != PARQUET and output == STDIO:
-        write_rows(names, mark_affected_rows(rows.records(), marks_rows), form, single=single, fit=True)
+    marks_rows = affected and output_format == "json"
+    if output_format != PARQUET and output == STDIO:
+        write_rows(names, mark_affected_rows(rows.records(), marks_rows), output_format, single=single, fit=True)
         return
     with open_output(output) as file:
-        if form == PARQUET:
+        if output_format == PARQUET:
             from ..exporters.table_formats import TABLE_FORMATS, table_metadata
 
-            for piece in TABLE_FORMATS[form].write_chunks(
+            for piece in TABLE_FORMATS[output_format].write_chunks(
                 rows.to_frame(), rows.columns, table_metadata(title, selection.to_query(), is_affected=affected)
             ):
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, mark_affected_rows(rows.records(), marks_rows), form, single=single, out=text)
+        write_rows(names, mark_affected_rows(rows.records(), marks_rows), output_format, single=single, out=text)
         text.detach()
 
 
-def refuse_terminal(form: str, output: str) -> None:
-    """Raises UsageError where bytes would go to a terminal."""
-    if form == PARQUET and output == STDIO and sys.stdout.isatty():
-        raise click.UsageError(f"{form} cannot be written to a terminal: name a file with -o.")
+def refuse_terminal(output_format: str, output: str) -> None:
+    """Raises UsageError for binary output to a terminal."""
+    if output_format == PARQUET and output == STDIO and sys.stdout.isatty():
+        raise click.UsageError(f"{output_format} cannot be written to a terminal: name a file with -o.")
 
 
 def write_rows(
     columns: Sequence[str],
     rows: Sequence[dict[str, Any]],
-    form: str,
+    output_format: str,
     *,
     single: bool = False,
     fit: bool = False,
     out: TextIO | None = None,
 ) -> None:
-    """Write a table to `out`, else to standard output, as `form`. single: it has one row, which JSON shows as one
-    object. fit: on a terminal, shorten texts to its width."""
+    """Write a table to `out`, else to standard output, in the format `output_format`. single: write its only row as one
+    JSON object. fit: on a terminal, shorten texts to its width."""
     out = out or sys.stdout
-    if form == "json":
+    if output_format == "json":
         _json(rows, single, out)
-    elif form == "csv":
+    elif output_format == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([escape_csv_cell(row[name]) for name in columns] for row in rows)
@@ -134,7 +134,7 @@ def _write_aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: 
 
 
 def _cell(value: Any) -> str:
-    """A value as a person reads it. What a terminal would obey (names are hostile) is shown as an escape."""
+    """A value as text for a terminal. Control characters are escaped, because names are untrusted."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -147,7 +147,7 @@ def _cell(value: Any) -> str:
 
 
 def escape_controls(text: str, *, lines: bool = False) -> str:
-    """A text for a terminal: what it would obey is shown as an escape. lines: line breaks stay."""
+    """A text with escaped control characters, for a terminal. lines: keep line breaks."""
     if lines:
         return "\n".join(escape_controls(line) for line in text.split("\n"))
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
@@ -155,9 +155,9 @@ def escape_controls(text: str, *, lines: bool = False) -> str:
 
 @contextmanager
 def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
-    """The file to write, which is there whole or as it was before; packed with gzip where its name ends so.
+    """A file that is replaced atomically; compressed with gzip if its name ends with .gz.
 
-    packed: what will be written is packed already. Raises Unavailable.
+    packed: the data is already compressed. Raises Unavailable.
     """
     with _plain(output) as file:
         if compressed or not output.lower().endswith(".gz"):
@@ -169,14 +169,14 @@ def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _plain(output: str) -> Iterator[BinaryIO]:
-    """The file to write as it is."""
+    """The file without compression."""
     if output == STDIO:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(output)
     if path.exists() and not path.is_file():
-        # A device or pipe is written as it is.
+        # A device or pipe is written directly.
         with open(path, "wb") as device:
             yield device
         return

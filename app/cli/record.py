@@ -53,7 +53,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
             return 0
     spec = record_spec.with_current_directory(spec)
     from ..workers import job_client
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     name = spec.name or default_name(spec)
     try:
@@ -92,7 +92,7 @@ def _final_messages(job: "Job") -> list[str]:
 
 
 def default_name(spec: JobSpec) -> str:
-    """The name of a recording that was given none."""
+    """The default name of a recording."""
     if spec.command:
         return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
     return f"PID {spec.pid_text}" if spec.scope is Scope.PROCESS else "Whole system"
@@ -104,7 +104,7 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._said = ""
+        self._last_text = ""
         self._shown = 0
 
     def __enter__(self) -> "ProgressLine":
@@ -129,9 +129,9 @@ class ProgressLine:
         else:
             if job.progress_text and not job.state.final and _waits(job):
                 text += f", {job.progress_text}"
-            if text != self._said:
+            if text != self._last_text:
                 click.echo(text, err=True)
-                self._said = text
+                self._last_text = text
 
     def _clear(self) -> None:
         if self._shown:

@@ -15,7 +15,7 @@ from ..domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, Mpi, MpiFlavor, Record
 from ..domain.targets import LOCAL, Target
 from ..recording.fields.job_validity import validate_job
 from ..recording.fields.preset_file import from_file, to_file
-from ..recording.fields.relevance import NO_MPI, conditions, relevant_fields
+from ..recording.fields.relevance import NO_MPI, list_conditions, relevant_fields
 from ..recording.recorders import recorder_of
 from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
@@ -66,7 +66,7 @@ def with_current_directory(spec: JobSpec) -> JobSpec:
 
 
 def save_settings(spec: JobSpec, path: Path) -> None:
-    """Write the settings to a file, by its name as TOML or JSON."""
+    """Write the settings to a file, as TOML or JSON depending on its name."""
     try:
         path.write_text(to_file(spec, "json" if path.suffix == ".json" else "toml", spec.name), encoding="utf-8")
     except OSError as error:
@@ -76,7 +76,7 @@ def save_settings(spec: JobSpec, path: Path) -> None:
 def _with_options(
     spec: JobSpec, given: Mapping[str, Any], values: Mapping[str, dict[str, Any]], command: tuple[str, ...]
 ) -> JobSpec:
-    """All that does not depend on the target. values: of `option_values`."""
+    """The spec without the settings that depend on the target. values: of `option_values`."""
     changes = dict(values[""])
     if "frequency" in given and "period" in given:
         raise click.UsageError("--frequency and --period exclude each other: leave out one of them.")
@@ -144,7 +144,7 @@ def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> I
         each = JOB_FIELDS.get(name)
         if each is None or name in used or name == "mpi":
             continue
-        recorders = tuple(conditions()[name].get("recorder", (spec.recorder,)))
+        recorders = tuple(list_conditions()[name].get("recorder", (spec.recorder,)))
         option, strict = option_name(name), each.info.option is not None and each.info.option.strict
         if spec.recorder not in recorders and each.part:
             yield f"{option} needs --recorder {' or '.join(recorders)}: add it, or leave out {option}."

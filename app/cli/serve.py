@@ -1,4 +1,4 @@
-"""serve, worker, web, demo: commands that stay in the foreground until they are ended."""
+"""serve, worker, web, demo: commands that run in the foreground until they are ended."""
 
 import os
 from collections.abc import Callable
@@ -102,10 +102,10 @@ def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbo
 
     _log(verbose)
 
-    def said(text: str) -> None:
+    def report(text: str) -> None:
         click.echo(f"perfloom: {text}", err=True)
 
-    server.work(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), said)
+    server.run_workers(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), report)
 
 
 @click.command()
@@ -133,7 +133,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
 
 
 def _print_token_place(settings: "Settings") -> None:
-    """Where the token is that an address does not have."""
+    """A message about the location of the token, which a printed address lacks."""
     if settings.configured_token:
         click.echo("perfloom: The pages require the token in PERFLOOM_TOKEN.", err=True)
 

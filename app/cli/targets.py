@@ -1,4 +1,4 @@
-"""target: named places to run jobs: added, checked, exchanged, deleted."""
+"""target: add, check, export, import and delete named places to run jobs."""
 
 import shlex
 import sys
@@ -35,7 +35,7 @@ def target() -> None:
 @target.command("list")
 @format_option
 @data_option
-def list_(form: str, data: Path | None) -> int:
+def list_(output_format: str, data: Path | None) -> int:
     """List targets, with a summary of their last check."""
     from ..recording.probe.target_text import target_location
 
@@ -52,7 +52,7 @@ def list_(form: str, data: Path | None) -> int:
             }
             for one in store.targets.list()
         ]
-    write_rows(LIST_COLUMNS, rows, form)
+    write_rows(LIST_COLUMNS, rows, output_format)
     return 0
 
 
@@ -60,11 +60,11 @@ def list_(form: str, data: Path | None) -> int:
 @format_option
 @data_option
 @click.argument("name")
-def show(form: str, data: Path | None, name: str) -> int:
+def show(output_format: str, data: Path | None, name: str) -> int:
     """Show the settings of NAME, and what its last check found."""
     with open_store(data) as store:
         stored = store.targets.get(name)
-    if form == "json":
+    if output_format == "json":
         import json
 
         found = {
@@ -74,8 +74,8 @@ def show(form: str, data: Path | None, name: str) -> int:
             "facts": stored.facts.to_json() if stored.facts else None,
         }
         click.echo(json.dumps(found, indent=1))
-    elif form == "csv":
-        write_rows(("title", "light", "text", "advice"), [vars(line) for line in stored.lines], form)
+    elif output_format == "csv":
+        write_rows(("title", "light", "text", "advice"), [vars(line) for line in stored.lines], output_format)
     else:
         from ..recording.fields.target_file import to_file
 
@@ -95,10 +95,10 @@ def add(context: click.Context, /, name: str, anew: bool, data: Path | None, **g
     from ..recording.fields.target_validity import validate_target
 
     problems: dict[str, str] = {}
-    made = _build_target(name, typed_options(context, given), problems)
-    raise_problems(validate_target(made) | problems, TARGET_FIELDS)
+    target_to_save = _build_target(name, typed_options(context, given), problems)
+    raise_problems(validate_target(target_to_save) | problems, TARGET_FIELDS)
     with open_store(data) as store:
-        _save(store, made, anew)
+        _save(store, target_to_save, anew)
     return 0
 
 
@@ -188,17 +188,17 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
 
 
 @target.command()
-@click.option("--format", "form", type=click.Choice(["toml", "json"]), default="toml", show_default=True)
+@click.option("--format", "file_format", type=click.Choice(["toml", "json"]), default="toml", show_default=True)
 @click.option("--output", "-o", default=STDIO, metavar="OUT", help="File to write; - is standard output.")
 @data_option
 @click.argument("name")
-def export(name: str, form: str, output: str, data: Path | None) -> int:
+def export(name: str, file_format: str, output: str, data: Path | None) -> int:
     """Write NAME to a file for exchange, without secrets and host keys."""
     from ..paths import os_error_text
     from ..recording.fields.target_file import to_file
 
     with open_store(data) as store:
-        text = to_file(store.targets.get(name).target, form)
+        text = to_file(store.targets.get(name).target, file_format)
     if output == STDIO:
         sys.stdout.write(text)
         return 0
@@ -228,15 +228,15 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
                 text = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidRequest(f"The file {file!r} cannot be read: {os_error_text(error)}.", "file") from None
-    made = from_file(text, name)
+    target_to_save = from_file(text, name)
     with open_store(data) as store:
-        _save(store, made, anew)
-    click.echo(made.name)
+        _save(store, target_to_save, anew)
+    click.echo(target_to_save.name)
     return 0
 
 
 def _build_target(name: str, given: dict[str, Any], problems: dict[str, str]) -> Target:
-    """The target that options describe. What cannot be read is in `problems`. Raises UsageError."""
+    """The target of the options. Values that cannot be read are in `problems`. Raises UsageError."""
     values = option_values(given, TARGET_FIELDS, problems)
     values[""]["name"] = name
     if values["ssh"] and "host" not in values["ssh"]:
@@ -245,17 +245,17 @@ def _build_target(name: str, given: dict[str, Any], problems: dict[str, str]) ->
     return Target(**values[""], ssh=Ssh(**values["ssh"]) if values["ssh"] else None)
 
 
-def _save(store: "Store", made: Target, anew: bool) -> None:
-    if made.name == LOCAL and not anew:
+def _save(store: "Store", target_to_save: Target, anew: bool) -> None:
+    if target_to_save.name == LOCAL and not anew:
         raise Conflict("The target local always exists. Change it with --replace.")
-    if not anew and store.targets.find(made.name) is not None:
-        raise Conflict(f"A target {made.name!r} already exists. Choose another name, or add --replace.")
-    store.targets.save(made)
+    if not anew and store.targets.find(target_to_save.name) is not None:
+        raise Conflict(f"A target {target_to_save.name!r} already exists. Choose another name, or add --replace.")
+    store.targets.save(target_to_save)
 
 
 def _unknown_key(place: Target) -> HostKeyUnknown | None:
     """An unknown host key on the way there."""
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
     from ..workers.transports import open_transport
 
     try:
@@ -270,7 +270,7 @@ def _check_target(store: "Store", name: str, batch: Batch | None) -> "CheckResul
     """Check it here and now, and wait for a probe job."""
     from ..recording.probe.check_messages import CheckRequest, follow_up
     from ..workers.remote import checks
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     question = CheckRequest(name, batch)
     answer = checks.run_check(store, question, ask_on_terminal)
@@ -294,7 +294,7 @@ def _check_target(store: "Store", name: str, batch: Batch | None) -> "CheckResul
 
 
 def _print_lines(stored: "StoredTarget") -> None:
-    """What the last check found, with what to do below each line."""
+    """The report of the last check, with advice below each line."""
     width = max((len(line.title) for line in stored.lines), default=0)
     for line in stored.lines:
         click.echo(f"{LIGHT_LABELS[line.light]:5}  {escape_controls(line.title):{width}}  {escape_controls(line.text)}")

@@ -1,14 +1,16 @@
-"""The types of numpy arrays, each once. Annotations name the type of the elements where it is always the same."""
+"""The types of numpy arrays, each defined once. Annotations name the element type if it never varies."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+MISSING = np.iinfo(np.int64).min
+"""The value of a missing number or time in an int64 column."""
 Array = NDArray[Any]
-"""Elements of several types, or of one that depends on the data."""
+"""Elements of several types, or of a type that depends on the data."""
 IndexArray = NDArray[np.intp]
-"""Places in another array."""
+"""Indices into another array."""
 BoolArray = NDArray[np.bool_]
 Float64Array = NDArray[np.float64]
 Int8Array = NDArray[np.int8]

@@ -1,7 +1,7 @@
-"""ProfileBuilder: what a reader fills, row by row, and closes into a Profile.
+"""ProfileBuilder: a reader fills it row by row, then finishes it into a Profile.
 
-Identities are interned: asking twice for the same thread, function, frame or stack node gives the same id. Samples
-are appended as whole columns or one by one, so that a fast reader need not loop.
+Identities are interned: the same thread, function, frame or stack node always gets the same id. Samples are appended
+one by one or as whole columns, so that fast readers need no loop.
 """
 
 from array import array
@@ -26,7 +26,7 @@ IMPOSSIBLE_WEIGHT = "sample with an invalid weight: the sum would exceed 2^63"
 IMPOSSIBLE_STACK_WEIGHT = "stack with a weight of 2^62 or more"
 IMPOSSIBLE_PERIOD = "sample with a period of 2^63 or more"
 IMPOSSIBLE_WEIGHT_REASONS = (IMPOSSIBLE_WEIGHT, IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_PERIOD)
-"""Losses without which no total is right: the result is not complete."""
+"""Losses that make every total wrong: with them a result is incomplete."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _Thread:
 
 
 def format_symbol(name: str, module: str) -> str:
-    """What a page shows for a raw symbol: an unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
+    """How pages show a raw symbol. An unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
     if name in UNKNOWN_NAMES:
         base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
         return f"[{base or 'unknown'}]"
@@ -79,7 +79,7 @@ class ProfileBuilder:
         self._clocks: list[dict[str, Any]] = []
 
     def add_run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
-        """Add an execution. `columns`: the further columns of the table `runs`."""
+        """Add an execution. `columns`: more columns of the table `runs`."""
         self._runs.append({"command": command, "host": host, **columns})
         return len(self._runs) - 1
 
@@ -98,15 +98,15 @@ class ProfileBuilder:
         kind: str = "thread",
         incarnation: int = 0,
     ) -> int:
-        """The id of a thread, which is added at its first use. `named` adds its names.
+        """The id of a thread, which is added on first use. `named` adds its names.
 
-        incarnation: distinguishes threads whose numbers are equal (they were not recorded, or used again).
+        incarnation: distinguishes threads with equal numbers (not recorded, or reused).
         """
         key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
 
     def get_threads(self, kind: str) -> dict[int, int]:
-        """The threads of a kind that have a number, by it; of several the first."""
+        """The threads of a kind that have a number, by that number; of several, the first."""
         threads: dict[int, int] = {}
         for key, thread in self._threads.items():
             if key.kind == kind and key.tid is not None:
@@ -114,17 +114,17 @@ class ProfileBuilder:
         return threads
 
     def clear_ranks(self) -> None:
-        """Forget the rank of every thread: there is but one process."""
+        """Remove the rank of every thread, because there is only one process."""
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}
 
     def set_thread_name(self, thread: int, from_ns: int, name: str) -> None:
-        """Set the name of `thread` from `from_ns` on. Repeating the current name costs nothing."""
+        """Set the name of `thread` from `from_ns` on. Repeating the current name has no effect."""
         if self._last_name.get(thread) != name:
             self._last_name[thread] = name
             self._names.append((thread, from_ns, name))
 
     def set_process_name(self, thread: int, name: str) -> None:
-        """Set the process of `thread`, if it is known better than by the name of its main thread."""
+        """Set the process of `thread`, if more is known than the name of its main thread."""
         self._process[thread] = name
 
     def intern_function(
@@ -135,7 +135,8 @@ class ProfileBuilder:
         start_line: int | None = None,
         display: str | None = None,
     ) -> int:
-        """The id of a function by its raw symbol and raw module text. display: where it is not `format_symbol`'s."""
+        """The id of a function by its raw symbol and raw module. display: if it differs from that of
+        `format_symbol`."""
         function = self._functions.setdefault((name, module, file, start_line), len(self._functions))
         if display is not None:
             self._display[function] = display
@@ -151,18 +152,18 @@ class ProfileBuilder:
         line: int | None = None,
         inline_depth: int = 0,
     ) -> int:
-        """The id of a place in code."""
+        """The id of a code location."""
         key = (function, address, symbol_offset, line, inline_depth, int(kind))
         return self._frames.setdefault(key, len(self._frames))
 
     def intern_frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
-        """The ids of many places in code, each (function, address, symbol_offset, line, inline_depth, kind)."""
+        """The ids of many code locations, each (function, address, symbol_offset, line, inline_depth, kind)."""
         frames = self._frames
         return [frames.setdefault(row, len(frames)) for row in rows]
 
     def set_code_tables(self, functions: pa.Table, frames: pa.Table) -> None:
-        """Take whole tables of functions and of places in code, for who has them as columns: instead of asking for the
-        ids of each, which are their rows then."""
+        """Use whole tables of functions and of code locations, for callers that have columns. Their ids are the row
+        numbers, so nothing is interned."""
         self._code = functions, frames
 
     def intern_stack(self, frames: Iterable[int]) -> int:
@@ -180,10 +181,10 @@ class ProfileBuilder:
         return node
 
     def add_stack_tree(self, parent: Array, frame: Array) -> int:
-        """Add a tree of call stacks at once and return the id of its first node; that of node i is i more.
+        """Add a tree of call stacks and return the id of its first node; node i gets that id + i.
 
-        parent: int array, before each node's own place, NO_ID below the root. frame: frame ids. Nodes that are the
-        same call stack as others are merged when the profile is finished.
+        parent: int array, smaller than each node's own index, NO_ID below the root. frame: frame ids. Nodes that
+        represent the same call stack as others are merged when the profile is finished.
         """
         first = len(self._parents)
         self._parents.frombytes(np.where(parent < 0, ROOT, parent + first).astype(np.int64).tobytes())
@@ -202,7 +203,7 @@ class ProfileBuilder:
         scaling: float | None = None,
         attributes: str | None = None,
     ) -> int:
-        """The id of an event; its properties are those of the first call."""
+        """The id of an event. The first call determines its properties."""
         if name not in self._events:
             self._events[name] = {
                 "id": len(self._events),
@@ -222,7 +223,7 @@ class ProfileBuilder:
         list(self._events.values())[event]["scaling"] = scaling
 
     def get_event_unit(self, name: str) -> tuple[str, bool] | None:
-        """Unit of the event of that name and whether it is weighted; None where there is no such event yet."""
+        """(unit of the event, whether it is weighted); None if there is no such event yet."""
         event = self._events.get(name)
         return (event["unit"], event["weighted"]) if event else None
 
@@ -231,7 +232,7 @@ class ProfileBuilder:
         self._rows.append((time_ns, thread, cpu, event, stack, weight))
 
     def add_samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
-        """Add many samples: six sequences of one length; stack ids are those of `stack`."""
+        """Add many samples: six sequences of equal length; stack ids are those of `stack`."""
         columns = [np.asarray(values) for values in (time_ns, thread, cpu, event, stack, weight)]
         self._samples.append(tuple(v if v.dtype.kind == "i" else v.astype(np.int64) for v in columns))
 
@@ -248,24 +249,24 @@ class ProfileBuilder:
         self._counts.append(columns)
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note that something could not be read. `example`: the first one, with its place in the file."""
+        """Record that something could not be read. `example`: the first one, with its position in the file."""
         before, first = self._losses.get(reason, (0, example))
         self._losses[reason] = (before + count, first)
 
     def finish(self, meta: Meta | None = None) -> Profile:
-        """Close the profile. Times become relative to its first sample where `meta.start_epoch_ns` is not used.
+        """Finish the profile. Times become relative to its first sample if `meta.start_epoch_ns` is not used.
 
-        `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's. Samples
-        whose weights are impossible, because their sum would overflow, are lost.
+        `meta`: if it has no duration or main event, both are derived from the samples; its `format` is the builder's.
+        Samples with impossible weights, whose sum would overflow, become losses.
         """
         return self.finish_with_stack_rows(meta)[0]
 
     def finish_with_stack_rows(self, meta: Meta | None = None, zero: int | None = None) -> tuple[Profile, Array]:
-        """As `finish`, and by id of a stack the row of `stacks` that it is, for the tables that the builder has not.
+        """Like `finish`. Also returns the row of `stacks` for each stack id, for tables that the builder does not have.
 
-        zero: what is taken off all times, by default the time of the first sample.
+        zero: subtracted from all times; by default the time of the first sample.
         """
-        columns = self._possible(self._sample_columns())
+        columns = self._select_possible(self._build_sample_columns())
         if zero is None:
             zero = int(columns[0].min()) if len(columns[0]) else 0
         meta = meta or Meta(self.format)
@@ -282,7 +283,7 @@ class ProfileBuilder:
             order = np.argsort(columns[0], kind="stable")
             columns = [values[order] for values in columns]
         time_ns, thread, cpu, event, stack, weight = columns
-        samples = _table(
+        samples = _make_table(
             "samples",
             time_ns=time_ns - zero,
             thread=thread,
@@ -294,12 +295,11 @@ class ProfileBuilder:
         return replace(outline, samples=samples), place
 
     def finish_without_samples(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
-        """Close the profile without its samples, and return the new ids of their stacks.
+        """Finish the profile without its samples. Returns it, and the row of `stacks` for each stack id.
 
-        zero: what is taken off the times since when threads have their names, for all or for each thread. Returns the
-        profile and, by id of a stack, the row of `stacks` that it is.
+        zero: subtracted from the times since when threads have their names, for all or for each thread.
         """
-        stacks, calls, place = self._trees()
+        stacks, calls, place = self._build_trees()
         meta = replace(meta, format=self.format)
         if meta.main_event is None and self._events:
             meta = replace(meta, main_event=next(iter(self._events)))
@@ -307,22 +307,24 @@ class ProfileBuilder:
         names = [{"thread": t, "from_ns": max(0, at - zeros[t]), "name": n} for t, at, n in sorted(self._names)]
         profile = Profile(
             meta=meta,
-            runs=_rows("runs", self._runs or [{}]),
-            ranks=_rows("ranks", self._ranks),
-            clocks=_rows("clocks", self._clocks),
-            threads=self._thread_table(),
-            thread_names=_rows("thread_names", names),
-            functions=self._function_table(),
-            frames=self._frame_table(),
+            runs=_build_rows("runs", self._runs or [{}]),
+            ranks=_build_rows("ranks", self._ranks),
+            clocks=_build_rows("clocks", self._clocks),
+            threads=self._build_thread_table(),
+            thread_names=_build_rows("thread_names", names),
+            functions=self._build_function_table(),
+            frames=self._build_frame_table(),
             stacks=stacks,
             calls=calls,
-            events=_rows("events", list(self._events.values())),
-            counts=_rows("counts", self._counts),
-            losses=_rows("losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]),
+            events=_build_rows("events", list(self._events.values())),
+            counts=_build_rows("counts", self._counts),
+            losses=_build_rows(
+                "losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]
+            ),
         )
         return profile, place
 
-    def _possible(self, columns: list[Array]) -> list[Array]:
+    def _select_possible(self, columns: list[Array]) -> list[Array]:
         """The columns without the samples whose weights would overflow a sum."""
         absurd = find_overflowing(columns[5])
         if absurd is None:
@@ -332,8 +334,8 @@ class ProfileBuilder:
         self.add_loss(IMPOSSIBLE_WEIGHT, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))
         return [values[~absurd] for values in columns]
 
-    def _sample_columns(self) -> list[Array]:
-        """The six columns of all samples. They are many: no part is held on to that is not needed any more."""
+    def _build_sample_columns(self) -> list[Array]:
+        """The six columns of all samples. To save memory, each part is released as soon as possible."""
         parts, self._samples = self._samples, []
         if self._rows:
             parts.append(tuple(np.array(self._rows, np.int64).T))
@@ -341,8 +343,8 @@ class ProfileBuilder:
             return [np.zeros(0, np.int64)] * 6
         return list(parts[0]) if len(parts) == 1 else [np.concatenate(values) for values in zip(*parts, strict=True)]
 
-    def _trees(self) -> tuple[pa.Table, pa.Table, Array]:
-        frame_function, frame_kind = self._frame_identity()
+    def _build_trees(self) -> tuple[pa.Table, pa.Table, Array]:
+        frame_function, frame_kind = self._get_frame_identity()
         parent = np.frombuffer(self._parents, np.int64).copy()
         node_frame = np.frombuffer(self._node_frames, np.int64).copy()
         distinct = np.arange(len(parent))
@@ -355,7 +357,7 @@ class ProfileBuilder:
         merged, call_parent, call_label = merge_children(parent, label)
         call_order = to_preorder(call_parent)
         call_label = call_label[call_order.order]
-        stacks = _table(
+        stacks = _make_table(
             "stacks",
             parent=exact.parent,
             end=exact.end,
@@ -363,7 +365,7 @@ class ProfileBuilder:
             depth=exact.depth,
             call=call_order.position[merged][exact.order],
         )
-        calls = _table(
+        calls = _make_table(
             "calls",
             parent=call_order.parent,
             end=call_order.end,
@@ -373,8 +375,8 @@ class ProfileBuilder:
         )
         return stacks, calls, exact.position[distinct]
 
-    def _frame_identity(self) -> tuple[Array, Array]:
-        """Function and kind of each frame, with one row more at the end for the root's frame -1."""
+    def _get_frame_identity(self) -> tuple[Array, Array]:
+        """Function and kind of each frame, with one more row at the end for the root's frame -1."""
         if self._code:
             frames = self._code[1]
             return np.append(get_column(frames, "function"), 0), np.append(get_column(frames, "kind"), 0)
@@ -383,8 +385,8 @@ class ProfileBuilder:
         return function, kind
 
     def _find_programs(self, thread: Array, stack: Array) -> None:
-        """Name the processes of which no main thread was seen after the programs on the stacks of their samples."""
-        main = self._main_threads()
+        """Name processes without a recorded main thread after the programs on the stacks of their samples."""
+        main = self._find_main_threads()
         unknown = {
             number: key.process
             for key, number in self._threads.items()
@@ -398,7 +400,7 @@ class ProfileBuilder:
         rows = np.flatnonzero(of_thread[thread] != NO_ID)
         modules: dict[str, int] = {}
         if self._code is None:
-            names, function = [key[1] for key in self._functions], self._frame_identity()[0]
+            names, function = [key[1] for key in self._functions], self._get_frame_identity()[0]
         else:
             names = self._code[0].column("module").to_pylist()
             function = np.append(self._code[1].column("function").to_numpy(), 0)
@@ -411,13 +413,13 @@ class ProfileBuilder:
             if place[process] in programs:
                 self._process[number] = programs[place[process]]
 
-    def _main_threads(self) -> dict[_Process, str]:
-        """The names of the main threads by process."""
+    def _find_main_threads(self) -> dict[_Process, str]:
+        """The names of the main threads, by process."""
         threads = ((key, self._last_name.get(thread)) for key, thread in self._threads.items())
         return {key.process: name for key, name in threads if name and key.pid is not None and key.pid == key.tid}
 
-    def _thread_table(self) -> pa.Table:
-        main = self._main_threads()
+    def _build_thread_table(self) -> pa.Table:
+        main = self._find_main_threads()
         names: dict[_Process, set[str | None]] = {}
         for key, thread in self._threads.items():
             if key.kind == "thread":
@@ -425,7 +427,7 @@ class ProfileBuilder:
         rows = []
         for key, thread in self._threads.items():
             process = self._process.get(thread) or main.get(key.process)
-            # Names of threads that differ are not that of their process.
+            # Threads whose names differ have names unrelated to the process.
             alone = key.kind != "thread" or key.pid is None or len(names.get(key.process, ())) <= 1
             if process is None and alone:
                 process = self._last_name.get(thread)
@@ -441,13 +443,13 @@ class ProfileBuilder:
                     "kind": key.kind,
                 }
             )
-        return _rows("threads", rows)
+        return _build_rows("threads", rows)
 
-    def _function_table(self) -> pa.Table:
+    def _build_function_table(self) -> pa.Table:
         if self._code:
             return self._code[0]
         keys = list(self._functions)
-        return _table(
+        return _make_table(
             "functions",
             name=[key[0] for key in keys],
             display=[self._display.get(i) or format_symbol(key[0], key[1]) for i, key in enumerate(keys)],
@@ -456,13 +458,13 @@ class ProfileBuilder:
             start_line=[key[3] for key in keys],
         )
 
-    def _frame_table(self) -> pa.Table:
+    def _build_frame_table(self) -> pa.Table:
         if self._code:
             return self._code[1]
         function, address, offset, line, inline_depth, kind = (
             zip(*self._frames, strict=True) if self._frames else [()] * 6
         )
-        return _table(
+        return _make_table(
             "frames",
             function=function,
             address=address,
@@ -473,7 +475,7 @@ class ProfileBuilder:
         )
 
 
-def _table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
+def _make_table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
     schema = SCHEMAS[name]
     arrays = []
     for field in schema:
@@ -485,5 +487,5 @@ def _table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    return _table(name, **{column: [row.get(column) for row in rows] for column in SCHEMAS[name].names})
+def _build_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    return _make_table(name, **{column: [row.get(column) for row in rows] for column in SCHEMAS[name].names})

@@ -13,14 +13,14 @@ import pyarrow as pa
 from .arrays import Array, Int32Array
 
 MAX_LEVELS = 5000
-"""Up to so many levels it is worth looking whether nodes are ordered by depth already."""
+"""Up to this number of levels, it is worth checking whether nodes are already ordered by depth."""
 
 
 @dataclass(frozen=True)
 class Preorder:
-    """The preorder of a tree. order[k]: the old id at new place k. place[i]: the new place of old node i.
+    """The preorder of a tree. order[k]: the old id of the node at new index k. place[i]: the new index of old node i.
 
-    parent, end, depth: of the new places (int32).
+    parent, end, depth: by new index (int32).
     """
 
     order: Array
@@ -47,14 +47,14 @@ def compute_depths(parent: Array) -> Int32Array:
 
 @dataclass(frozen=True)
 class _Levels:
-    """The nodes of a tree by depth. bounds: level d is order[bounds[d]:bounds[d+1]]; order None: the ids themselves."""
+    """The nodes of a tree by depth. bounds: level d is order[bounds[d]:bounds[d+1]]. order None: it is the identity."""
 
     depth: Array
     order: Array | None
     bounds: Array
 
     def nodes(self, d: int) -> Any:
-        """What to index an array with for the nodes of level d."""
+        """What indexes an array for the nodes of level d."""
         level = slice(int(self.bounds[d]), int(self.bounds[d + 1]))
         return level if self.order is None else self.order[level]
 
@@ -63,8 +63,8 @@ class _Levels:
         return len(self.bounds) - 2
 
 
-def _levels(parent: Array) -> _Levels:
-    bounds = _bounds_of_ordered(parent)
+def _compute_levels(parent: Array) -> _Levels:
+    bounds = _find_bounds_if_ordered(parent)
     if bounds is not None:
         depth = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
         if (depth[parent[1:]] + 1 == depth[1:]).all():
@@ -76,9 +76,9 @@ def _levels(parent: Array) -> _Levels:
     return _Levels(depth, order, np.searchsorted(depth[order], np.arange(most + 2)))
 
 
-def _bounds_of_ordered(parent: Array) -> Array | None:
-    """Where the levels begin if the nodes are ordered by depth, found by a binary search for each; None where they
-    cannot be. That the nodes are so ordered is not checked."""
+def _find_bounds_if_ordered(parent: Array) -> Array | None:
+    """The bounds of the levels if nodes are ordered by depth, by a binary search for each; None if they cannot be. Does
+    not check that all nodes are in that order."""
     n = len(parent)
     bounds = [0, 1]
     while bounds[-1] < n and len(bounds) < MAX_LEVELS:
@@ -96,21 +96,21 @@ def _bounds_of_ordered(parent: Array) -> Array | None:
 
 
 def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
-    """Put a tree in preorder; siblings in ascending `key`, else in the order of their ids.
+    """Put a tree in preorder; siblings are in ascending `key`, by default in the order of their ids.
 
     `parent`: ints, -1 at node 0; parents before children.
     """
     n = len(parent)
-    levels = _levels(parent)
+    levels = _compute_levels(parent)
     size = np.ones(n, np.int64)
     for d in range(levels.deepest, 0, -1):
         nodes = levels.nodes(d)
         above = parent[nodes]
         low = int(above.min())
-        # Sizes are far below 2**53, up to which the weights of bincount are exact.
+        # Sizes are far below 2**53, the limit up to which bincount with weights is exact.
         sums = np.bincount(above - low, size[nodes])
         size[low : low + len(sums)] += sums.astype(np.int64)
-    # Siblings side by side, then the sizes of the earlier ones summed within each family.
+    # Put siblings next to each other, then sum the sizes of the earlier ones within each family.
     family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
     before = np.cumsum(size[family]) - size[family]
     first = np.r_[True, parent[family][1:] != parent[family][:-1]] if n else np.zeros(0, bool)
@@ -143,12 +143,12 @@ def sum_subtrees(self_weight: Array, end: Array) -> Array:
 def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     """Merge nodes that have the same label under the same (merged) parent.
 
-    parent: int array, -1 at node 0; parents before children. label: ints from 0 (what node i is); node 0's is ignored.
-    Returns (merged, new_parent, new_label): merged[i] is the new node of old node i; new nodes again have parents
-    before children, in order of first appearance within their depth.
+    parent: int array, -1 at node 0; parents before children. label: ints from 0 that identify what a node represents;
+    node 0's is ignored. Returns (merged, new_parent, new_label): merged[i] is the new node of old node i; new nodes
+    again have parents before children, in order of first appearance within their depth.
     """
     n = len(parent)
-    levels = _levels(parent)
+    levels = _compute_levels(parent)
     merged = np.zeros(n, np.int64)
     parents = [np.array([-1], np.int64)]
     labels = [np.array([-1], np.int64)]
@@ -156,8 +156,8 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     width = int(label.max()) + 2 if n else 1
     for d in range(1, levels.deepest + 1):
         nodes = levels.nodes(d)
-        # Hashing beats sorting here, and keeps the order of first appearance. Numpy and Arrow see the same bytes:
-        # what they have for that imports pandas.
+        # Hashing is faster than sorting here, and keeps the order of first appearance. numpy and Arrow share the bytes,
+        # because their conversion functions import pandas.
         keys = (merged[parent[nodes]] * width + label[nodes]).astype(np.int64, copy=False)
         encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
         merged[nodes] = count + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(keys))

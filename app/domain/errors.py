@@ -1,26 +1,26 @@
-"""The one family of errors for users. Any other exception is a bug and is shown with an error id.
+"""The hierarchy of errors for users. Any other exception is a bug and is shown with an error id.
 
-The message of each tells the user what to do next. `exit_status` is the exit status of the command
-line, `http_status` that of a page or the API.
+Each message says what the user can do next. `exit_status` is the exit status of the command line, `http_status` that of
+a page or the API.
 """
 
 from dataclasses import dataclass
 
 PASSWORD = "password"
-"""The name of the secret that is the password on the target's own host, whatever ~/.ssh/config of the worker makes of
-its user and name: a page asks for it before anybody knows that."""
+"""The name of the secret that is the password on the target's own host, whichever name and user the worker's
+~/.ssh/config gives it: a page asks for it before that is known."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request for a secret. name: of the secret, such as "password user@host". text: for a person."""
+    """A request for a secret. name: identifies it, such as "password user@host". text: shown to the user."""
 
     name: str
     text: str
 
 
 class PerfloomError(Exception):
-    """Something the user can act on. Never raised itself: raise one of the kinds below."""
+    """An error that the user can act on. Never raised itself: raise a subclass."""
 
     exit_status = 2
     http_status = 400
@@ -31,7 +31,7 @@ class PerfloomError(Exception):
 
 
 class InvalidRequest(PerfloomError):
-    """A value the user gave cannot be used. `field` names the form field or option, where there is one."""
+    """A value that the user gave is invalid. `field` names the form field or option, if there is one."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class InvalidRequest(PerfloomError):
 
 
 class NotFound(PerfloomError):
-    """What the user named does not exist (any more)."""
+    """Something that the user named does not exist (any more)."""
 
     http_status = 404
 
@@ -51,19 +51,19 @@ class Forbidden(PerfloomError):
 
 
 class Conflict(PerfloomError):
-    """It cannot be done in the present state, for instance cancelling a job that has ended."""
+    """The operation is impossible in the present state, such as cancelling a job that has ended."""
 
     http_status = 409
 
 
 class RequestTimeout(PerfloomError):
-    """A client sends what it uploads more slowly than a server waits for."""
+    """A client uploads more slowly than the server permits."""
 
     http_status = 408
 
 
 class TooManyRequests(PerfloomError):
-    """The token was guessed too often. after_s: when it may be tried again."""
+    """The token was wrong too often. after_s: when the next attempt is permitted."""
 
     http_status = 429
 
@@ -73,20 +73,20 @@ class TooManyRequests(PerfloomError):
 
 
 class UnreadableInput(PerfloomError):
-    """A file is in no format that is known, or nothing in it could be read."""
+    """A file has an unknown format, or nothing in it could be read."""
 
     exit_status = 3
     http_status = 422
 
 
 class TooLarge(UnreadableInput):
-    """A file is larger, unpacked, than the limit or than the disk has room for."""
+    """An uncompressed file is larger than the limit, or than the free disk space."""
 
     http_status = 413
 
 
 class Unavailable(PerfloomError):
-    """A required part of the machine (perf, redis-server, disk space) is missing or does not respond."""
+    """A required program or resource of the machine (perf, redis-server, disk space) is missing or does not respond."""
 
     exit_status = 4
     http_status = 503
@@ -97,7 +97,7 @@ class Unreachable(Unavailable):
 
 
 class Refused(PerfloomError):
-    """Another machine refuses access, or its host key has changed: a user has to act first."""
+    """Another machine refuses access, or its host key has changed. The user has to act first."""
 
     exit_status = 4
     http_status = 502

@@ -1,7 +1,7 @@
-"""Names of events as perf writes them: what is measured, distinguished from how it is sampled.
+"""Names of events as perf writes them, split into what is measured and how it is sampled.
 
 perf prints an event as it was typed: `cpu-clock/freq=997/` and `cpu-clock` measure the same thing. A profile names an
-event by what it measures, and keeps the terms of sampling as its attributes. The terms are those of perf's parser
+event by what it measures, and keeps its sampling terms as attributes. The terms are those of perf's parser
 (tools/perf/util/parse-events.l, "config terms"); the types and configs are those of <linux/perf_event.h>.
 """
 
@@ -53,13 +53,14 @@ CLOCK_EVENTS = frozenset({"cpu-clock", "task-clock"})
 CYCLE_EVENTS = frozenset({"cycles", "cpu-cycles"})
 
 SAMPLED_ONLY = "sampled, not counted"
-"""In place of a total that samples do not tell."""
+"""Shown instead of a total that samples do not determine."""
 NOT_OBSERVABLE = "not seen from user space"
-"""The status of what happens in the kernel where that was not observed: perf counts 0 of it, whatever happened."""
+"""The status of an event that happens in the kernel while that is not observed: perf counts 0 of it, whatever
+happened."""
 SHARES_ONLY = f"{SAMPLED_ONLY}; samples give shares, not totals."
 """The same as the end of a sentence that begins with the event."""
 FIRST_EVENT_FACT = "first event"
-"""The fact that tells which event a text of perf script begins with, as stackcollapse-perf.pl would choose it."""
+"""The fact with the event that comes first in a text of perf script, which stackcollapse-perf.pl would choose."""
 
 SAMPLING_TERMS = frozenset(
     (
@@ -67,14 +68,14 @@ SAMPLING_TERMS = frozenset(
         *("overwrite", "no-overwrite", "metric-id", "aux-sample-size", "aux-output", "percore", "inherit"),
     )
 )
-"""Terms that say how an event is sampled and what it is called, and not what is measured. With no-inherit less is
-measured: a thread without those that it starts."""
+"""Terms that determine how an event is sampled and named, and not what is measured. no-inherit measures less: a thread
+without the threads that it starts."""
 _TERMS = re.compile(r"(?P<event>[^/\s]+)/(?P<terms>[^/]*)/(?P<modifiers>[A-Za-z]*)")
-_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
+TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
 _SWITCHES = frozenset({"context-switches", "cs", "cpu-migrations", "migrations", "cgroup-switches"})
 """Software events that the scheduler counts."""
 _OF_PROGRAMS = re.compile(r"(syscalls|user_events|uprobes|probe_\w+|sdt_\w+):.*")
-"""Tracepoints that the kernel counts as user space: they tell where a program was when it came in."""
+"""Tracepoints that the kernel counts as user space: they show where a program was when it entered the kernel."""
 _STAT_NS = re.compile(r"sched:sched_stat_(wait|sleep|iowait|blocked|runtime)")
 """Tracepoints that count nanoseconds (`__perf_count(delay)` in include/trace/events/sched.h)."""
 _CONFIGS = {
@@ -107,13 +108,13 @@ def split_modifiers(event: str) -> tuple[str, str]:
 
 
 def is_event_name(name: str) -> bool:
-    """Whether it is the name of an event; else the word before slashes is the name of a PMU."""
+    """Whether a name is that of an event; else the word before slashes is the name of a PMU."""
     return name in HARDWARE_EVENTS or name in SOFTWARE_EVENTS or CACHE_EVENT.fullmatch(name) is not None or ":" in name
 
 
 def strip_modifiers(event: str) -> str:
-    """The event alone, without modifiers and terms: `page-faults/no-inherit/u` is page-faults. What is a name only with
-    its terms is left whole, as in a PMU: `cpu/event=0x3c/`."""
+    """The event without modifiers and terms: `page-faults/no-inherit/u` is page-faults. A name that needs its terms is
+    unchanged, as in a PMU: `cpu/event=0x3c/`."""
     name = split_modifiers(split_sampling_terms(event)[0])[0]
     head = name.partition("/")[0]
     return head if is_event_name(head) and not name.startswith("mem:") else name
@@ -132,7 +133,7 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
     sampling = [term for term in terms if term.partition("=")[0] in SAMPLING_TERMS]
     measured = [term for term in terms if term not in sampling]
     name, modifiers = match["event"], match["modifiers"]
-    if known := _by_config(name, measured):
+    if known := _find_by_config(name, measured):
         name, measured = known, [term for term in measured if term.partition("=")[0] != "config"]
     rest = ",".join(measured)
     if rest or not is_event_name(name):
@@ -140,8 +141,8 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
     return f"{name}:{modifiers}" if modifiers else name, ",".join(sampling)
 
 
-def _by_config(name: str, terms: Sequence[str]) -> str | None:
-    """The software event that a term config names; it takes precedence over the name in front."""
+def _find_by_config(name: str, terms: Sequence[str]) -> str | None:
+    """The software event that a term config names; it takes precedence over the name before it."""
     configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
     if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE_EVENTS):
         return None
@@ -157,22 +158,22 @@ def parse_terms(event: str) -> dict[str, str]:
 
 
 def get_term(event: str, name: str) -> str | None:
-    """The value of a term in an event as typed ("" for one without a value), or None if it has no such term."""
+    """The value of a term in an event as typed ("" for one without a value), or None if the event has no such term."""
     return parse_terms(event).get(name)
 
 
 def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What each event of one recording is called, and its attributes.
+    """The name and the attributes of each event of one recording.
 
-    recorded: the names as perf prints them, each with its attributes (`type = 1, config = 0x2, …`, or ""). Two
-    that measure the same thing stay apart, one of them as typed: sampled twice, it would count twice.
+    recorded: the names as perf prints them, each with its attributes (`type = 1, config = 0x2, …`, or ""). Two that
+    measure the same thing are separate, one of them as typed; otherwise the samples would count twice.
     """
     listed = list(recorded)
     names = {raw for raw, _ in listed if split_sampling_terms(raw)[0] == raw}
     found = []
     for raw, about in listed:
         name, attributes = split_sampling_terms(raw)
-        if known := _event_behind_name(name, about):
+        if known := _find_renamed_event(name, about):
             name, attributes = known, f"name={raw}"
         if name != raw and name in names:
             name, attributes = raw, ""
@@ -181,8 +182,8 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _event_behind_name(name: str, about: str) -> str | None:
-    """The event behind a name that a person gave it (`cpu-clock/name=ticks/`), by its type and config."""
+def _find_renamed_event(name: str, about: str) -> str | None:
+    """The event that a user renamed (`cpu-clock/name=ticks/`), by its type and config."""
     kind = _TYPE.search(about)
     if kind is None or kind[1] not in _CONFIGS or "/" in name or is_event_name(split_modifiers(name)[0]):
         return None
@@ -196,36 +197,36 @@ def _event_behind_name(name: str, about: str) -> str | None:
 
 
 def get_unit(event: str, weighted: bool = True) -> str:
-    """What a period, or a count, of an event of perf is: the kernel's clock events count nanoseconds, and so do the
-    tracepoints sched_stat_*. weighted: whether its periods are known; else every sample counts 1."""
+    """The unit of the periods and counts of a perf event: the kernel's clock events and the tracepoints sched_stat_*
+    count nanoseconds. weighted: whether its periods are known; else every sample counts 1."""
     name = strip_modifiers(event)
     return "ns" if weighted and (name in CLOCK_EVENTS or _STAT_NS.fullmatch(name)) else "count"
 
 
 def measures_time(event: str) -> bool:
-    """Whether an event is a clock or the cycles of a CPU: then its samples show where time is spent."""
+    """Whether an event is a clock or counts CPU cycles, so that its samples show where time is spent."""
     name = strip_modifiers(event)
     inside = re.fullmatch(r"cpu(?:_core|_atom)?/(.*)/", name)
     return (inside[1] if inside else name) in CLOCK_EVENTS | CYCLE_EVENTS
 
 
 def is_occurrence(event: str) -> bool:
-    """Whether an event of perf is something that happens now and then, as page faults do and tracepoints: software
-    events but clocks. perf guesses their periods from the last few, so that their sum is no total."""
+    """Whether an event of perf occurs irregularly, as page faults and tracepoints do: all software events except
+    clocks. perf guesses their periods from the most recent ones, so that their sum is no total."""
     name = strip_modifiers(event)
-    return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or _TRACEPOINT.fullmatch(name) is not None
+    return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or TRACEPOINT.fullmatch(name) is not None
 
 
 def is_kernel_event(event: str) -> bool:
-    """Whether an event happens in the kernel alone: the scheduler's, and most tracepoints."""
+    """Whether an event happens only in the kernel: those of the scheduler, and most tracepoints."""
     name = strip_modifiers(event)
-    return name in _SWITCHES or (_TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
+    return name in _SWITCHES or (TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
 
 
 def is_unobservable(event: str, about: str = "") -> bool:
-    """Whether an event happens in the kernel, while user space alone was observed: then it never occurs.
+    """Whether an event happens in the kernel, but only user space was observed, so that it never occurs.
 
-    about: its attributes as perf prints them; the names of tracepoints do not tell. A user may request u; perf
+    about: its attributes as perf prints them, which the names of tracepoints do not show. A user may request u; perf
     adds u to the modifiers for users who are not permitted to profile the kernel.
     """
     modifiers = split_modifiers(split_sampling_terms(event)[0])[1]
@@ -243,19 +244,19 @@ def explain_unobservable(event: str) -> str:
 
 
 def choose_main_event(names: Sequence[str], asked_first: str | None = None) -> str | None:
-    """The event that a page shows first, of those that occurred: the one that was named first when recording, where
-    that is known and occurred; else the first clock or cycles event, else the first."""
+    """The event that a page shows first. Of the events that occurred, it is the one named first when recording, if
+    known; else the first clock or cycles event; else the first."""
     if asked_first in names:
         return asked_first
     return next(filter(measures_time, names), names[0] if names else None)
 
 
 def find_event(wanted: str, names: Sequence[str], attributes: Sequence[str | None] = ()) -> int | None:
-    """Which of `names` is meant by an event as typed, by the plain name, by how it was typed when recording, or by the
-    name by its attributes."""
+    """The one of `names` that an event as typed means: by the plain name, by how it was typed when recording, or by the
+    name from its attributes."""
     if wanted in names:
         return names.index(wanted)
     if (name := split_sampling_terms(wanted)[0]) in names:
         return names.index(name)
-    places = [place for place, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
+    places = [index for index, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
     return places[0] if places else None

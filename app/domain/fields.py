@@ -1,8 +1,8 @@
-"""Declared fields: type, label and help of a field of a job, beside the field itself.
+"""Declared fields: type, label and help of a job's field, next to the field itself.
 
-A field of a data class is declared with `declare`. Forms, validation, JSON, options of the command line, the job page
-and the reference are derived from the declarations. Kinds are data: `perfloom.recording.fields.kinds` parses, formats
-and checks values of each.
+A field of a data class is declared with `declare`. Forms, validation, JSON, command line options, the job page and the
+reference are derived from the declarations. Kinds are data: `perfloom.recording.fields.kinds` parses, formats and
+checks the values of each kind.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,26 +17,26 @@ _KEY = "declared"
 
 @dataclass(frozen=True)
 class FieldKind:
-    """What a field holds. `load` turns a value of JSON into one of the data class. widget: how the form draws it: line,
-    number, lines, switch or cards."""
+    """The type of a field's values. `load` converts a JSON value to that of the data class. widget: how the form draws
+    it: line, number, lines, switch or cards."""
 
     widget: ClassVar[str] = "line"
 
     def load(self, value: Any) -> Any:
-        """A value from JSON that was stored. Raises TypeError, ValueError."""
+        """The value of a stored JSON value. Raises TypeError, ValueError."""
         return value
 
 
 @dataclass(frozen=True)
 class TextField(FieldKind):
-    """A text. what: how a message begins that names it."""
+    """A text. what: its name at the start of a message."""
 
     what: str = ""
 
 
 @dataclass(frozen=True)
 class TitleField(TextField):
-    """A short text for people, without control characters. most: characters."""
+    """A short text for people, without control characters. most: the maximum number of characters."""
 
     most: int = 200
 
@@ -66,17 +66,17 @@ class ProgramField(TextField):
 
 @dataclass(frozen=True)
 class TargetNameField(TextField):
-    """The name of a target that there is."""
+    """The name of an existing target."""
 
 
 @dataclass(frozen=True)
 class NewTargetNameField(TextField):
-    """The name that a target gets."""
+    """The name of a new target."""
 
 
 @dataclass(frozen=True)
 class ParagraphsField(TextField):
-    """Text for people, on several lines. most: characters."""
+    """Text for people, on several lines. most: the maximum number of characters."""
 
     widget: ClassVar[str] = "lines"
 
@@ -100,7 +100,7 @@ class PrivateKeyField(TextField):
 
 @dataclass(frozen=True)
 class JumpHostField(TextField):
-    """A host that a connection goes through: [user@]host[:port]."""
+    """A host through which a connection is made: [user@]host[:port]."""
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,13 @@ class RanksField(TextField):
 
 @dataclass(frozen=True)
 class StepsField(TextField):
-    """Steps of PyTorch: wait,warmup,active,repeat or “whole”."""
+    """Steps of PyTorch: wait,warmup,active,repeat or "whole"."""
 
 
 @dataclass(frozen=True)
 class NumberField(FieldKind):
-    """A whole number. unit: what a message counts. multiple: it is a multiple of this. missing: the message for none,
-    where the field must have one."""
+    """A whole number. unit: what a message counts. multiple: it must be a multiple of this. missing: the message for an
+    empty field, if a value is required."""
 
     widget: ClassVar[str] = "number"
 
@@ -159,8 +159,8 @@ class NumbersField(NumberField):
 
 @dataclass(frozen=True)
 class DurationField(FieldKind):
-    """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number.
-    optional: or none."""
+    """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for a value that
+    is not a number. optional: none is permitted."""
 
     least: float
     most: float
@@ -171,7 +171,7 @@ class DurationField(FieldKind):
 
 @dataclass(frozen=True)
 class WallTimeField(FieldKind):
-    """Whole seconds that a batch system allows, or none."""
+    """Whole seconds of a batch job's time limit, or none."""
 
     most: int
     problem: str
@@ -186,7 +186,7 @@ class SwitchField(FieldKind):
 
 @dataclass(frozen=True)
 class Option:
-    """One of several to choose from. hint: what it means."""
+    """A choice. hint: what it means."""
 
     value: str
     label: str
@@ -195,7 +195,7 @@ class Option:
 
 @dataclass(frozen=True)
 class ChoiceField(FieldKind):
-    """One of several. options: with labels, where the field has its own. what: how a message names it."""
+    """One of several choices. options: with labels, if the field defines them. what: its name in messages."""
 
     widget: ClassVar[str] = "cards"
 
@@ -209,7 +209,7 @@ class ChoiceField(FieldKind):
 
 @dataclass(frozen=True)
 class OptionalChoiceField(ChoiceField):
-    """One of several, or none. none: how the form calls that."""
+    """One of several choices, or none. none: the form's label for that."""
 
     widget: ClassVar[str] = "select"
 
@@ -231,7 +231,7 @@ class EitherField(FieldKind):
 
 @dataclass(frozen=True)
 class TextListField(FieldKind):
-    """A list of texts. entry: of which kind each one is. most: how many (null: any number)."""
+    """A list of texts. entry: the kind of each. most: the maximum number (null: any)."""
 
     widget: ClassVar[str] = "lines"
 
@@ -244,17 +244,17 @@ class TextListField(FieldKind):
 
 @dataclass(frozen=True)
 class LinesField(TextListField):
-    """One a line."""
+    """One per line."""
 
 
 @dataclass(frozen=True)
 class WordsField(TextListField):
-    """Without spaces in them, with spaces or line breaks between."""
+    """Without spaces; separated by spaces or line breaks."""
 
 
 @dataclass(frozen=True)
 class PathListField(TextListField):
-    """Entries of a variable such as PATH: one a line, or with colons between."""
+    """Entries of a variable such as PATH: one per line, or separated by colons."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class LibrariesField(TextListField):
 
 @dataclass(frozen=True)
 class WordListField(TextListField):
-    """Without spaces in them, with spaces, commas or line breaks between."""
+    """Without spaces; separated by spaces, commas or line breaks."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +290,7 @@ class EventsField(TextListField):
 
 @dataclass(frozen=True)
 class VariablesField(FieldKind):
-    """Environment variables. reserved: how names begin that are not allowed. most: how many (null: any number)."""
+    """Environment variables. reserved: prefixes of names that are not allowed. most: the maximum number (null: any)."""
 
     widget: ClassVar[str] = "lines"
 
@@ -300,7 +300,8 @@ class VariablesField(FieldKind):
 
 @dataclass(frozen=True)
 class ProgramsField(FieldKind):
-    """The program of each of several adapters, by its name. type: the names. what: what the programs are."""
+    """The program of each of several adapters, by the adapter's name. type: of the names. what: what the programs
+    are."""
 
     widget: ClassVar[str] = "lines"
 
@@ -320,16 +321,15 @@ class PartField(FieldKind):
 
 
 Applies = dict[str, Collection[str]]
-"""With which values of choices (recorder, scope, call_graph, splitting, mpi, recorded, scheduler, sudo) a field counts;
-a choice that is not named does not matter. recorder_fields: groups of fields; it counts with the recorders that use one
-of them."""
+"""For which values of choices (recorder, scope, call_graph, splitting, mpi, recorded, scheduler, sudo) a field is used.
+Choices that are not named have no influence. recorder_fields: groups of fields, of which a recorder must have one."""
 
 
 @dataclass(frozen=True)
 class CliOption:
-    """An option of `perfloom record` or `perfloom target add`. names: as typed. section: the heading of the help that
-    it is below ("": that of its part, or "what"). off: it turns a switch off. strict: it is refused where the field
-    does not count, instead of ignored."""
+    """An option of `perfloom record` or `perfloom target add`. names: as typed. section: the heading above it in the
+    help ("": that of its part, or "what"). off: it turns a switch off. strict: it is refused if the field is not used,
+    instead of ignored."""
 
     names: tuple[str, ...]
     help: str
@@ -340,21 +340,21 @@ class CliOption:
 
 
 def option(*names: str, help: str, **more: Any) -> CliOption:
-    """A `CliOption`, written as click takes it."""
+    """A `CliOption` from click's notation."""
     return CliOption(names, help, **more)
 
 
 @dataclass(frozen=True)
 class Info:
-    """What is declared of a field.
+    """The declaration of a field.
 
-    kind: its type. label, help: in the form; help explains an empty field. applies: when it is used. form:
-    its name in the form, where that is not the field's own. group: where the form shows it ("": the template does, by
-    name). unit, placeholder: beside and in its empty line. short, mono: how wide and in which font the line is.
-    prefilled: the form shows the default, and takes an empty line for it. option: of the command line, if there is one.
-    setting: its label on the page of the job or target (empty: the page has no row for it); shown: what the page says
-    of a switch that is on, or of no events; default_shown: the page shows the default, too. internal: Perfloom sets it;
-    forms, files and options have no such field.
+    kind: its type. label, help: in the form; help explains an empty field. applies: when it is used. form: its name in
+    the form, if that is not the field's own. group: where the form shows it ("": the template does, by name). unit,
+    placeholder: next to and in its empty line. short, mono: width and font of the line. prefilled: the form shows the
+    default, which an empty line also means. option: of the command line, if there is one. setting: its label on the
+    page of the job or target (empty: no row); shown: what the page shows for a switch that is on, or for no events;
+    default_shown: the page also shows the default. internal: Perfloom sets it; forms, files and options have no such
+    field.
     """
 
     kind: FieldKind
@@ -376,8 +376,8 @@ class Info:
 
 
 def declare(default: Any, kind: FieldKind, label: str, help: str = "", **info: Any) -> Any:
-    """A field of a data class with its declaration: the default, then what `Info` has. A list or mapping is copied for
-    each instance; MISSING: the field has no default."""
+    """A field of a data class with its declaration: the default, then the fields of `Info`. A list or mapping is copied
+    for each instance; MISSING: the field has no default."""
     declared: dict[str, Any] = {"metadata": {_KEY: Info(kind, label, help, **info)}}
     if isinstance(default, dict | list):
         declared["default_factory"] = default.copy
@@ -388,8 +388,8 @@ def declare(default: Any, kind: FieldKind, label: str, help: str = "", **info: A
 
 @dataclass(frozen=True)
 class DeclaredField:
-    """A field with its declaration. name: in the form. part: the field that holds its class ("": the class itself), and
-    attribute: its name there. required: it has no default; default is None then."""
+    """A field with its declaration. name: in the form. part: the field that contains its class ("": the class itself),
+    and attribute: its name there. required: it has no default; default is None then."""
 
     name: str
     part: str
@@ -400,16 +400,16 @@ class DeclaredField:
 
     @property
     def kind(self) -> FieldKind:
-        """What it holds."""
+        """The kind of its values."""
         return self.info.kind
 
     @property
     def path(self) -> str:
-        """Its name in JSON, as in mpi.ranks."""
+        """Its name in JSON, such as mpi.ranks."""
         return f"{self.part}.{self.attribute}" if self.part else self.attribute
 
     def get(self, whole: Any) -> Any:
-        """Its value in `whole`; the default where its part is none."""
+        """Its value in `whole`; the default if its part is None."""
         within = getattr(whole, self.part) if self.part else whole
         return self.default if within is None else getattr(within, self.attribute)
 
@@ -454,7 +454,7 @@ def part_labels(cls: type[Any]) -> dict[str, str]:
 
 
 def load_fields(cls: type[Any], data: Mapping[str, Any]) -> Any:
-    """A data class from its JSON; words of a later version are ignored. Raises TypeError, ValueError, KeyError,
+    """A data class from its JSON; keys of a later version are ignored. Raises TypeError, ValueError, KeyError,
     AttributeError for bad values."""
     kinds = declared_kinds(cls)
     return cls(**{name: kinds[name].load(value) for name, value in data.items() if name in kinds})

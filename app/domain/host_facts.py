@@ -11,7 +11,7 @@ TUPLE_FIELDS = ("perf_capabilities", "options", "stat_options", "readable_secret
 
 @dataclass(frozen=True)
 class PerfEvent:
-    """An event that `perf list` offers. group: hardware, cache, software, tracepoint, raw or another of perf's."""
+    """An event that `perf list` offers. group: hardware, cache, software, tracepoint, raw or another group of perf."""
 
     name: str
     group: str
@@ -22,16 +22,14 @@ class PerfEvent:
 class HostFacts:
     """Facts of one host. perf None: not installed. paranoid: /proc/sys/kernel/perf_event_paranoid.
 
-    perf_problem: why perf cannot be used although it is there (None: it can). perf_capabilities: names such as
-    "cap_perfmon" that a perf started by the worker has, from the worker itself or from the file.
-    options: names of `perf record` options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event");
-    "--call-graph dwarf" where it can unwind. stat_options: the same for `perf stat`.
-    lbr: whether the CPU records call stacks by itself.
-    python: the interpreter that is found first; torch: the version of PyTorch that it has ("": none, or not looked
-    for).
-    hardware_counters: whether cycles and instructions can be counted here (virtual machines often have none).
-    checked_at: seconds since the epoch. jobs: as whom and where programs run there; readable_secrets: files with
-    secrets of the server that they can read.
+    perf_problem: why an installed perf cannot be used (None: it can). perf_capabilities: names such as "cap_perfmon"
+    that a perf started by the worker has, from the worker itself or from the file. options: names of `perf record`
+    options that this perf offers and that Perfloom may use ("-z", "--no-bpf-event"); "--call-graph dwarf" if it can
+    unwind. stat_options: the same for `perf stat`. lbr: whether the CPU records call stacks. python: the first
+    interpreter on PATH; torch: its version of PyTorch ("": none, or not checked). hardware_counters: whether cycles and
+    instructions can be counted here (virtual machines often cannot). checked_at: seconds since the epoch. jobs: as
+    which user and in which namespaces programs run there; readable_secrets: files with secrets of the server that they
+    can read.
     """
 
     host: str

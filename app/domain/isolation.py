@@ -1,4 +1,4 @@
-"""Whether programs on the server's machine are isolated from the data of the server. Pure.
+"""Whether programs on the server's machine are isolated from the server's data. Pure.
 
 The same user is no boundary: a program may read, change and end everything of its user.
 """
@@ -10,15 +10,15 @@ from typing import Any
 from .json_fields import select_known_fields
 
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""The PID namespace of the machine itself, which sees the processes of all others: PROC_PID_INIT_INO of Linux."""
+"""The initial PID namespace of a machine, which sees the processes of all others: PROC_PID_INIT_INO of Linux."""
 
 
 @dataclass(frozen=True)
 class ProcessNamespaces:
-    """Where a process is, see namespaces(7). boot: the boot of its machine.
+    """User and namespaces of a process, see namespaces(7). boot: the boot id of its machine.
 
-    uid: its user, as the parent of its user namespace knows it, so that two namespaces can be compared. root: whether
-    it is root in its own.
+    uid: its user, as seen by the parent of its user namespace, so that two namespaces can be compared. root: whether it
+    is root in its own namespace.
     """
 
     uid: int
@@ -31,7 +31,7 @@ class ProcessNamespaces:
 
 @dataclass(frozen=True)
 class ProtectedServer:
-    """A web server for more than one person: where it is, and the files that hold its secrets."""
+    """A web server for more than one user: its namespaces, and the files with its secrets."""
 
     place: ProcessNamespaces
     secrets: tuple[str, ...] = ()
@@ -60,14 +60,14 @@ ISOLATION_ADVICE = (
 
 
 def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | None, readable: Sequence[str] = ()) -> str:
-    """Why programs of others must not run in the place `jobs`, empty where they may. readable: files with secrets of
-    the server that they can read."""
+    """Why programs of other users must not run in `jobs`; empty if they may. readable: files with secrets of the server
+    that they can read."""
     if jobs is None:
         return (
             "No worker has reported the user under which it runs programs here, and they must not run as "
             f"the server. {ISOLATION_ADVICE}"
         )
-    if not _apart(server, jobs):
+    if not _is_separate(server, jobs):
         if jobs.uid == 0 or (jobs.root and jobs.users == server.users):
             return (
                 f"Programs on this machine would run as root, and could read the server's secrets. {ISOLATION_ADVICE}"
@@ -82,7 +82,7 @@ def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | Non
     return ""
 
 
-def _apart(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
+def _is_separate(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
     """Whether programs there see neither the server's processes nor its files, whatever their user.
 
     A mount namespace alone does not isolate: /proc shows the server. Neither does a user namespace, where users may be

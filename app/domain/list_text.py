@@ -1,4 +1,4 @@
-"""Lists within a sentence: the first names of many, and numbers as ranges."""
+"""Lists within a sentence: the first of many names, and numbers as ranges."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ def abbreviate_names(names: Sequence[str], limit: int) -> str:
 
 
 def to_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as inclusive ranges, those that are neighbors in one."""
+    """Ascending numbers as inclusive ranges; consecutive numbers are one range."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         low = ranges.pop()[0] if ranges and number == ranges[-1][1] + 1 else number

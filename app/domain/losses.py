@@ -1,7 +1,7 @@
 """Which losses affect figures, by their reason."""
 
 EVENT_WITHOUT_VALUE = "event without a value: "
-"""A loss whose reason begins with this affects only the figures of the event that it names, and is shown with it."""
+"""A loss with this prefix affects only the figures of the event that it names, and is shown next to it."""
 
 SAMPLE_LABELS = "sample label that is not shown"
 PART_OF_EVENT = "part of a track event that is not shown"
@@ -20,20 +20,20 @@ _EARLIER_REASONS = (
     "event of the kernel of a sort that is not shown",
     "text in the kernel's trace that is no mark",
     "event of the sort ",
-    "call stack of an event that tells nothing of where a thread ran or waited, which is not shown",
+    "call stack of an event without information about where a thread ran or waited, which is not shown",
     "what tasks of asyncio waited for, which has no place here",
     "device work that no call on the host is known of",
     "text that is no valid Unicode, shown as it is written",
 )
-"""The wording of earlier versions, which their stored results contain."""
+"""The reasons of earlier versions, which their stored results contain."""
 
 HARMLESS_REASONS = (
     *(SAMPLE_LABELS, PART_OF_EVENT, PACKET, KERNEL_EVENT, NO_MARKER, UNKNOWN_PHASE),
     *(UNUSED_STACK, STACK_OF_CALL, ASYNC_TASKS, NO_LAUNCH, NO_UNICODE),
 )
-"""Losses whose reason begins with one of these do not change any figure that is shown. They concern data without a
-page, or a link between two things that are both present: device work without a launch is part of all figures except
-those of launches."""
+"""Losses with one of these prefixes do not change any displayed figure. They concern data without a page, or a link
+between two items that are both present: device work without a launch is part of all figures except those of
+launches."""
 
 
 def affects_values(reason: str) -> bool:

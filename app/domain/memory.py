@@ -1,9 +1,10 @@
-"""What readers of memory have in common: names of series and events, allocations paired by address, their samples.
+"""Shared by readers of memory: names of series and events, allocations paired by address, their samples.
 
-A profile with memory has in `series` and `counters` what an allocator had handed out (ALLOCATED), could not yet hand
-out again (ACTIVE) and had taken from the system (RESERVED), by device in bytes; in `allocations` its blocks; and as
-samples, so that flame graphs, hotspots and differences show memory too, what each block weighs on the stack that made
-it: once in the event of all that was allocated and, where it lived at the peak of its device, in that of the peak.
+A profile with memory has, in `series` and `counters`, what an allocator had handed out (ALLOCATED), could not yet hand
+out again (ACTIVE) and had reserved from the system (RESERVED), by device in bytes. `allocations` has its blocks. So
+that flame graphs, hotspots and comparisons show memory too, each block is also a sample with its size and the stack
+that allocated it: once in the event of all allocations, and once in that of the peak if it lived at the peak of its
+device.
 """
 
 import json
@@ -12,12 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Array
+from .arrays import MISSING, Array
 from .builder import ProfileBuilder
 from .tables import NO_ID
 
-MISSING = np.iinfo(np.int64).min
-"""In a column of times: not known, or never."""
 ALLOCATED, RESERVED, ACTIVE = "allocated", "reserved", "active"
 """Names of series, in bytes by device. active: allocated, and freed memory that other streams still use."""
 LARGEST_FREE, INACTIVE_SPLIT, INACTIVE_SPLIT_BLOCKS, ROUNDING = (
@@ -27,16 +26,16 @@ LARGEST_FREE, INACTIVE_SPLIT, INACTIVE_SPLIT_BLOCKS, ROUNDING = (
     "rounding",
 )
 """Series with one value at the end of a snapshot, in bytes (blocks: a count), by device: the largest block that could
-be handed out; blocks that are free but cannot go back to the system, because a part of their segment is in use; and
-what the allocator gave more than it was asked for."""
+be handed out; free blocks that cannot be returned to the system, because a part of their segment is in use; and the
+bytes that the allocator gave in excess of the request."""
 _KINDS = {"cpu": "CPU", "gpu": "GPU"}
 OUT_OF_MEMORY, RETRY = "out of memory", "allocator retry"
-"""Names of instants: an allocation failed; one failed first, until the allocator had given back what it had cached."""
+"""Names of instants: an allocation failed; one failed at first, until the allocator returned cached memory."""
 
 
 def get_allocated_event(kind: str) -> str:
-    """The name of the event of all bytes allocated. kind: of the device, "cpu", "gpu", or "" where it is not known; or
-    what the file calls it."""
+    """The name of the event of all bytes allocated. kind: of the device: "cpu", "gpu", "" if unknown, or the file's own
+    name for it."""
     return f"{_KINDS.get(kind, kind)} bytes allocated".strip()
 
 
@@ -46,8 +45,8 @@ def get_peak_event(kind: str) -> str:
 
 
 def get_device_name(properties: str | None) -> str:
-    """What the file calls a device, where that is more than its kind and number: of its `properties` in the table
-    `devices` the label; else empty."""
+    """The file's name for a device, if it is more than kind and number: the label in its `properties` in the table
+    `devices`; else empty."""
     try:
         found = json.loads(properties or "{}")
     except ValueError:
@@ -58,13 +57,12 @@ def get_device_name(properties: str | None) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AllocationPairs:
-    """Blocks, one entry each in every column, in the order of start_ns, first those that were there before.
+    """Blocks, one entry each in every column, in the order of start_ns; those that existed before the recording first.
 
-    alloc_event, free_event: the number of the event that made or freed it, -1 where there is none. start_ns, end_ns:
-    MISSING where not known or never. bytes: as when it was made, else as when it was freed. lost_frees,
-    lost_allocations: how many events there must have been between others and are not: an address was handed out twice
-    without being freed, or freed twice. Such a block is taken to end, or to begin, with the next or last thing known of
-    its address.
+    alloc_event, free_event: the number of the event that allocated or freed it, -1 if none. start_ns, end_ns: MISSING
+    if unknown or never. bytes: from its allocation, else from its free. lost_frees, lost_allocations: how many events
+    must be missing: an address was handed out twice without being freed, or freed twice. Such a block is assumed to
+    end, or begin, at the next or previous event of its address.
     """
 
     alloc_event: Array
@@ -77,24 +75,24 @@ class AllocationPairs:
 
 
 def pair_allocations(time_ns: Array, size: Array, device: Array, address: Array | None) -> AllocationPairs:
-    """Blocks of the events of an allocator, one entry each in every column, in the order in which they happened.
+    """Blocks of an allocator's events, one entry each in every column, in the order in which they happened.
 
-    size: bytes, negative for what was freed. address: None where the file has none; then every event is a block of its
-    own, made or freed.
+    size: bytes, negative for a free. address: None if the file has none; then every event is a separate block,
+    allocated or freed.
     """
     event = np.flatnonzero(size)
-    made = np.where(size[event] > 0, event, NO_ID)
+    allocated = np.where(size[event] > 0, event, NO_ID)
     freed = np.where(size[event] < 0, event, NO_ID)
-    begun, ended = np.where(made >= 0, time_ns[event], MISSING), np.where(freed >= 0, time_ns[event], MISSING)
+    begun, ended = np.where(allocated >= 0, time_ns[event], MISSING), np.where(freed >= 0, time_ns[event], MISSING)
     lost_frees = lost_allocations = 0
     if address is not None and len(event):
         order = np.lexsort((event, address[event], device[event]))
-        made, freed, begun, ended, event = made[order], freed[order], begun[order], ended[order], event[order]
+        allocated, freed, begun, ended, event = allocated[order], freed[order], begun[order], ended[order], event[order]
         same = (address[event][1:] == address[event][:-1]) & (device[event][1:] == device[event][:-1])
-        makes = made >= 0
+        makes = allocated >= 0
         pair = np.flatnonzero(same & makes[:-1] & ~makes[1:])
         freed[pair], ended[pair] = freed[pair + 1], ended[pair + 1]
-        # Two of a kind at one address: what must have been between them is missing.
+        # Two of the same kind at one address: the event between them is missing.
         again = np.flatnonzero(same & makes[:-1] & makes[1:])
         ended[again] = begun[again + 1]
         twice = np.flatnonzero(same & ~makes[:-1] & ~makes[1:]) + 1
@@ -102,11 +100,11 @@ def pair_allocations(time_ns: Array, size: Array, device: Array, address: Array 
         lost_frees, lost_allocations = len(again), len(twice)
         kept = np.ones(len(event), bool)
         kept[pair + 1] = False
-        made, freed, begun, ended = made[kept], freed[kept], begun[kept], ended[kept]
-    order = np.lexsort((np.where(made >= 0, made, freed), begun))
-    made, freed, begun, ended = made[order], freed[order], begun[order], ended[order]
-    bytes_ = np.abs(size[np.where(made >= 0, made, freed)]).astype(np.int64)
-    return AllocationPairs(made, freed, begun, ended, bytes_, lost_frees, lost_allocations)
+        allocated, freed, begun, ended = allocated[kept], freed[kept], begun[kept], ended[kept]
+    order = np.lexsort((np.where(allocated >= 0, allocated, freed), begun))
+    allocated, freed, begun, ended = allocated[order], freed[order], begun[order], ended[order]
+    bytes_ = np.abs(size[np.where(allocated >= 0, allocated, freed)]).astype(np.int64)
+    return AllocationPairs(allocated, freed, begun, ended, bytes_, lost_frees, lost_allocations)
 
 
 def find_peak(time_ns: Array, value: Array) -> int | None:
@@ -115,16 +113,16 @@ def find_peak(time_ns: Array, value: Array) -> int | None:
 
 
 def select_live(start_ns: Array, end_ns: Array, time_ns: int) -> Array:
-    """Which blocks live at a time, as bools: from their start on, no more at their end."""
+    """Which blocks live at a time, as bools: start inclusive, end exclusive."""
     live: Array = (start_ns <= time_ns) & ((end_ns > time_ns) | (end_ns == MISSING))
     return live
 
 
 @dataclass(frozen=True, eq=False)
 class AllocationColumns:
-    """The columns of `allocations` that samples are made of. Times on the builder's clock, MISSING where null.
+    """The columns of `allocations` that samples are derived from. Times on the builder's clock, MISSING where null.
 
-    thread: -1 where not known. stack: as the builder numbers them.
+    thread: -1 if unknown. stack: the builder's ids.
     """
 
     start_ns: Array
@@ -137,8 +135,8 @@ class AllocationColumns:
 
 @dataclass(frozen=True)
 class MemoryDevice:
-    """A device as `add_samples` needs it. kind: as for `get_peak_event`. peak_ns: when most was allocated; None
-    if unknown, or if frees cannot be matched. thread: for blocks without a known thread."""
+    """A device as `add_samples` needs it. kind: as for `get_peak_event`. peak_ns: when most was allocated; None if
+    unknown, or if frees cannot be matched. thread: for blocks without a known thread."""
 
     kind: str
     peak_ns: int | None
@@ -148,10 +146,10 @@ class MemoryDevice:
 def add_samples(
     builder: ProfileBuilder, blocks: AllocationColumns, devices: Mapping[int, MemoryDevice], began_ns: int
 ) -> tuple[str, ...]:
-    """Add what blocks weigh: a sample at its start of each that was allocated, and of each that lived at the peak.
+    """Add the sizes of blocks: a sample at the start of each allocated block, and of each that lived at the peak.
 
-    devices: by what is in `blocks.device`. began_ns: when the recording began, which is the time of the samples of
-    blocks that were there before. Returns the names of the events that got samples, those of the peaks first.
+    devices: by the values of `blocks.device`. began_ns: when the recording began, the time of samples of blocks that
+    existed before. Returns the names of the events that got samples, those of the peaks first.
     """
     known = blocks.start_ns != MISSING
     time_ns = np.where(known, blocks.start_ns, began_ns)

@@ -1,4 +1,4 @@
-"""Meta: metadata of a whole profile. Apart from tables, whose libraries are not needed to list results."""
+"""Meta: metadata of a whole profile. Separate from tables, whose libraries are not needed to list results."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from .json_fields import select_known_fields
 PYTORCH_PROFILE = "pytorch-profile"
 """A capability: PyTorch made the file, so pages use its terms and expect its operators and memory."""
 KERNEL_TRACE = "kernel-trace"
-"""A capability: runs of kernels in time, which can be matched with a kernel report."""
+"""A capability: series of kernels with times, which can be matched with a kernel report."""
 KERNEL_REPORT = "kernel-report"
 """A capability: metrics of single kernel launches."""
 CAPABILITIES_OF_FORMATS = {
@@ -19,18 +19,18 @@ CAPABILITIES_OF_FORMATS = {
     "nsight-compute-csv": (KERNEL_REPORT,),
     "mixed": (PYTORCH_PROFILE,),
 }
-"""What profiles have that were stored without capabilities. A reader writes its own; add no format here."""
+"""Capabilities of profiles that were stored without them. Readers write their own; add no format here."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """About the whole profile. Serialised as JSON into the manifest of a stored result.
+    """Metadata of the whole profile. Serialized as JSON into the manifest of a stored result.
 
-    duration_ns: from the first to the last thing observed (null: the format has no time).
-    start_epoch_ns: when the profile's zero was, since the epoch (null: not known).
-    main_event: the default event of pages. complete: false if the recording is truncated; `reasons` has the causes.
-    facts: other metadata of the file, as written (hostname, cpudesc, cmdline, perf version …).
-    capabilities: what the profile contains, for pages and analyses, sorted; they do not depend on its format.
+    duration_ns: from the first to the last observation (null: the format has no time). start_epoch_ns: the time of the
+    profile's zero, since the epoch (null: not known). main_event: the default event of pages. complete: false if the
+    recording is truncated; `reasons` has the causes. facts: other metadata of the file, as written (hostname, cpudesc,
+    cmdline, perf version …). capabilities: what the profile contains, for pages and analyses, sorted; they do not
+    depend on its format.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""Profile: the one model. Every reader yields it; every analysis, page and exporter takes it."""
+"""Profile: the data model that every reader returns, and every analysis, page and exporter takes."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ __all__ = ["Meta", "Profile"]
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Column tables as `tables.SCHEMAS` defines them. A table that a format has nothing for is empty, never absent.
+    """Column tables as `tables.SCHEMAS` defines them. A table without data is empty, never absent.
 
     Compared and hashed by identity, so that derived values can be cached by profile.
     """

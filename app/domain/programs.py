@@ -8,13 +8,13 @@ import numpy as np
 from .arrays import Array
 
 COMM_CHARACTERS = 15
-"""As much of a program's name as the kernel keeps."""
+"""The length to which the kernel cuts a program's name."""
 _NO_PROGRAM = re.compile(r"\.so(\.[0-9.]+)?$|\.(ko(\.\w+)?|map|jar|dll|dump|py)$|^perf-\d+|^memfd:|^anon")
 
 
 def get_program_name(module: str) -> str:
-    """The name that a process has that runs the program in this file, as the kernel cuts it; "" for a library, the
-    kernel, and code that is in no file."""
+    """The name of a process that runs this file, as the kernel cuts it; "" for a library, the kernel, and code without
+    a file."""
     path = module.removesuffix(" (deleted)")
     name = path.rpartition("/")[2]
     if not path.startswith("/") or path.startswith("//") or _NO_PROGRAM.search(name) or ".so." in name:
@@ -25,8 +25,11 @@ def get_program_name(module: str) -> str:
 def infer_programs(
     process: Array, stack: Array, parent: Array, module: Array, modules: Sequence[str]
 ) -> dict[int, str]:
-    """The program of each process. process, stack: of samples. parent, module: of the nodes of the call tree (row 0 is
-    the root), module a place in `modules`, -1 for none. It is the outermost program on most of its stacks."""
+    """The program of each process: the outermost program on most of its stacks.
+
+    process, stack: of samples. parent, module: of the nodes of the call tree (row 0 is the root); module is an index
+    into `modules`, -1 for none.
+    """
     names = [get_program_name(text) for text in modules]
     known = sorted({name for name in names if name})
     if not known or not len(stack):

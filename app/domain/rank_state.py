@@ -1,9 +1,9 @@
 """The state files of a planned job: its plan, and the state of each rank. They are untrusted.
 
-A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
-..., "recorder": ..., "artifacts": [names of the recorder's files, or patterns], "clock_ns": how far the target's clock
-was ahead of ours, or null, "told": whether the whole job was asked to stop}. A state is lines of `key value`; the
-last line of a key counts, but all notes are kept.
+A plan is a JSON object: `runs` (each `{"run": 0, "events": [...], "command": [...]}`), `ranks` (a number or null),
+`flavour` (the MPI implementation), `target`, `recorder`, `artifacts` (names of the recorder's files, or patterns),
+`clock_ns` (how far the target's clock was ahead of this machine's, or null) and `told` (whether the whole job was asked
+to stop). A state consists of lines `key value`; the last line of a key counts, but all notes are kept.
 """
 
 import json
@@ -23,31 +23,32 @@ MAX_TEXT_CHARS = 400
 MAX_NOTES = 10
 HOST_FOLDER_PREFIX = "on-"
 INCOMPLETE = "incomplete"
-"""The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not contain all that was
-recorded."""
+"""The name of a comment ("# incomplete : …") in the text of a recording, with the reason why it is incomplete."""
 END_MISSING = "missing end of a recording"
-"""The loss that such a comment means."""
+"""The loss that such a comment represents."""
 THROTTLED = "throttled"
-"""The name of a comment that says how often the kernel stopped an event for a while."""
+"""The name of a comment with how often the kernel stopped an event for a while."""
 THROTTLING = "sampling throttled by the kernel"
-"""The loss that such a comment means."""
+"""The loss that such a comment represents."""
 RECORDING_FILE = "perf.data"
 COUNTS_FILE = "perf-stat.txt"
 TEXT_FILES = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
-"""The names of a recording of perf, of what perf stat counted, and of the text of a recording, the best first."""
+"""The names of a recording of perf, of the counts of perf stat, and of the text of a recording, the best first."""
 MAX_ARTIFACTS = 20
 _ARTIFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
-"""How the file of a process that PyTorch's profiler recorded is called, as a regular expression."""
+"""The file name of a process's trace from PyTorch's profiler, as a regular expression."""
+INJECTED_FILE = "sitecustomize.py"
+"""The file that the PyTorch recorder injects into programs: Python imports a module of that name when it starts."""
 _TRACE = re.compile(TRACE_FILE_PATTERN, re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run as it was planned. command: as one line."""
+    """A planned run. command: as one line."""
 
     run: int
     events: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class RecordingPlan:
-    """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
+    """The plan of a job. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
     stop_requested: whether the job was asked to stop, by its own record. artifacts: names of the recorder's files, or
     patterns of them."""
 
@@ -71,10 +72,9 @@ class RecordingPlan:
 
 @dataclass(frozen=True)
 class RankState:
-    """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: what it was
-    asked to stop by, empty if it was not. perf_signal: the signal that ended perf while the program continued.
-    text_status: what became of the text of its recording, empty where that is not known.
-    """
+    """What a rank recorded about itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: why it
+    was asked to stop, empty if it was not. perf_signal: the signal that ended perf while the program continued.
+    text_status: the state of the text of its recording, empty if unknown."""
 
     host: str | None = None
     size: int | None = None
@@ -92,7 +92,7 @@ class RankState:
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank, or another process of a run. folder: the name of its folder. state None: there is none."""
+    """A rank, or another process of a run. folder: the name of its directory. state None: there is no state file."""
 
     run: int
     folder: str
@@ -100,35 +100,35 @@ class Rank:
 
     @property
     def number(self) -> int | None:
-        """The rank; null for a program without ranks, and for what is not clearly one."""
+        """The rank; null for a program without ranks, and if it is ambiguous."""
         return int(self.folder) if self.folder.isdecimal() else None
 
     @property
     def host(self) -> str | None:
-        """Its host, where that is known."""
+        """Its host, if known."""
         if self.state is not None and self.state.host:
             return self.state.host
         return self.folder.removeprefix(HOST_FOLDER_PREFIX) if self.folder.startswith(HOST_FOLDER_PREFIX) else None
 
     @property
     def sort_key(self) -> tuple[int, int, str]:
-        """Runs, in them ranks by number."""
+        """All ranks, sorted by run and rank."""
         return self.run, -1 if self.number is None else self.number, self.folder
 
 
 def parse_run_folder(folder: str) -> int | None:
-    """The number of a run by the name of its folder; None if it is not the folder of a run."""
+    """The number of a run by the name of its directory; None if it is not the directory of a run."""
     match = _RUN.fullmatch(folder)
     return int(match[1]) if match and int(match[1]) < MAX_RUNS else None
 
 
 def is_rank_folder(folder: str) -> bool:
-    """Whether the folder of a rank may be called so: its number, "all", or "on-HOST" for one without."""
+    """Whether a name is valid for the directory of a rank: its number, "all", or "on-HOST" for none."""
     return _PLACE.fullmatch(folder) is not None
 
 
 def is_trace_file(name: str) -> bool:
-    """Whether a file of a rank may be called so that holds a trace of PyTorch's profiler."""
+    """Whether a name is valid for a rank's trace from PyTorch's profiler."""
     return _TRACE.fullmatch(name) is not None
 
 
@@ -138,7 +138,7 @@ def is_artifact(name: str, patterns: Iterable[str]) -> bool:
 
 
 def parse_plan(text: bytes) -> RecordingPlan:
-    """The plan that a plan.json holds. Raises UnreadableInput where that cannot be understood at all."""
+    """The plan in the text of a plan.json. Raises UnreadableInput if it is malformed."""
     try:
         data = json.loads(text)
         runs = [_parse_planned_run(one, number) for number, one in enumerate(data["runs"][:MAX_RUNS])]
@@ -151,34 +151,34 @@ def parse_plan(text: bytes) -> RecordingPlan:
     ranks, clock, artifacts = data.get("ranks"), data.get("clock_ns"), data.get("artifacts")
     return RecordingPlan(
         runs=tuple(runs),
-        ranks=ranks if _whole(ranks) and 0 < ranks <= MAX_RANKS else None,
-        mpi_flavor=_text(data.get("flavour")),
-        target=_text(data.get("target")),
-        clock_ns=clock if _whole(clock) and abs(clock) < 1 << 62 else 0,
+        ranks=ranks if _is_int(ranks) and 0 < ranks <= MAX_RANKS else None,
+        mpi_flavor=_clean_text(data.get("flavour")),
+        target=_clean_text(data.get("target")),
+        clock_ns=clock if _is_int(clock) and abs(clock) < 1 << 62 else 0,
         stop_requested=data.get("told") is True,
         artifacts=tuple(map(str, artifacts[:MAX_ARTIFACTS])) if isinstance(artifacts, list) else (),
     )
 
 
 def parse_state(text: bytes) -> RankState:
-    """The state of a rank. What cannot be understood in it is left out."""
+    """The state of a rank. Unknown lines are ignored."""
     found: dict[str, str] = {}
     notes: list[str] = []
     for line in text.decode("utf-8", "replace").split("\n"):
         key, _, value = line.partition(" ")
-        value = _text(value) or ""
+        value = _clean_text(value) or ""
         if key == "note":
             if value and len(notes) < MAX_NOTES:
                 notes.append(value)
         elif len(key) < 20:
             found[key] = value
-    status, signal, killed = _int(found, "exit"), _int(found, "signal"), _int(found, "killed")
+    status, signal, killed = _parse_int(found, "exit"), _parse_int(found, "signal"), _parse_int(found, "killed")
     return RankState(
         host=found.get("host") or None,
-        size=_int(found, "size"),
-        pid=_int(found, "pid"),
-        start_ns=_int(found, "start"),
-        end_ns=_int(found, "end"),
+        size=_parse_int(found, "size"),
+        pid=_parse_int(found, "pid"),
+        start_ns=_parse_int(found, "start"),
+        end_ns=_parse_int(found, "end"),
         exit_status=status if status is not None and status < 256 else None,
         signal=signal if signal is not None and signal < 128 else None,
         perf_signal=killed if killed is not None and killed < 128 else None,
@@ -191,24 +191,24 @@ def parse_state(text: bytes) -> RankState:
 
 def _parse_planned_run(data: Any, place: int) -> PlannedRun:
     run = data.get("run", place)
-    if not (_whole(run) and 0 <= run < MAX_RUNS):
+    if not (_is_int(run) and 0 <= run < MAX_RUNS):
         raise ValueError("a run has no number")
     command = [str(word) for word in data.get("command") or ()]
-    events = [_text(str(event)) or "" for event in data.get("events") or ()]
+    events = [_clean_text(str(event)) or "" for event in data.get("events") or ()]
     return PlannedRun(run, tuple(event for event in events if event), shlex.join(command) if command else None)
 
 
-def _whole(value: Any) -> bool:
+def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _int(found: dict[str, str], key: str) -> int | None:
+def _parse_int(found: dict[str, str], key: str) -> int | None:
     text = found.get(key, "")
     return int(text) if _NUMBER.fullmatch(text) and int(text) < 1 << 63 else None
 
 
-def _text(value: Any) -> str | None:
-    """A text as one line of printable characters, and not too long; None for none."""
+def _clean_text(value: Any) -> str | None:
+    """A text as one line of printable characters, limited in length; None for none."""
     if not isinstance(value, str):
         return None
     return sanitize_line(value[: 4 * MAX_TEXT_CHARS])[:MAX_TEXT_CHARS] or None

@@ -1,12 +1,12 @@
-"""Names of adapters: which there are is decided by what is registered, not by an enumeration. Only the registries in
-`perfloom.recording` register names."""
+"""Names of adapters, registered at run time instead of enumerated. Only the registries in `perfloom.recording` register
+names."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 
 class _NameSet(type):
-    """The class of a kind of names is the collection of those that are registered, in order of registration."""
+    """Makes the class of a kind of names iterable: it yields the registered names, in order of registration."""
 
     _names: dict[str, Any]
 
@@ -28,7 +28,7 @@ class RegisteredName(str, metaclass=_NameSet):
     """
 
     kind: ClassVar[str]
-    """What it is a name of, for a person."""
+    """What it names, in messages."""
     _names: ClassVar[dict[str, Any]]
     _objects: ClassVar[dict[str, Any]]
 
@@ -51,7 +51,7 @@ class RegisteredName(str, metaclass=_NameSet):
 
     @classmethod
     def register(cls, name: str) -> Self:
-        """Add a name, if it is new, and return it."""
+        """Register a name, if it is new, and return it."""
         found: Self = cls._names.setdefault(name, cls.declare(name))
         return found
 
@@ -60,7 +60,7 @@ class RegisteredName(str, metaclass=_NameSet):
 
     @classmethod
     def unregister(cls, name: str) -> None:
-        """Take a name out again."""
+        """Unregister a name."""
         cls._names.pop(name, None)
 
     @property

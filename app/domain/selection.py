@@ -1,6 +1,6 @@
-"""Selection: which part of a profile is shown. One value, carried by every page, link, command and API call.
+"""Selection: which part of a profile is shown. The same value is used by pages, links, commands and API calls.
 
-The words are the same in a query string and on the command line (`--start-ms 12.5`, `?start-ms=12.5`).
+Parameters have the same names in a query string and on the command line (`--start-ms 12.5`, `?start-ms=12.5`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,16 +51,17 @@ class Selection:
 
     @classmethod
     def from_query(cls, query: Mapping[str, Iterable[str]]) -> "Selection":
-        """From the lists of values of a query string (`request.args.to_dict(flat=False)`); other words are ignored.
+        """From the lists of values of a query string (`request.args.to_dict(flat=False)`); other parameters are
+        ignored.
 
-        Raises InvalidRequest for a value that cannot be understood.
+        Raises InvalidRequest for an invalid value.
         """
         values = {word: [v for v in query.get(word, ()) if v != ""] for word in QUERY_PARAMETERS}
 
         def last(word: str) -> str | None:
             return values[word][-1] if values[word] else None
 
-        start_ns, end_ns = _ns("start-ms", last("start-ms")), _ns("end-ms", last("end-ms"))
+        start_ns, end_ns = _parse_ns("start-ms", last("start-ms")), _parse_ns("end-ms", last("end-ms"))
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
             raise InvalidRequest("end-ms must be greater than start-ms; swap them or omit one.", "end-ms")
         for word in ("focus", "ignore", "hide"):
@@ -81,7 +82,7 @@ class Selection:
         )
 
     def to_query(self) -> list[tuple[str, str]]:
-        """As (word, value) pairs in a fixed order, defaults left out; `from_query` of it is equal to this."""
+        """As (parameter, value) pairs in a fixed order, without defaults; `from_query` of it is equal to this."""
         pairs: list[tuple[str, str]] = []
         if self.event is not None:
             pairs.append(("event", self.event))
@@ -119,7 +120,7 @@ def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def format_thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
-    """The stable key of a thread, "rank/pid/tid", with "-" for what is not known."""
+    """The stable key of a thread, "rank/pid/tid", with "-" for unknown parts."""
     return "/".join("-" if part is None else str(part) for part in (rank, pid, tid))
 
 
@@ -133,7 +134,7 @@ def format_ms(ns: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _ns(word: str, text: str | None) -> int | None:
+def _parse_ns(word: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
@@ -154,7 +155,7 @@ def check_choice(word: str, value: str, choices: Iterable[str]) -> str:
 
 
 def parse_flag(word: str, text: str | None) -> bool:
-    """The yes or no of `word`; absent is no. Raises InvalidRequest for anything else."""
+    """The yes or no of the parameter `word`; absent is no. Raises InvalidRequest for anything else."""
     if text in (None, "0", "false", "no"):
         return False
     if text in ("1", "true", "yes", "on"):

@@ -1,7 +1,7 @@
 """The tables of a profile: their names, columns, types and units.
 
-A profile is a handful of column tables (Arrow). This file is their only definition: readers fill them, the store
-writes and maps them, analyses read their columns as numpy arrays. A new table is one more entry in `SCHEMAS`.
+A profile consists of column tables (Arrow). This file is their only definition: readers fill them, the store writes and
+maps them, analyses read their columns as numpy arrays. A new table is one more entry in `SCHEMAS`.
 
 Ids are row numbers. `-1` in an id column means "none"; null in any other column means "not known".
 """
@@ -21,7 +21,7 @@ ROOT = 0
 
 
 class FrameKind(IntEnum):
-    """What sort of code a frame is. Charts color by it; the order is part of the stored form."""
+    """The kind of code of a frame. Charts color by it; the order is part of the stored form."""
 
     USER = 0
     KERNEL = 1
@@ -36,11 +36,11 @@ class FrameKind(IntEnum):
 
 
 HOST_TIME, DEVICE_TIME = "host time", "device time"
-"""The events of a profile with slices. Their samples last: each from its time on, for its weight in ns. Those of one
-thread never overlap in host time; in device time those of one stream may."""
+"""The events of a profile with slices. Their samples are durations: each starts at its time and lasts its weight in ns.
+In host time those of one thread never overlap; in device time those of one stream may."""
 
 THREAD_KINDS = ("thread", "gpu_stream", "cpu", "track")
-"""What a row of `threads` may be. track: a lane of something that no thread ran, asynchronous slices for example."""
+"""The kinds of rows of `threads`. track: a lane of something that no thread ran, such as asynchronous slices."""
 
 CATEGORY_KINDS = (
     "operator",
@@ -56,11 +56,11 @@ CATEGORY_KINDS = (
     "memory",
     "other",
 )
-"""What sort of slices a category (`cat` of a Chrome trace) holds. memory: a block, for as long as it was held."""
+"""The kinds of slices of a category (`cat` of a Chrome trace). memory: a block, from allocation to free."""
 
 
 class DeviceWorkKind(IntEnum):
-    """What a device did. The order is part of the stored form."""
+    """Kinds of device work. The order is part of the stored form."""
 
     COMPUTATION = 0
     COMMUNICATION = 1
@@ -70,7 +70,7 @@ class DeviceWorkKind(IntEnum):
 
 
 class FlowKind(IntEnum):
-    """Why two slices belong together. Launches are in `device_work`. The order is part of the stored form."""
+    """Why two slices are linked. Launches are in `device_work`. The order is part of the stored form."""
 
     FORWARD_BACKWARD = 0
     ASYNC = 1
@@ -97,18 +97,18 @@ NUMERIC_ARGUMENTS = (
     "graph id",
     "graph node id",
 )
-"""Arguments of slices that nearly every slice has another whole number for: they are in `slice_numbers`, their key
-is their place here. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""
+"""Arguments with a different whole number for nearly every slice: they are in `slice_numbers`, and their key is the
+index in this tuple. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""
 
 
-def _schema(**columns: pa.DataType) -> pa.Schema:
+def _make_schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
 
 
 SCHEMAS: dict[str, pa.Schema] = {
     # One execution of a command. start_ns: since the epoch. clock_offset_ns: to be added to this run's own times.
-    # duration_ns: from the first to the last thing observed in it.
-    "runs": _schema(
+    # duration_ns: from the first to the last observation in it.
+    "runs": _make_schema(
         command=pa.string(),
         host=pa.string(),
         event_group=pa.int32(),
@@ -118,11 +118,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         exit_status=pa.int32(),
         duration_ns=pa.int64(),
     ),
-    # A process of a parallel program, or the one of another, in one run of it, as recorded by its launcher.
-    # rank: null for a program without ranks, and for a recording of a whole host. start_ns, end_ns: since the epoch.
-    # exit_status: null where a signal ended it. recorded: whether it was to be recorded. losses: how many things could
-    # not be read. note: sentences about it.
-    "ranks": _schema(
+    # A process of a parallel program, or the process of another program, in one run, as recorded by its launcher. rank:
+    # null for a program without ranks, and for a recording of a whole host. start_ns, end_ns: since the epoch.
+    # exit_status: null if a signal ended it. recorded: whether it was to be recorded. losses: how many things could not
+    # be read. note: sentences about it.
+    "ranks": _make_schema(
         run=pa.int32(),
         rank=pa.int32(),
         host=pa.string(),
@@ -135,13 +135,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         losses=pa.int64(),
         note=pa.string(),
     ),
-    # How the clock of a process was put on that of the others, by the ends of collectives. shift_ns: what was added to
-    # its times beyond its run's clock_offset_ns; 0 where its clock was right, null if no collective determines it.
+    # How the clock of a process was aligned with the others, by the ends of collectives. shift_ns: what was added to
+    # its times beyond its run's clock_offset_ns; 0 if its clock was right, null if no collective determines it.
     # collectives: how many were compared.
-    "clocks": _schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
-    # Something that runs code. process: the name of the process (comm of its main thread where known, else the program
-    # on its call stacks).
-    "threads": _schema(
+    "clocks": _make_schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
+    # A thread, stream or track. process: the name of the process (comm of its main thread if known, else the program on
+    # its call stacks).
+    "threads": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -151,14 +151,14 @@ SCHEMAS: dict[str, pa.Schema] = {
         name=pa.string(),
         kind=pa.string(),
     ),
-    # The names (comm) a thread had, in order of time: from_ns is when the name was first seen.
-    "thread_names": _schema(thread=pa.int32(), from_ns=pa.int64(), name=pa.string()),
-    # A function. name and module: the raw symbol and raw DSO text as read. display: what a page shows.
-    "functions": _schema(
+    # The names (comm) of a thread, in order of time: from_ns is when the name was first seen.
+    "thread_names": _make_schema(thread=pa.int32(), from_ns=pa.int64(), name=pa.string()),
+    # A function. name and module: the raw symbol and raw DSO text as read. display: the name on pages.
+    "functions": _make_schema(
         name=pa.string(), display=pa.string(), module=pa.string(), file=pa.string(), start_line=pa.int32()
     ),
-    # A place in code. symbol_offset: the +0x… that followed the raw symbol. kind: FrameKind.
-    "frames": _schema(
+    # A code location. symbol_offset: the +0x… after the raw symbol. kind: FrameKind.
+    "frames": _make_schema(
         function=pa.int32(),
         address=pa.uint64(),
         symbol_offset=pa.uint64(),
@@ -168,14 +168,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # The calling context tree of frames, in preorder: the subtree of node i is rows i … end[i]-1. A call stack is
     # the id of its innermost node. Row 0 is the root (frame -1, depth 0). call: the node of `calls` it belongs to.
-    "stacks": _schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
-    # The same tree with frames of one function (and kind) under one parent merged: what flame graphs draw.
-    "calls": _schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
-    # A thing that is measured. unit: count, ns or bytes, else the tool's own word (Joules). sampling: "period",
-    # "frequency" or null; rate its number. weighted: false where no period was recorded and every sample weighs 1.
-    # scaling: the multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not
-    # known). attributes: the terms of the event beside its name, as perf writes them: "freq=997" (null: none).
-    "events": _schema(
+    "stacks": _make_schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
+    # The same tree with frames of one function (and kind) under one parent merged, as flame graphs draw it.
+    "calls": _make_schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
+    # A measured quantity. unit: count, ns or bytes, else the tool's own unit (Joules). sampling: "period", "frequency"
+    # or null; rate: its number. weighted: false if no period was recorded and every sample weighs 1. scaling: the
+    # multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not known).
+    # attributes: the sampling terms of the event, as perf writes them: "freq=997" (null: none).
+    "events": _make_schema(
         name=pa.string(),
         unit=pa.string(),
         sampling=pa.string(),
@@ -186,7 +186,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # A weighted observation, in order of time. time_ns: from the profile's zero. cpu: -1 not known. stack: a node of
     # `stacks`. weight: the period, in the event's unit.
-    "samples": _schema(
+    "samples": _make_schema(
         time_ns=pa.int64(),
         thread=pa.int32(),
         cpu=pa.int32(),
@@ -194,11 +194,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         stack=pa.int32(),
         weight=pa.int64(),
     ),
-    # What a counter counted (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null
-    # for the whole run. value null where status is not "ok" ("not supported", "not counted", "not seen from user
-    # space"); where the command was run several times, their mean, with its standard deviation in deviation_percent
-    # (null: run once).
-    "counts": _schema(
+    # A counter value (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null for the
+    # whole run. value: null if status is not "ok" ("not supported", "not counted", "not seen from user space"); if the
+    # command was run several times, the mean, with its standard deviation in deviation_percent (null: run once).
+    "counts": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -213,10 +212,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         status=pa.string(),
         deviation_percent=pa.float64(),
     ),
-    # What perf stat made of its counts (insn per cycle), one value of a metric. thread, cpu: -1 for all. event: the one
-    # it was printed with, -1 for none. unit: percent, else "". start_ns, end_ns: the interval, null for the whole run.
-    # value: null if perf had none. A metric of several rows is not the sum of theirs.
-    "count_metrics": _schema(
+    # A metric that perf stat computed from its counts (insn per cycle). thread, cpu: -1 for all. event: the one it was
+    # printed with, -1 for none. unit: percent, else "". start_ns, end_ns: the interval, null for the whole run. value:
+    # null if perf had none. A metric with several rows is not their sum.
+    "count_metrics": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -229,12 +228,12 @@ SCHEMAS: dict[str, pa.Schema] = {
         end_ns=pa.int64(),
         value=pa.float64(),
     ),
-    # A category of slices. name: as the file has it. kind: one of CATEGORY_KINDS.
-    "categories": _schema(name=pa.string(), kind=pa.string()),
-    # What slices have in common: one row for each distinct set of arguments, those that are NUMBERED aside.
-    # text: the arguments as a JSON object. shapes, types, strides, values: of an operator's inputs, JSON as read.
-    # call_stack: outermost last, as PyTorch writes it.
-    "argument_sets": _schema(
+    # A category of slices. name: as in the file. kind: one of CATEGORY_KINDS.
+    "categories": _make_schema(name=pa.string(), kind=pa.string()),
+    # What slices share: one row for each distinct set of arguments, without those that are NUMBERED. text: the
+    # arguments as a JSON object. shapes, types, strides, values: of an operator's inputs, JSON as read. call_stack:
+    # outermost last, as PyTorch writes it.
+    "argument_sets": _make_schema(
         text=pa.string(),
         shapes=pa.string(),
         types=pa.string(),
@@ -242,13 +241,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         values=pa.string(),
         call_stack=pa.string(),
     ),
-    # Something with a start and an end, in the order (thread, start, longest first). function: its name.
-    # Where slices of a thread are nested, parent is the row of the slice around it (-1: none), the slices inside of
-    # row i are rows i+1 … end-1, depth counts from 0, self_ns is the time in it and not in a slice inside of it, and
-    # stack is its call stack. On threads of kind gpu_stream and track slices may overlap: depth is then the lane, so
-    # that slices of one lane never do, parent is a slice of another category around it (an annotation) or -1.
-    # stack: for device work, the call stack that launched it with the work itself innermost. arguments: -1 none.
-    "slices": _schema(
+    # A named interval, in the order (thread, start, longest first). function: its name. In a thread whose slices are
+    # nested, parent is the row of the enclosing slice (-1: none), the slices within row i are rows i+1 … end-1, depth
+    # counts from 0, self_ns is the time that no child covers, and stack is its call stack. On threads of kind
+    # gpu_stream and track slices may overlap: depth is then the lane, so that slices of one lane never overlap, and
+    # parent is an enclosing slice of another category (an annotation) or -1. stack: for device work, the call stack
+    # that launched it with the work itself innermost. arguments: -1 none.
+    "slices": _make_schema(
         start_ns=pa.int64(),
         duration_ns=pa.int64(),
         self_ns=pa.int64(),
@@ -261,16 +260,16 @@ SCHEMAS: dict[str, pa.Schema] = {
         stack=pa.int32(),
         arguments=pa.int32(),
     ),
-    # The arguments of slices that are NUMBERED, in the order of the slices.
-    "slice_numbers": _schema(slice=pa.int32(), key=pa.int8(), value=pa.int64()),
-    # Something that happened at one moment, in order of time. thread: -1 none.
-    "instants": _schema(
+    # The NUMBERED arguments of slices, in the order of the slices.
+    "slice_numbers": _make_schema(slice=pa.int32(), key=pa.int8(), value=pa.int64()),
+    # An event with a time and no duration, in order of time. thread: -1 none.
+    "instants": _make_schema(
         time_ns=pa.int64(), thread=pa.int32(), function=pa.int32(), category=pa.int16(), arguments=pa.int32()
     ),
-    # A slice in which a device did something, in the order of the slices. kind: DeviceWorkKind. device: of `devices`,
-    # -1 not known. launch: the slice of the host's runtime call that launched it; operator: the innermost slice of
-    # kind operator around the launch; both -1 where not known. configuration: -1 none. bytes: copied or set.
-    "device_work": _schema(
+    # A slice of device work, in the order of the slices. kind: DeviceWorkKind. device: of `devices`, -1 not known.
+    # launch: the slice of the host's runtime call that launched it; operator: the innermost slice of kind operator
+    # around the launch; both -1 if not known. configuration: -1 none. bytes: copied or set.
+    "device_work": _make_schema(
         slice=pa.int32(),
         kind=pa.int8(),
         device=pa.int32(),
@@ -280,8 +279,8 @@ SCHEMAS: dict[str, pa.Schema] = {
         configuration=pa.int32(),
         bytes=pa.int64(),
     ),
-    # How kernels were launched, each distinct one. occupancy_percent: as the profiler estimated it when it launched.
-    "configurations": _schema(
+    # Distinct launch configurations of kernels. occupancy_percent: as estimated by the profiler at the launch.
+    "configurations": _make_schema(
         grid_x=pa.int64(),
         grid_y=pa.int64(),
         grid_z=pa.int64(),
@@ -294,11 +293,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         warps_per_sm=pa.float64(),
         occupancy_percent=pa.float64(),
     ),
-    # Two slices that belong together. kind: FlowKind.
-    "flows": _schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
+    # A link between two slices. kind: FlowKind.
+    "flows": _make_schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
     # A device, or the host's memory (kind cpu). kind: cpu or gpu. device: its index. compute: capability, as "8.0".
     # properties: all its properties in the file, a JSON object.
-    "devices": _schema(
+    "devices": _make_schema(
         rank=pa.int32(),
         kind=pa.string(),
         device=pa.int32(),
@@ -311,19 +310,19 @@ SCHEMAS: dict[str, pa.Schema] = {
         properties=pa.string(),
     ),
     # A step of training or inference (ProfilerStep#3), in order of time within its rank. thread: -1 not known.
-    "steps": _schema(rank=pa.int32(), name=pa.string(), start_ns=pa.int64(), end_ns=pa.int64(), thread=pa.int32()),
+    "steps": _make_schema(rank=pa.int32(), name=pa.string(), start_ns=pa.int64(), end_ns=pa.int64(), thread=pa.int32()),
     # A quantity that changes with time. unit: bytes, count, percent or "". device: -1 none.
-    "series": _schema(
+    "series": _make_schema(
         name=pa.string(), unit=pa.string(), rank=pa.int32(), pid=pa.int64(), process=pa.string(), device=pa.int32()
     ),
-    # Its values, in the order (series, time): each holds until the next.
-    "counters": _schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
-    # A block of memory, in the order of start_ns (first those that were there before the recording: null). end_ns:
-    # null for one that was never freed. slice: the innermost slice around its allocation, end_slice: that around its
-    # free, both -1 where there is none. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
-    # Where the file has no addresses (address is null) frees cannot be matched: what made a block and what
-    # freed one are separate rows, that with start_ns alone, this with end_ns alone.
-    "allocations": _schema(
+    # The values of series, in the order (series, time): each holds until the next.
+    "counters": _make_schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
+    # A block of memory, in the order of start_ns (first those that existed before the recording: null). end_ns: null if
+    # never freed. slice: the innermost slice around its allocation, end_slice: that around its free, both -1 if there
+    # is none. stack: of the allocation. category: the file's own name (PARAMETER, ACTIVATION …). If the file has no
+    # addresses (address is null), frees cannot be matched: allocations and frees are separate rows, with only start_ns
+    # or only end_ns.
+    "allocations": _make_schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),
         bytes=pa.int64(),
@@ -335,8 +334,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         stack=pa.int32(),
         category=pa.string(),
     ),
-    # What an allocator reserved from the system, blocks are parts of it. kind: the allocator's word (small, large).
-    "segments": _schema(
+    # Memory that an allocator reserved from the system; blocks are parts of it. kind: the allocator's name (small,
+    # large).
+    "segments": _make_schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),
         bytes=pa.int64(),
@@ -347,10 +347,9 @@ SCHEMAS: dict[str, pa.Schema] = {
         stack=pa.int32(),
     ),
     # A launch of a kernel as Nsight Compute measured it, in the order of the report. number: its ID there, which need
-    # not be of one launch alone. work: its row of `device_work`, -1 where its duration is not known. thread: its
-    # stream. device: -1 not known. configuration: -1 none. ranges: the NVTX ranges around it, the outermost first,
-    # " / " between.
-    "profiled_kernels": _schema(
+    # not be unique. work: its row of `device_work`, -1 if its duration is not known. thread: its stream. device: -1 not
+    # known. configuration: -1 none. ranges: the NVTX ranges around it, the outermost first, separated by " / ".
+    "profiled_kernels": _make_schema(
         number=pa.int64(),
         function=pa.int32(),
         work=pa.int32(),
@@ -359,15 +358,17 @@ SCHEMAS: dict[str, pa.Schema] = {
         configuration=pa.int32(),
         ranges=pa.string(),
     ),
-    # A quantity that was measured of launches or lines, each distinct one. name: Nsight Compute's own
-    # (sm__throughput.avg.pct_of_peak_sustained_elapsed), label: what a section calls it; one of the two may be missing.
+    # Distinct quantities measured of launches or lines. name: Nsight Compute's own
+    # (sm__throughput.avg.pct_of_peak_sustained_elapsed), label: the name in a section; one of the two may be missing.
     # section: of the report. part: a chart or table of that section. unit: as printed.
-    "metrics": _schema(name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()),
-    # What was measured of a launch, in the order of the launches: a number in `value`, anything else in `text`.
-    "metric_values": _schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
-    # The result of an Nsight Compute rule. kind: as in the report (OPT, WRN, INF). speedup_percent: by how much
-    # less time the launch (speedup_kind "global") or the part that is measured ("local") would take, as it estimates.
-    "hints": _schema(
+    "metrics": _make_schema(
+        name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()
+    ),
+    # The measured values of a launch, in the order of the launches: numbers in `value`, anything else in `text`.
+    "metric_values": _make_schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    # The result of an Nsight Compute rule. kind: as in the report (OPT, WRN, INF). speedup_percent: the estimated
+    # reduction of the time of the launch (speedup_kind "global") or of the measured part ("local").
+    "hints": _make_schema(
         kernel=pa.int32(),
         section=pa.string(),
         rule=pa.string(),
@@ -376,13 +377,15 @@ SCHEMAS: dict[str, pa.Schema] = {
         speedup_kind=pa.string(),
         speedup_percent=pa.float64(),
     ),
-    # A line of source or an instruction of a kernel, in the order of the report. file, line: null for an instruction.
+    # A source line or an instruction of a kernel, in the order of the report. file, line: null for an instruction.
     # address: null for a line.
-    "source_lines": _schema(kernel=pa.int32(), file=pa.string(), line=pa.int64(), address=pa.int64(), text=pa.string()),
-    # What was measured of a line, in the order of the lines, as `metric_values`. What is 0 is left out.
-    "source_values": _schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
-    # What could not be read: why, how often, and the first example with its place in the file.
-    "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
+    "source_lines": _make_schema(
+        kernel=pa.int32(), file=pa.string(), line=pa.int64(), address=pa.int64(), text=pa.string()
+    ),
+    # The measured values of a line, in the order of the lines, like `metric_values`. Zeros are left out.
+    "source_values": _make_schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    # What could not be read: reason, count, and the first example with its position in the file.
+    "losses": _make_schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -433,7 +436,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "source_values": ("line", "metric"),
     "losses": ("reason", "count", "example"),
 }
-"""The columns in which null never stands; in every other it means "not known"."""
+"""The columns that are never null; in every other column null means "not known"."""
 
 
 _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
@@ -447,14 +450,14 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 
 @cache
 def empty_table(name: str) -> pa.Table:
-    """The table `name` with no rows."""
+    """The table `name` without rows."""
     schema = SCHEMAS[name]
-    # As `Schema.empty_table` makes it, which imports all of pandas before.
+    # Like `Schema.empty_table`, which would import pandas.
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def get_column(table: pa.Table, name: str) -> Array:
-    """Column `name` of `table` as a numpy array: without a copy where it is fixed-width, whole and free of nulls.
+    """Column `name` of `table` as a numpy array: without a copy if it is fixed-width, in one chunk and free of nulls.
 
     Nulls of integer columns become floating NaN, as in pyarrow; `table.column(name)` distinguishes them.
     """
@@ -463,7 +466,7 @@ def get_column(table: pa.Table, name: str) -> Array:
         chunk = column.chunk(0)
         number = _NUMBERS.get(chunk.type)
         if number and len(chunk) and not chunk.null_count:
-            # As pyarrow does it, which imports all of pandas before.
+            # Like pyarrow, which would import pandas.
             return np.frombuffer(chunk.buffers()[1], number, len(chunk), chunk.offset * number.itemsize)
         if number and not len(chunk):
             return np.empty(0, number)
@@ -474,5 +477,5 @@ def get_column(table: pa.Table, name: str) -> Array:
 
 
 def get_strings(table: pa.Table, name: str) -> list[str]:
-    """String column `name` as Python strings, null as the empty string."""
+    """String column `name` as Python strings; null becomes the empty string."""
     return ["" if value is None else value for value in table.column(name).to_pylist()]

@@ -1,7 +1,9 @@
-"""Text that others wrote (hosts, programs, files), made fit for a message or a table."""
+"""Text for messages and tables: untrusted text (of hosts, programs, files), and names of signals."""
+
+import signal
 
 MESSAGE_CHARACTERS = 80
-"""How much of a name a message quotes."""
+"""The maximum length of a quoted name in a message."""
 
 
 def shorten(text: str, limit: int = MESSAGE_CHARACTERS) -> str:
@@ -18,10 +20,18 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """`text` on one line: of printable characters alone, with single blanks between words."""
+    """`text` on one line: only printable characters, with single spaces between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def encodable(text: str) -> str:
     """`text` with "?" for each half of a surrogate pair, which no file and no answer can hold."""
     return text.encode("utf-8", "replace").decode()
+
+
+def signal_name(number: int) -> str:
+    """The number of a signal and, if it has one, its name."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"

@@ -9,7 +9,7 @@ SLEEPING_BY_WAKER = "sleeping time by waker"
 RUNNING_BY_STACK = "running time by stack"
 LOCK_WAIT = "lock wait time"
 WALL_TIME, CPU_TIME = "wall time", "CPU time"
-"""Those of austin: the time since the sample before, and what of it the thread did not wait."""
+"""The events of austin: the time since the previous sample, and the part of it in which the thread did not wait."""
 IN_ORDER = "order of samples"
 """The clock of a profile without times: time_ns then counts samples, and the profile has no duration."""
 _CYCLES = re.compile(r"((cpu|ref)[-_])?cycles|cpu_clk_unhalted\b.*", re.IGNORECASE)
@@ -19,21 +19,21 @@ _PMU = re.compile(r"[^/]+/(?:event=)?([^/,]+)[^/]*/")
 
 def is_clock(event: str) -> bool:
     """Whether an event of perf counts running time: cpu-clock, task-clock:u, cpu-clock/freq=99/."""
-    return _base(event) in CLOCK_EVENTS
+    return _get_base_event(event) in CLOCK_EVENTS
 
 
 def is_cycles(event: str) -> bool:
     """Whether an event of perf counts cycles: cycles:u, cpu_core/cycles/, cpu/event=cpu-cycles,period=9/."""
-    return _CYCLES.fullmatch(_base(event)) is not None
+    return _CYCLES.fullmatch(_get_base_event(event)) is not None
 
 
 def is_instructions(event: str) -> bool:
     """Whether an event of perf counts instructions: instructions:u, inst_retired.any."""
-    return _INSTRUCTIONS.fullmatch(_base(event)) is not None
+    return _INSTRUCTIONS.fullmatch(_get_base_event(event)) is not None
 
 
-def _base(event: str) -> str:
-    """Without modifiers, terms of sampling, and the PMU that counts it."""
+def _get_base_event(event: str) -> str:
+    """Without modifiers, sampling terms, and the PMU that counts it."""
     name = split_modifiers(split_sampling_terms(event)[0])[0]
     inside = _PMU.fullmatch(name)
     return inside[1] if inside else name

@@ -1,9 +1,9 @@
-"""Numbers for display: short enough to compare at a glance, with the exact value beside it.
+"""Numbers for display: short enough to compare at a glance, together with the exact value.
 
-Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent"
-(0–100). A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column
-share one (`choose_scale`), so that their digits align. A user who wants all times in one unit selects it once
-(`set_time_unit`), for the request or command being answered.
+Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent" (0–100).
+A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column share one
+(`choose_scale`), so that their digits align. A user who wants all times in one unit selects it once (`set_time_unit`),
+for the request or command being answered.
 """
 
 import math
@@ -23,11 +23,11 @@ _SI = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME = (("ns", 1), ("µs", NS_PER_US), ("ms", NS_PER_MS), ("s", NS_PER_S))
 TIME_UNITS = {"ns": _TIME[0], "us": _TIME[1], "ms": _TIME[2], "s": _TIME[3]}
-"""The units that can be chosen, by their words in an address: how they are written, and how many ns they have."""
+"""The units that can be selected, by their name in an address: (how they are written, their length in ns)."""
 TIME_UNIT_PARAMETER = "unit"
-"""The word of an address that chooses one; all links of a result carry it."""
+"""The parameter of an address that selects a unit; all links of a result carry it."""
 _chosen: ContextVar[str] = ContextVar("time unit", default="")
-# The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
+# (smaller unit in ns, its number in the larger unit, limit below which this pair is used, names of the units)
 _NUMBERS = frozenset({"", "count", "none"})
 _LONG_TIMES = (
     (NS_PER_S, 60, 2 * 3600, "min", "s"),
@@ -46,9 +46,9 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """How the numbers of a column are written: divided by `divisor`, with `decimals` digits behind the point.
+    """How the numbers of a column are written: divided by `divisor`, with `decimals` digits after the decimal point.
 
-    label: what to put into the heading ("ms", "M", "MiB", "%"), empty for plain counts.
+    label: the unit in the heading ("ms", "M", "MiB", "%"), empty for plain counts.
     """
 
     unit: str
@@ -57,7 +57,7 @@ class Scale:
     decimals: int
 
     def format(self, value: float | int | None) -> Quantity:
-        """`value`, in the unit of the column, without the label. A value too small to show is "<0.01", not 0.00."""
+        """`value` in the unit of the column, without the label. A value too small to show is "<0.01", not 0.00."""
         if value is None or math.isnan(value):
             return Quantity(None, MISSING, "unknown")
         shown = value / self.divisor
@@ -70,26 +70,26 @@ class Scale:
 
 
 def set_time_unit(word: str) -> None:
-    """From now on, until it is chosen again, write all durations in this unit, one of TIME_UNITS; empty: in the one
-    that suits each. Applies to the current thread or task. Raises KeyError."""
+    """Write all durations in this unit from now on, one of TIME_UNITS; empty: in the unit that suits each. Applies to
+    the current thread or task. Raises KeyError."""
     if word:
         TIME_UNITS[word]
     _chosen.set(word)
 
 
 def get_time_unit() -> str:
-    """The word of the unit that was chosen, empty for none."""
+    """The name of the selected unit, empty for none."""
     return _chosen.get()
 
 
 def format_quantity(value: float | int | None, unit: str) -> Quantity:
-    """`value` with three significant digits and the unit that suits it."""
+    """`value` with three significant digits and a suitable unit."""
     if value is None or math.isnan(value):
         return Quantity(None, MISSING, "unknown")
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
     short = {"ns": format_duration, "bytes": format_bytes, "percent": format_percent}.get(unit)
-    text = short(value) if short else format_count(value) + _suffix(unit)
+    text = short(value) if short else format_count(value) + _get_suffix(unit)
     return Quantity(value, text, format_exact(value, unit))
 
 
@@ -102,14 +102,14 @@ def choose_scale(largest: float | int | None, unit: str) -> Scale:
         return Scale(unit, 1, "%", 2)
     if unit == "ns" and (chosen := _chosen.get()):
         label, divisor = TIME_UNITS[chosen]
-        return Scale(unit, divisor, label, _decimals(largest, divisor))
+        return Scale(unit, divisor, label, _count_decimals(largest, divisor))
     if unit == "ns":
         label, divisor = next((step for step in reversed(_TIME) if largest >= step[1]), _TIME[0])
         return Scale(unit, divisor, label, 0 if divisor == 1 else 3 if largest < 100 * divisor else 2)
     if unit == "bytes":
         power = min(len(_BINARY) - 1, int(math.log(largest, 1024))) if largest >= 1 else 0
         return Scale(unit, 1024**power, _BINARY[power], 0 if power == 0 else 2)
-    own = _suffix(unit)
+    own = _get_suffix(unit)
     if largest < 1_000_000:
         return Scale(unit, 1, own.strip(), 2 if own and largest < 10_000 else 0)
     power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
@@ -117,8 +117,8 @@ def choose_scale(largest: float | int | None, unit: str) -> Scale:
 
 
 def format_axis_labels(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
-    """The marks of one axis, all in one unit and with as many digits: enough for round ones, else three of
-    the greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
+    """The labels of one axis, all in one unit and with equally many digits: enough for round ones, else three of the
+    greatest. If one is less than a thousandth of the greatest (a scale of ratios), each is written separately."""
     largest = max((abs(value) for value in values), default=0)
     least = min((abs(value) for value in values if value), default=0)
     if least < largest / 1000:
@@ -143,25 +143,29 @@ def format_exact(value: float | int, unit: str) -> str:
     digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         digits = f"{int(value):,}"
-    return use_minus_sign(digits) + (f"{NO_BREAK_SPACE}%" if unit == "percent" else _suffix(unit))
+    return use_minus_sign(digits) + (f"{NO_BREAK_SPACE}%" if unit == "percent" else _get_suffix(unit))
 
 
-def _suffix(unit: str) -> str:
+def _get_suffix(unit: str) -> str:
     """A unit as written after digits; "" for plain numbers."""
     return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK_SPACE}{unit}"
 
 
 def format_duration(ns: float | int) -> str:
-    """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"; or in the unit chosen."""
+    """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"; or in the selected unit."""
     if ns < 0:
         return "−" + format_duration(-ns)
     if chosen := _chosen.get():
         label, factor = TIME_UNITS[chosen]
-        return f"{ns:,.0f}{NO_BREAK_SPACE}ns" if factor == 1 else f"{_three(ns / factor)}{NO_BREAK_SPACE}{label}"
+        return (
+            f"{ns:,.0f}{NO_BREAK_SPACE}ns"
+            if factor == 1
+            else f"{_format_three_digits(ns / factor)}{NO_BREAK_SPACE}{label}"
+        )
     if ns == 0:
         return f"0{NO_BREAK_SPACE}s"
     for name, factor in _TIME:
-        digits = _three(ns / factor)
+        digits = _format_three_digits(ns / factor)
         if float(digits.replace(",", "")) < (1000 if name != "s" else 120):
             if factor == 1:
                 digits = f"{ns:.0f}"
@@ -176,7 +180,7 @@ def format_duration(ns: float | int) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """Seconds since something began, as a page counts them: "9.3 s", "45 s", "2 min 5 s"."""
+    """Elapsed seconds, as pages count them: "9.3 s", "45 s", "2 min 5 s"."""
     if seconds < 99.5:
         return f"{seconds:.{1 if seconds < 9.95 else 0}f}{NO_BREAK_SPACE}s"
     return format_duration(round(seconds) * NS_PER_S)
@@ -187,11 +191,11 @@ def format_count(value: float | int) -> str:
     if value < 0:
         return "−" + format_count(-value)
     if value < 10_000:
-        return f"{value:,.0f}" if float(value).is_integer() else _three(value)
+        return f"{value:,.0f}" if float(value).is_integer() else _format_three_digits(value)
     power = 1
-    while power < len(_SI) - 1 and float(_three(value / 1000**power).replace(",", "")) >= 1000:
+    while power < len(_SI) - 1 and float(_format_three_digits(value / 1000**power).replace(",", "")) >= 1000:
         power += 1
-    return f"{_three(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
+    return f"{_format_three_digits(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
 
 
 def format_bytes(value: float | int) -> str:
@@ -203,11 +207,11 @@ def format_bytes(value: float | int) -> str:
     power = 1
     while power < len(_BINARY) - 1 and value / 1024**power >= 1023.5:
         power += 1
-    return f"{_three(value / 1024**power)}{NO_BREAK_SPACE}{_BINARY[power]}"
+    return f"{_format_three_digits(value / 1024**power)}{NO_BREAK_SPACE}{_BINARY[power]}"
 
 
 def format_percent(value: float | int | None) -> str:
-    """0–100 with two decimals; never "0.00 %" for what is not nothing."""
+    """0–100 with two decimals; never "0.00 %" for more than nothing."""
     if value is None or math.isnan(value):
         return MISSING
     if 0 < abs(value) < 0.005:
@@ -225,7 +229,7 @@ def format_utc_iso(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _decimals(largest: float, divisor: int) -> int:
+def _count_decimals(largest: float, divisor: int) -> int:
     """The number of decimals of a column of times: enough for the largest, and none below 1 ns."""
     most = round(math.log10(divisor))
     if largest >= divisor:
@@ -233,8 +237,8 @@ def _decimals(largest: float, divisor: int) -> int:
     return min(most, 3 + round(math.log10(divisor / largest))) if largest >= 1 else most
 
 
-def _three(value: float | int) -> str:
-    """Three significant digits, but all digits before the point: 0.123, 1.23, 12.3, 123, 1,234."""
+def _format_three_digits(value: float | int) -> str:
+    """Three significant digits, but all digits before the decimal point: 0.123, 1.23, 12.3, 123, 1,234."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.2e}") if abs(value) < 1000 else float(round(value))

@@ -1,4 +1,4 @@
-"""What must hold between the tables of a profile. Analyses rely on it; a file from elsewhere is checked for it."""
+"""The invariants between the tables of a profile. Analyses rely on them; files from elsewhere are checked."""
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,7 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
 
 
 def find_error(profile: Profile) -> str | None:
-    """What is wrong with a profile, as part of a sentence; None where every analysis can work on it."""
+    """What is wrong with a profile, as part of a sentence; None if every analysis can process it."""
     for name, table in profile.tables().items():
         if table.schema != SCHEMAS[name]:
             return f"the table {name} has unexpected columns"
@@ -91,11 +91,11 @@ def find_error(profile: Profile) -> str | None:
             if table.column(required).null_count:
                 return f"{name}.{required} has missing values"
     return (
-        _wrong_reference(profile)
-        or _wrong_tree(profile)
-        or _wrong_slices(profile)
-        or _wrong_value(profile)
-        or _wrong_meta(profile.meta)
+        _find_wrong_reference(profile)
+        or _find_wrong_tree(profile)
+        or _find_wrong_slices(profile)
+        or _find_wrong_value(profile)
+        or _find_wrong_meta(profile.meta)
     )
 
 
@@ -108,34 +108,34 @@ def sum_overflows(weight: Array) -> bool:
 
 
 class WeightHistogram:
-    """The number and sum of weights by order of magnitude: enough to find the impossible ones."""
+    """The number and sum of weights by order of magnitude, enough to find the impossible ones."""
 
     def __init__(self) -> None:
         self.count = np.zeros(66, np.int64)
         self._sum = np.zeros(66, np.float64)
 
     def add(self, weight: Array) -> None:
-        """Take in weights (int64)."""
+        """Add weights (int64)."""
         size = np.abs(weight.astype(np.float64))
         order = np.frexp(size)[1]
         self.count += np.bincount(order, minlength=66)
         self._sum += np.bincount(order, size, 66)
 
     def find_overflow_threshold(self) -> float | None:
-        """The absolute weight from which on weights are left out, the greatest first, until an int64 holds the sum of
-        the rest; None where it holds that of all."""
+        """The absolute weight from which on weights are dropped, the greatest first, until the sum of the others fits
+        an int64; None if the sum of all fits."""
         if self._sum.sum() < float(1 << 63):
             return None
         # Those of order n are below 2^n; the sum of the zeros, order 0, is always small enough.
         return 2.0 ** int(np.flatnonzero(np.cumsum(self._sum) < float(1 << 62))[-1])
 
     def count_excluded(self, least: float | None) -> int:
-        """How many weights are left out from `least` on."""
+        """How many weights are dropped from `least` on."""
         return 0 if least is None else int(self.count[int(np.frexp(least)[1]) :].sum())
 
 
 def find_overflowing(weight: Array) -> Array | None:
-    """Which weights cannot be right (see `Heaviness.least_impossible`), as bools; None where all can."""
+    """Which weights cannot be right (see `Heaviness.least_impossible`), as bools; None if all can."""
     if not sum_overflows(weight):
         return None
     heaviness = WeightHistogram()
@@ -144,7 +144,7 @@ def find_overflowing(weight: Array) -> Array | None:
     return None if least is None else np.abs(weight.astype(np.float64)) >= least
 
 
-def _wrong_reference(profile: Profile) -> str | None:
+def _find_wrong_reference(profile: Profile) -> str | None:
     tables = profile.tables()
     for name, references in REFERENCES.items():
         for of, (target, none_allowed) in references.items():
@@ -157,7 +157,7 @@ def _wrong_reference(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_tree(profile: Profile) -> str | None:
+def _find_wrong_tree(profile: Profile) -> str | None:
     stacks, calls, frames = profile.stacks, profile.calls, profile.frames
     for name, table, item, items in (
         ("stacks", stacks, "frame", frames.num_rows),
@@ -198,7 +198,7 @@ def _wrong_tree(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_slices(profile: Profile) -> str | None:
+def _find_wrong_slices(profile: Profile) -> str | None:
     slices = profile.slices
     thread, start, length, parent, end = (
         get_column(slices, name) for name in ("thread", "start_ns", "duration_ns", "parent", "end")
@@ -242,7 +242,7 @@ def _wrong_slices(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_value(profile: Profile) -> str | None:
+def _find_wrong_value(profile: Profile) -> str | None:
     time_ns = get_column(profile.samples, "time_ns")
     if len(time_ns) and (int(time_ns[0]) < 0 or (time_ns[1:] < time_ns[:-1]).any()):
         return "the samples are not in order of time"
@@ -268,7 +268,7 @@ def _wrong_value(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_meta(meta: Meta) -> str | None:
+def _find_wrong_meta(meta: Meta) -> str | None:
     for name, value in (("duration_ns", meta.duration_ns), ("start_epoch_ns", meta.start_epoch_ns)):
         if value is not None and not -(2**63) <= value < 2**63:
             return f"{name} is out of range"

@@ -1,4 +1,4 @@
-"""Exporters: a profile written in a form that other tools read, one file a form."""
+"""Exporters: a profile written in a format that other tools read, one module per format."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,15 +31,14 @@ def _has_timed_samples(profile: Profile) -> bool:
 
 @dataclass(frozen=True)
 class Exporter:
-    """A form to export to.
+    """An export format.
 
-    name: as given to `convert --to`. title, description: what it is, in words. suffix: of a file's name. options: the
-    switches that `write_chunks` understands, with a sentence each. writes_all_events: without a selected one it holds
-    all, else only the main one. requires_recorded_stacks: it keeps call stacks as they are, and refuses a selection
-    that changes them (hide, invert, recursion). has_data: whether a profile has anything to write.
-    other_suffixes: what else names of such files end with. `write` yields the bytes of one file; it raises
-    InvalidRequest for a selection that the profile does not have, and for one without samples where other tools would
-    refuse such a file.
+    name: as given to `convert --to`. suffix: of file names. options: the
+    options of `write_chunks`, with a sentence each. writes_all_events: without a selected event it has all events, else
+    only the main one. requires_recorded_stacks: it contains call stacks as recorded, and rejects a selection that
+    changes them (hide, invert, recursion). has_data: whether a profile has anything to write. other_suffixes: further
+    suffixes of such files. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
+    profile does not have, and for one without samples if other tools would reject such a file.
     """
 
     name: str
@@ -55,8 +54,8 @@ class Exporter:
     other_suffixes: tuple[str, ...] = ()
 
     def write(self, profile: Profile, selection: Selection, options: Options) -> Iterator[bytes]:
-        """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: what is refused
-        is refused before the first byte."""
+        """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: errors
+        are raised before the first byte."""
         check_selection(profile, selection)
         return self.write_chunks(profile, selection, options)
 
@@ -148,7 +147,7 @@ EXPORTERS: dict[str, Exporter] = {
 
 
 def get_exporter(name: str) -> Exporter:
-    """The exporter of that name. Raises InvalidRequest, naming those there are."""
+    """The exporter of that name. Raises InvalidRequest with the available names."""
     try:
         return EXPORTERS[name]
     except KeyError:
@@ -159,7 +158,7 @@ def get_exporter(name: str) -> Exporter:
 def find_exporter_for_file(file: str) -> Exporter:
     """The exporter by the name of a file. Raises InvalidRequest with the known suffixes if there is none."""
     name = file.lower()
-    # Any file may be compressed, and ".trace.json" is more specific than ".json".
+    # Files can be compressed, and ".trace.json" is more specific than ".json".
     fitting = [
         (len(ending), one)
         for one in EXPORTERS.values()

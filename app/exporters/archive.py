@@ -1,6 +1,6 @@
-"""The stored form as one file: the manifest and the tables, in an archive. Importing it again gives the same profile.
+"""The storage format as one file: manifest and tables in an archive. Importing it gives the same profile.
 
-Under a selection it holds the samples and counts that the selection leaves; all the rest stays as it is.
+Under a selection it has only the selected samples and counts; everything else is unchanged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The bytes of the archive: the same for the same profile. Raises InvalidRequest for what reshapes stacks."""
+    """The bytes of the archive, which are reproducible. Raises InvalidRequest for a selection that reshapes stacks."""
     profile = _apply_selection(profile, selection)
     files: dict[str, pa.Buffer] = {}
     entries: dict[str, TableFile] = {}

@@ -1,10 +1,10 @@
-"""Collapsed stacks: one line a distinct stack, outermost function first, and what it weighs.
+"""Collapsed stacks: one line per distinct stack, outermost function first, with its weight.
 
     swapper;start_kernel;rest_init;cpu_idle;default_idle 12
 
-For recordings of perf this is what FlameGraph's stackcollapse-perf.pl (revision 57207af) makes of perf script's text,
-byte for byte up to the order of lines: its ways with names live in this file and nowhere else. Of other formats names
-are written as they are.
+For recordings of perf, the output equals that of FlameGraph's stackcollapse-perf.pl (revision 57207af) for the text of
+perf script, byte for byte except for the order of lines. Its handling of names is only in this file. Names of other
+formats are written unchanged.
 """
 
 import re
@@ -63,7 +63,7 @@ class _Switches:
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The lines, ordered by their bytes, of one event: the selected one, else `default_event`. Raises InvalidRequest,
-    also where there would be none."""
+    also if there are no lines."""
     switches = _Switches.of(options)
     event = event_id(profile, selection.event or default_event(profile))
     rows = filter_samples(profile, selection, event)
@@ -71,7 +71,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     stack, weight = get_column(table, "stack")[rows], clip_weights(profile, selection, rows)
     perf = profile.meta.format in PERF_FORMATS
     if perf:
-        # The tool takes a period of 0 for none.
+        # The tool treats a period of 0 as missing.
         weight = np.where(weight == 0, 1, weight)
     labels, of_row = _labels(profile, rows, switches, perf)
     sums: dict[str, int] = {}
@@ -79,7 +79,9 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     for is_java in (False, True):
         chosen = java[of_row] == is_java
         if chosen.any():
-            naming = partial(_perf_pieces, switches=switches, java=is_java) if perf else partial(_pieces, switches)
+            naming = (
+                partial(_perf_frame_texts, switches=switches, java=is_java) if perf else partial(_frame_texts, switches)
+            )
             paths = _Paths(profile, selection, naming)
             _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
     if not sums:
@@ -90,8 +92,8 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def default_event(profile: Profile) -> str | None:
-    """The event that is written by default: the result's main event, but of perf script's text the one that
-    comes first in it, as the tool does."""
+    """The event that is written by default: the result's main event; for text of perf script the first one in
+    it, like the tool."""
     return profile.meta.facts.get(FIRST_EVENT_FACT, profile.meta.main_event)
 
 
@@ -113,14 +115,14 @@ def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tup
 
 
 def _label(comm: str, pid: int | None, tid: int | None, switches: _Switches) -> str:
-    # Where perf printed one number it is the thread's; the tool takes a thread 0 for one that is missing.
+    # If perf printed one number, it is the thread's; the tool treats thread 0 as missing.
     shown_tid, shown_pid = (tid, pid) if pid is not None and tid else (pid if pid is not None else tid, "?")
     ids = f"-{shown_pid}/{shown_tid}" if switches.tid else f"-{shown_pid}" if switches.pid else ""
     return (comm + ids).replace(" ", "_")
 
 
 class _Paths:
-    """The tree of stacks with what is written for each frame as labels, equal ones merged."""
+    """The tree of stacks with the text of each frame as label, equal ones merged."""
 
     def __init__(self, profile: Profile, selection: Selection, naming: Any) -> None:
         stacks = profile.stacks
@@ -155,7 +157,7 @@ def _add_up(
     selection: Selection,
     sums: dict[str, int],
 ) -> None:
-    """Add to `sums` what each path weighs."""
+    """Add the weight of each path to `sums`."""
     count = len(paths.parent)
     distinct, inverse = np.unique(of_row * count + paths.node[stack], return_inverse=True)
     totals = np.zeros(len(distinct), np.int64)
@@ -189,8 +191,8 @@ def _without_recursion(path: list[str]) -> list[str]:
     return result[::-1]
 
 
-def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
-    """What is written for each frame of a profile that is not perf's: its name, in one line and without semicolons."""
+def _frame_texts(switches: _Switches, profile: Profile) -> list[str | None]:
+    """The text of each frame of a profile that is not from perf: its name, on one line and without semicolons."""
     marks = {int(FrameKind.KERNEL): "_[k]" * switches.kernel, int(FrameKind.JIT): "_[j]" * switches.jit}
     names = [" ".join(name.replace(";", ":").splitlines()) for name in get_strings(profile.functions, "name")]
     written = []
@@ -202,8 +204,8 @@ def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
     return list(written)
 
 
-def _perf_pieces(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
-    """What stackcollapse-perf.pl writes for each frame of a recording of perf; None where it skips the line."""
+def _perf_frame_texts(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
+    """The text that stackcollapse-perf.pl writes for each frame of a recording of perf; None if it skips the line."""
     symbols, modules = get_strings(profile.functions, "name"), get_strings(profile.functions, "module")
     known: dict[tuple[int, bool, bool, int | None], str | None] = {}
     frames = profile.frames
@@ -224,10 +226,10 @@ def _perf_pieces(profile: Profile, switches: _Switches, java: bool) -> list[str 
 def _perf_piece(
     symbol: str, module: str, address: int | None, switches: _Switches, java: bool, inner: bool
 ) -> str | None:
-    """A line of a stack in the hands of stackcollapse-perf.pl.
+    """A line of a stack, as processed by stackcollapse-perf.pl.
 
-    The line is put together again and taken apart as there, so that symbols and modules with brackets and blanks
-    are equal. inner: the function was after an arrow in its line.
+    The line is reconstructed and parsed as there, so that symbols and modules with brackets and blanks are equal.
+    inner: the function was after an arrow in its line.
     """
     line = None if address is None else _LINE.match(f"{address:x} {symbol} ({module})")
     raw, module = (line[2], line[3]) if line else (symbol, module)

@@ -1,6 +1,6 @@
-"""Samples as profiles of V8 in trace events (`Profile`, `ProfileChunk`): the one form of them in this JSON that
-Perfetto reads (trace_processor, JsonTraceTokenizer::ParseV8SampleEvent; it leaves out `samples` with `stackFrames`),
-and that speedscope reads as well. It has times in whole µs, and no weights: a sample holds until the next.
+"""Samples as profiles of V8 in trace events (`Profile`, `ProfileChunk`): the only samples in this JSON that
+Perfetto reads (trace_processor, JsonTraceTokenizer::ParseV8SampleEvent; it ignores `samples` with `stackFrames`), and
+which speedscope reads as well. Times are in whole µs; there are no weights: a sample lasts until the next.
 """
 
 import json
@@ -57,7 +57,7 @@ class _ProfileNodes:
         self._urls = [file or module or "" for file, module in zip(files, modules, strict=True)]
 
     def new(self, stacks: Array, known: set[int]) -> list[dict[str, Any]]:
-        """Those of some stacks, and what called them, that are not known yet; a caller before what it called."""
+        """The new nodes of some stacks and their callers, callers first."""
         nodes: list[int] = []
         for node in np.unique(stacks).tolist():
             while node not in known:

@@ -1,6 +1,6 @@
-"""A profile narrowed to a selection: its samples, counts and slices, and what hangs on those slices.
+"""A profile filtered by a selection: its samples, counts and slices, and the data attached to those slices.
 
-Tables of what is left show what they show of the whole under the selection: samples are cut at the edges of the
+Tables of the filtered profile equal those of the original under the selection: samples are clipped at the edges of the
 window, slices belong to the window in which they begin.
 """
 
@@ -19,11 +19,11 @@ from ..domain.tables import NO_ID, SCHEMAS, empty_table, get_column
 from ..domain.validation import REFERENCES
 
 TIME_TABLES = ("instants", "counters")
-"""Tables of what is at one moment."""
+"""Tables of data at single times."""
 
 
 def filter_profile(profile: Profile, selection: Selection) -> Profile:
-    """What `selection` leaves of a profile. Raises InvalidRequest for what the profile does not have."""
+    """The selected part of a profile. Raises InvalidRequest for a selection that the profile does not have."""
     selection = resolve_event_name(profile, selection)
     event = None if selection.event is None else event_id(profile, selection.event)
     rows = filter_samples(profile, selection, event)
@@ -48,7 +48,7 @@ def filter_profile(profile: Profile, selection: Selection) -> Profile:
 
 
 def _slices_kept(profile: Profile, selection: Selection) -> Array | None:
-    """Which slices are left, as bools; None for all."""
+    """Which slices are kept, as bools; None for all."""
     selection = selection.replace(event=None)
     kept, works = select_slices(profile, selection), select_device_work(profile, selection)
     if kept is None and works is None:
@@ -59,8 +59,8 @@ def _slices_kept(profile: Profile, selection: Selection) -> Array | None:
 
 
 def _filter_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Table]:
-    """The slices that are kept, and the tables that name slices without the rows that name another; where a row need
-    not name one, it names none instead."""
+    """The kept slices, and the tables that refer to slices, without rows that refer to others; optional references to
+    others become null."""
     place = np.where(kept, np.cumsum(kept) - 1, NO_ID)
     before = np.concatenate(([0], np.cumsum(kept)))
     found = {}
@@ -78,18 +78,18 @@ def _filter_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Tab
                     stays = stays & (changed[of] >= 0)
         if name == "slices":
             changed["end"] = before[get_column(table, "end")]
-        found[name] = _with(table, name, changed).filter(pa.array(stays))
+        found[name] = _replace_columns(table, name, changed).filter(pa.array(stays))
         if name == "device_work":
             left = np.append(np.where(stays, np.cumsum(stays) - 1, NO_ID), NO_ID)
             profiled_kernels = tables["profiled_kernels"]
-            found["profiled_kernels"] = _with(
+            found["profiled_kernels"] = _replace_columns(
                 profiled_kernels, "profiled_kernels", {"work": left[get_column(profiled_kernels, "work")]}
             )
     return found
 
 
-def _with(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
-    """The table `name` with other columns of whole numbers."""
+def _replace_columns(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
+    """The table `name` with some columns of integers replaced."""
     for of, values in changed.items():
         field = SCHEMAS[name].field(of)
         array = pa.array(values.astype(field.type.to_pandas_dtype()), field.type)
@@ -108,7 +108,7 @@ def _filter_window(table: pa.Table, selection: Selection) -> pa.Table:
 
 
 def _cut(samples: pa.Table, weight: Array, start_ns: int | None) -> pa.Table:
-    """The samples with what of their weights is selected; those that last begin in the window, too."""
+    """The samples with clipped weights; samples with a duration begin in the window, too."""
     columns: dict[str, Array] = {"weight": weight}
     if start_ns is not None:
         columns["time_ns"] = np.maximum(get_column(samples, "time_ns"), start_ns)
@@ -119,6 +119,6 @@ def _cut(samples: pa.Table, weight: Array, start_ns: int | None) -> pa.Table:
 
 def _counts(profile: Profile, selection: Selection) -> pa.Table:
     if selection.focus is not None or selection.ignore is not None:
-        # What was counted has no stack.
+        # Counts have no stack.
         return empty_table("counts")
     return profile.counts.filter(pa.array(select_counts(profile, selection)))

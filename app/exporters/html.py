@@ -1,7 +1,7 @@
 """A result as one HTML file without external resources: metadata, flame graphs, tables.
 
-Every text of the result is hostile: it only ever becomes text between tags or the value of an attribute, escaped. The
-graphs are in their own frames, as data.
+All text of the result is untrusted: it is only used, escaped, as text between tags or in attribute values. The graphs
+are in frames, as data.
 """
 
 import base64
@@ -32,7 +32,7 @@ REPORT_TABLES = (
     *("devices", "steps", "operators", "kernels", "modules", "copies", "communication", "memory", "hotspots", "counts"),
     *("threads", "ranks", "runs", "nsight", "losses"),
 )
-"""The tables of a report, in their order; those without rows are left out."""
+"""The tables of a report, in their order; those without rows are omitted."""
 NON_EMPTY_CHECKS: Mapping[str, Callable[[Profile], bool]] = {
     "devices": lambda profile: profile.device_work.num_rows > 0,
     "steps": lambda profile: profile.steps.num_rows > 0,
@@ -40,13 +40,13 @@ NON_EMPTY_CHECKS: Mapping[str, Callable[[Profile], bool]] = {
     "ranks": lambda profile: profile.ranks.num_rows > 1 or profile.runs.num_rows > 1,
     "runs": lambda profile: profile.runs.num_rows > 1,
 }
-"""Tables that say nothing of most results, though they have a row: when they are shown."""
+"""Conditions for tables that have a row, but no information for most results."""
 BORDER_PX = 4
 _VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
-    """The file. Raises InvalidRequest for what the profile does not have."""
+    """The file. Raises InvalidRequest for a selection that the profile does not have."""
     check_selection(profile, selection)
     title = profile.meta.command or _format(profile)
     graphs = list(_graphs(profile, selection))
@@ -56,7 +56,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_file('report.css')}</style></head><body>\n"
-        f'<h1>{escape(title)}</h1>\n{_about(profile, selection)}<nav aria-label="Parts"><ul>'
+        f'<h1>{escape(title)}</h1>\n{_format_metadata(profile, selection)}<nav aria-label="Parts"><ul>'
     ).encode()
     parts = [(f"graph-{place}", name) for place, (name, _) in enumerate(graphs)]
     parts += [(table.name, table.title) for table, _ in tables]
@@ -74,12 +74,12 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def _format(profile: Profile) -> str:
-    """What was read, in words."""
+    """The name of the format."""
     label = format_title(profile.meta.format)
     return label[:1].upper() + label[1:]
 
 
-def _about(profile: Profile, selection: Selection) -> str:
+def _format_metadata(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
     facts: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
@@ -95,7 +95,7 @@ def _about(profile: Profile, selection: Selection) -> str:
 
 
 def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes]]:
-    """The flame graphs: of the main event, and of devices where they did anything."""
+    """The flame graphs: of the main event, and of devices if they have work."""
     if not profile.samples.num_rows:
         return
     selection = resolve_event_name(profile, selection)
@@ -111,7 +111,7 @@ def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str
     try:
         rows: list[dict[str, Any]] = records(table.rows(profile, chosen))
     except PerfloomError:
-        # What this result does not have.
+        # Not in this result.
         return []
     return rows
 
@@ -143,7 +143,9 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
         return '<td data-value=""></td>'
     if isinstance(value, (int, float)):
         shown = (
-            format_quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
+            format_quantity(value, row["unit"]).text
+            if column.unit == "event" and row.get("unit")
+            else _format_number(value)
         )
         exact = format_exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
         return f'<td class="number" data-value="{value}" title="{escape(exact)}">{escape(shown)}</td>'
@@ -151,12 +153,12 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
     return f'<td title="{escape(text)}">{escape(text)}</td>'
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def _height(picture: bytes) -> int:
-    """How high a graph is, in pixels."""
+    """The height of a graph, in pixels."""
     match = _VIEW.search(picture[:2000])
     return math.ceil(float(match[1])) + BORDER_PX if match else 600
 

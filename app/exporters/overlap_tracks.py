@@ -1,5 +1,5 @@
 """Slices that overlap without nesting: viewers nest the slices of a thread, and Perfetto drops
-the others. Each such slice gets a track of its own next to its thread."""
+the others. Each such slice gets a separate track next to its thread."""
 
 import heapq
 
@@ -9,21 +9,21 @@ import pandas as pd
 from ..domain.arrays import Array, Int32Array
 
 MAX_TRIED_TRACKS = 32
-"""How many tracks a slice is fitted into, among others inside; beyond these one that is free is taken."""
+"""Number of tracks in which a slice can be nested into others; after these the next free track is used."""
 
 
 def assign_tracks(thread: Array, parent: Array, start: Array, end: Array) -> Int32Array:
-    """On which track of its thread each slice is drawn: 0 is the thread itself. Slices on one track are nested or
-    apart. parent: the slice around each, -1 for none; of one thread slices are in order of time."""
+    """The track of each slice within its thread: 0 is the thread itself. Slices on one track are nested or disjoint.
+    parent: the enclosing slice, -1 for none; slices of a thread are sorted by time."""
     found = np.zeros(len(thread), np.int32)
-    for one in np.unique(thread[_beside(thread, parent, start, end)]).tolist():
+    for one in np.unique(thread[_mask_overlapping(thread, parent, start, end)]).tolist():
         rows = np.flatnonzero(thread == one)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
         found[rows] = _assign_tracks(start[rows].tolist(), end[rows].tolist())
     return found
 
 
-def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
+def _mask_overlapping(thread: Array, parent: Array, start: Array, end: Array) -> Array:
     """Mask of the slices that begin before an earlier slice at their level has ended."""
     if not len(thread):
         return np.zeros(0, bool)
@@ -37,7 +37,7 @@ def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
 
 
 def _assign_tracks(start: list[int], end: list[int]) -> list[int]:
-    """The first track into which each slice fits. They are in order of time, the longest first."""
+    """The first track into which each slice fits. They are sorted by time, the longest first."""
     tracks: list[list[int]] = []
     rest: list[tuple[int, int]] = []
     count, numbers = 0, []

@@ -1,9 +1,8 @@
 """Trace events in JSON, as Perfetto and Chrome's trace viewer open them. Format: Google's "Trace Event Format".
 
-What a profile has in time is there: slices with their arguments, arrows between them, instants, counters, steps. Of
-what was sampled one event is a profile of each thread (see cpu_profiles), and each sample of others an instant with its
-call stack as an argument, unless the profile has slices: then its samples are what those slices did themselves, and
-nothing is written twice.
+It contains slices with their arguments, flows, instants, counters and steps. The samples of one event become a profile
+of each thread (see cpu_profiles), and each sample of other events an instant with its call stack as an argument. If the
+profile has slices, samples are omitted, because they repeat the self time of slices.
 """
 
 import json
@@ -29,15 +28,15 @@ from .overlap_tracks import assign_tracks
 OPTIONS: Mapping[str, str] = {}
 EVENT_SEPARATOR = ",\n"
 FIRST_PID = 1
-"""The number of a process of which none is known."""
+"""The number of an unknown process."""
 FLOW_CATEGORIES = {FlowKind.FORWARD_BACKWARD: "fwdbwd", FlowKind.ASYNC: "async", FlowKind.OTHER: "flow"}
 LAUNCH_CATEGORY = "ac2g"
-"""PyTorch's word for the arrow from a launch to what was launched."""
+"""PyTorch's name for the flow from a launch to the launched work."""
 
 
 @dataclass(frozen=True)
 class _ThreadIds:
-    """What each thread is in the file. pid, tid: numbers that no other thread has together, as JSON.
+    """The threads in the file. pid, tid: unique pairs of numbers, as JSON.
     overlap_tracks: additional tracks of threads, after all threads: row of the thread, and number of the track."""
 
     pid: list[str]
@@ -57,19 +56,19 @@ class _TextColumns:
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
     shown = filter_profile(profile, selection)
-    top = {"displayTimeUnit": "ns", **_about(shown)}
+    top = {"displayTimeUnit": "ns", **_build_metadata(shown)}
     yield (json.dumps(top)[:-1] + ',"traceEvents":[').encode()
     first = True
     for rows in _blocks(shown):
         if len(rows):
-            # Each begins with what ends the one before.
+            # Each block begins with the separator.
             yield text_columns.join_rows(rows)[first:]
             first = False
     yield b"\n]}\n"
 
 
-def _about(profile: Profile) -> dict[str, Any]:
-    """The metadata beside the events. For traces of PyTorch it is unchanged, so that their readers recognize it."""
+def _build_metadata(profile: Profile) -> dict[str, Any]:
+    """The metadata next to the events. For traces of PyTorch it is preserved, so that its readers recognize it."""
     meta = profile.meta
     found: dict[str, Any] = {"otherData": {"exporter": "Perfloom", "format": meta.format}}
     if meta.start_epoch_ns is not None:
@@ -86,7 +85,7 @@ def _about(profile: Profile) -> dict[str, Any]:
 
 
 def _blocks(profile: Profile) -> Iterator[pa.Array]:
-    """Events, each behind a comma and the end of the line before."""
+    """Events, each preceded by a comma and a line break."""
     places = _places(profile)
     thread = _spread(profile, places)
     words = _TextColumns(
@@ -194,7 +193,7 @@ def _take_places(places: _ThreadIds, thread: Array) -> pa.Array:
 
 
 def _slices(profile: Profile, places: _ThreadIds, words: _TextColumns, thread: Array) -> Iterator[pa.Array]:
-    """thread: the place of each slice."""
+    """thread: the index of the track of each slice."""
     table = profile.slices
     start, length, function, category, arguments = (
         get_column(table, name) for name in ("start_ns", "duration_ns", "function", "category", "arguments")
@@ -259,7 +258,7 @@ class _NumericArguments:
 
 
 def _arrows(profile: Profile, places: _ThreadIds, thread: Array) -> Iterator[pa.Array]:
-    """Two events an arrow: where it begins, and where it ends. thread: the place of each slice."""
+    """Two events per flow: start and end. thread: the index of the track of each slice."""
     start = get_column(profile.slices, "start_ns")
     flows, work = profile.flows, profile.device_work
     launched = get_column(work, "launch") >= 0
@@ -333,7 +332,7 @@ def _counters(profile: Profile) -> Iterator[pa.Array]:
 
 
 def _samples(profile: Profile, places: _ThreadIds, chosen: Array) -> Iterator[pa.Array]:
-    """Samples as instants, called after the innermost function. chosen: which, as bools."""
+    """Samples as instants, named after the innermost function. chosen: which, as bools."""
     names = get_strings(profile.functions, "display")
     function = get_column(profile.frames, "function")
     frame, parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))

@@ -1,7 +1,7 @@
-"""pprof: what `go tool pprof` and all that reads its files open. The definition is pprof's own, proto/profile.proto.
+"""pprof: for `go tool pprof` and compatible tools. Format: proto/profile.proto of pprof.
 
-A value for each event, of the call stacks of each thread. What a trace did is there as self time: nothing counts twice,
-and the values of a thread add up to the time in which it did anything.
+One value for each event, by call stack and thread. Traces are written as self time, so that nothing counts twice and
+the values of a thread add up to its busy time.
 """
 
 import zlib
@@ -23,11 +23,11 @@ from .stack_weights import StackWeights, stack_frames, weigh_stacks
 
 OPTIONS: Mapping[str, str] = {}
 UNITS = {"ns": "nanoseconds", "bytes": "bytes", "count": "count"}
-"""pprof's words for units. Others stay as they are: it shows them."""
+"""pprof's names of units. Others are unchanged: it displays them."""
 SAMPLES = "samples"
 BLOCK_BYTES = 1 << 20
 GZIP = 31
-"""zlib's word for a gzip file, which carries neither a name nor a time."""
+"""zlib's wbits for gzip, without name and time."""
 # Fields of Profile, and of the messages in it.
 _TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = 1, 2, 3, 4, 5, 6
 _TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _COMMENT, _DEFAULT = 9, 10, 11, 12, 13, 14
@@ -61,7 +61,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
     strings, found = _Strings(), weigh_stacks(profile, selection)
     names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
-    # The number of pieces of a trace has no meaning.
+    # The number of parts of a trace has no meaning.
     counted = {HOST_TIME, DEVICE_TIME, SAMPLES}.isdisjoint(names[event] for event in found.events)
     types = [(SAMPLES, "count")] if counted else []
     types += [(names[event], UNITS.get(units[event], units[event])) for event in found.events]
@@ -124,7 +124,7 @@ def _samples(
 
 
 class _LocationLists:
-    """The ids of the locations of stacks, the innermost first, as bytes; each stack's end with its parent's."""
+    """The ids of the locations of stacks, the innermost first, as bytes; each stack ends with that of its parent."""
 
     def __init__(self, frame: Array, parent: Array) -> None:
         self._frame, self._parent = frame.tolist(), parent.tolist()
@@ -206,7 +206,7 @@ def _places(profile: Profile, strings: _Strings) -> Iterator[bytes]:
             encode_message(4, encode_number(1, function + 1), encode_number(2, line or 0)),
         )
     for name, place in modules.items():
-        # Its functions are known: no tool has to look for them in the file.
+        # Functions are resolved, so tools need not symbolize.
         yield encode_message(
             _MAPPING,
             encode_number(1, place),

@@ -1,4 +1,4 @@
-// A click on a heading sorts its table: first the largest, then the smallest, texts by the alphabet.
+// A click on a heading sorts its table: descending first, then ascending; texts alphabetically.
 for (const heading of document.querySelectorAll('thead th')) {
   heading.tabIndex = 0;
   const sort = () => {

@@ -1,7 +1,6 @@
-"""speedscope: what https://www.speedscope.app opens. Format: its own file-format-schema.json.
+"""speedscope: files for https://www.speedscope.app. Format: its file-format-schema.json.
 
-One profile for each thread and event. What a trace did is there with its times, each call as it began and
-ended; what was sampled as samples with weights.
+One profile for each thread and event: traces with start and end of each call, samples with weights.
 """
 
 import json
@@ -30,7 +29,7 @@ UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file, of the selected event or of all that have samples. Raises InvalidRequest, also
-    for a selection without samples: speedscope refuses a file without profiles."""
+    for a selection without samples: speedscope rejects a file without profiles."""
     samples, events = samples_of(profile), select_exported_events(profile, selection)
     tree = _Stacks(profile, selection)
     frames = json.dumps(_frames(profile))
@@ -45,7 +44,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         time, stack = samples.time_ns[rows], tree.shown[samples.stack[rows]]
         if selection.start_ns is not None:
             time = np.maximum(time, selection.start_ns)
-        # Of each thread in order of time, as they are: sorted once, however many threads there are.
+        # By thread, then by time: sorted once for all threads.
         order = np.argsort(thread, kind="stable")
         each_of, begin = np.unique(thread[order], return_index=True)
         for each, part in zip(each_of.tolist(), np.split(order, begin[1:]), strict=False):
@@ -76,7 +75,7 @@ def _frames(profile: Profile) -> list[dict[str, Any]]:
 
 
 class _Stacks:
-    """The call stacks. shown: of each node the one that represents it. frame: of each node. depth: how many frames."""
+    """The call stacks. shown: for each node the one that represents it. frame: of each node. depth: how many frames."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
         self.shown, self._parent = stack_frames(profile, selection)
@@ -96,7 +95,7 @@ class _Stacks:
         return found[::-1]
 
     def common(self, one: Array, other: Array) -> Array:
-        """How many frames each pair of stacks has in common, from the outermost on."""
+        """The number of common outermost frames of each pair of stacks."""
         one, other = one.copy(), other.copy()
         apart = np.flatnonzero(one != other)
         while len(apart):
@@ -156,9 +155,9 @@ def _profile(
 
 
 def _write_events(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterator[bytes]:
-    """What begins and ends between stretches in which one call stack was the innermost."""
+    """The begin and end events between consecutive call stacks."""
     end = time + weight
-    # Before the first and behind the last there is nothing.
+    # Before the first and after the last, the stack is empty.
     before, after = np.append(ROOT, stack), np.append(stack, ROOT)
     same = tree.common(before, after)
     same[1:-1][time[1:] != end[:-1]] = 0
@@ -185,6 +184,6 @@ def _write_events(tree: _Stacks, time: Array, weight: Array, stack: Array) -> It
 
 
 def _join_blocks(blocks: Iterable[pa.Array]) -> Iterator[bytes]:
-    """The rows of blocks, without what the first begins with, which is a comma."""
+    """The rows of blocks, without the leading comma of the first."""
     for number, rows in enumerate(blocks):
         yield text_columns.join_rows(rows)[not number :]

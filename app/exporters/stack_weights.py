@@ -1,4 +1,4 @@
-"""What call stacks weigh, event by event, for forms that hold stacks with values and no times."""
+"""Weights of call stacks by event, for formats with stacks and values, but without times."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from ..domain.tables import NO_ID, ROOT, get_column
 
 @dataclass(frozen=True, eq=False)
 class StackWeights:
-    """Pairs of a call stack and a thread, ordered by these. events: rows of `events`. stack: node of `stacks`. thread:
+    """Pairs of a call stack and a thread, sorted. events: rows of `events`. stack: node of `stacks`. thread:
     row of `threads`. weight: int64, a column for each event. count: how many samples."""
 
     events: tuple[int, ...]
@@ -63,7 +63,7 @@ def weigh_stacks(profile: Profile, selection: Selection) -> StackWeights:
 def stack_frames(profile: Profile, selection: Selection) -> tuple[Array, Array]:
     """(of each node of `stacks` the one that represents it, of each node the next one outwards that is shown).
 
-    `hide` takes frames out: what is below them hangs on what is above. The root is 0.
+    `hide` removes frames: their callees are attached to their callers. The root is 0.
     """
     parent, end, frame = (get_column(profile.stacks, name) for name in ("parent", "end", "frame"))
     shown = np.ones(len(parent), bool)

@@ -22,8 +22,8 @@ GROUP_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A form of tables. suffix: of a file's name. write_chunks: the bytes of a file with these rows; columns: what is
-    known of them; facts: metadata of the file, if the format has a place for it."""
+    """A form of tables. suffix: of a file's name. write_chunks: the bytes of a file with these rows; columns: their
+    descriptions; facts: metadata of the file, if the format supports it."""
 
     suffix: str
     media_type: str
@@ -31,11 +31,11 @@ class TableFormat:
 
 
 def write_csv(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping[str, str] = {}) -> Iterator[bytes]:
-    """RFC 4180, made while it is read; what is missing is empty.
+    """RFC 4180, generated while it is read; missing values are empty.
 
-    Numbers are unchanged. A text that a spreadsheet would take for a formula gets an apostrophe before it, as
-    OWASP advises (CSV Injection): one that begins with = + - @, also in their full width, whatever white space or
-    control characters stand before it, or with a tab or an end of line. All else is unchanged.
+    Numbers are unchanged. A text that a spreadsheet would interpret as a formula is prefixed with an apostrophe, as
+    OWASP advises (CSV Injection): one that begins with = + - @, also full-width, after any white space or control
+    characters, or with a tab or line break. Other text is unchanged.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
@@ -75,7 +75,7 @@ def write_parquet(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Map
 
 
 def arrow_table(data: pd.DataFrame, columns: Sequence[Column], facts: Mapping[str, str] = {}) -> pa.Table:
-    """The rows as texts, whole numbers, numbers and booleans, null for what is missing."""
+    """The rows as texts, whole numbers, numbers and booleans, null for missing values."""
     known = {column.name: column for column in columns}
     fields, arrays = [], []
     for name, values in data.items():
@@ -114,4 +114,4 @@ TABLE_FORMATS: dict[str, TableFormat] = {
     "json": TableFormat(".json", "application/json", write_json),
     "parquet": TableFormat(".parquet", "application/vnd.apache.parquet", write_parquet),
 }
-"""Every form of a table by the word that asks for it."""
+"""Formats of tables, by the value of the parameter `format`."""

@@ -18,7 +18,7 @@ def split_blocks(count: int) -> Iterator[slice]:
 
 
 def format_integers(numbers: Array) -> pa.Array:
-    """Whole numbers as they are written."""
+    """Integers as decimal text."""
     return pc.cast(pa.array(numbers), pa.string())
 
 
@@ -35,12 +35,12 @@ def take_texts(texts: Sequence[str | None], which: Array) -> pa.Array:
 
 
 def concat_columns(*pieces: pa.Array | str) -> pa.Array:
-    """The pieces of each row behind each other, null where one of them is. A piece may be the same in all rows."""
+    """The parts of each row concatenated, null if one is null. A part can be the same in all rows."""
     return pc.binary_join_element_wise(*pieces, "")
 
 
 def join_optional(one: pa.Array, other: pa.Array) -> pa.Array:
-    """Both of each row with a comma between them, or that which is not null; null where both are."""
+    """Both texts of each row joined by a comma, or the one that is not null; null if both are."""
     return pc.coalesce(concat_columns(one, ",", other), one, other)
 
 

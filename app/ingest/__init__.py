@@ -1,1 +1,1 @@
-"""Ingest."""
+"""Shared by readers: trace events, JSON, perf text, compiled loops, compression, and merging of ranks."""

@@ -1,7 +1,7 @@
-"""Files in one stream, as the POSIX archive `tar` has them: only what a stored profile needs of it.
+"""Files in one stream, as the POSIX archive `tar` has them, limited to the needs of a stored profile.
 
-Written and read front to back in blocks of 512 bytes. The reader takes plain files alone, and never names a file on
-disk: what it meets is handed over as a name and a length, for the caller to accept or refuse.
+Written and read sequentially in blocks of 512 bytes. The reader accepts only plain files, and never names a file on
+disk: it hands over name and length of each file, which the caller accepts or refuses.
 """
 
 import tarfile
@@ -32,7 +32,7 @@ def make_header(name: str, size: int) -> bytes:
 
 
 def make_padding(size: int) -> bytes:
-    """What follows a content of `size` bytes."""
+    """The padding after a content of `size` bytes."""
     return bytes(-size % BLOCK_BYTES)
 
 
@@ -53,8 +53,8 @@ def is_archive(head: bytes, name: str) -> bool:
 def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
     """The files of an archive. The caller reads the whole content of each before the next.
 
-    `source` names it in messages. Raises UnreadableInput where it is damaged, ends too early, or holds anything
-    but plain files.
+    `source` names it in messages. Raises UnreadableInput if it is damaged, truncated, or contains anything but plain
+    files.
     """
     while True:
         block = read_exactly(stream, BLOCK_BYTES, source)
@@ -71,7 +71,7 @@ def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
 
 
 def read_exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
-    """The next `size` bytes; memory is taken only as they arrive. Raises UnreadableInput where there are fewer."""
+    """The next `size` bytes; memory is allocated only as they arrive. Raises UnreadableInput if there are fewer."""
     data = bytearray()
     while len(data) < size:
         piece = stream.read(min(size - len(data), 1 << 20))
@@ -82,23 +82,23 @@ def read_exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
 
 
 def _parse_header(block: bytes | bytearray) -> Member | None:
-    """The file that a header block announces, None for the end. Raises ValueError, saying why it is none."""
+    """The file that a header block announces, None at the end. Raises ValueError with a reason if it is invalid."""
     if len(block) != BLOCK_BYTES:
         raise ValueError("a block is missing")
     if not any(block):
         return None
-    checksum = _number(bytes(block[148:156]))
+    checksum = _parse_number(bytes(block[148:156]))
     if sum(block[:148]) + 8 * 32 + sum(block[156:]) != checksum:
         raise ValueError("a checksum differs")
     if block[257:262] != b"ustar" or bytes(block[156:157]) not in _PLAIN:
         raise ValueError("it contains entries other than plain files")
     name = bytes(block[:100]).split(b"\0", 1)[0]
-    return Member(name.decode("ascii", "replace"), _number(bytes(block[124:136])))
+    return Member(name.decode("ascii", "replace"), _parse_number(bytes(block[124:136])))
 
 
-def _number(field: bytes) -> int:
+def _parse_number(field: bytes) -> int:
     if field[0] == 0x80:
-        # GNU's way with sizes of 8 GiB and more.
+        # GNU's notation for sizes of 8 GiB and more.
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits or not all(0x30 <= digit <= 0x37 for digit in digits):

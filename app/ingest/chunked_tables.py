@@ -1,4 +1,4 @@
-"""Tables that are too large to be held: they come in pieces, from a file that holds what there is no room for."""
+"""Tables that do not fit in memory: they are processed in chunks, from a spool file."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ from ..domain.tables import SCHEMAS
 
 @dataclass(frozen=True)
 class ChunkedTable:
-    """A table in pieces. rows: of all of them. iterate_batches: begins again from the first one, whenever it is
-    called."""
+    """A table in chunks. rows: of all chunks. iterate_batches: starts from the first chunk whenever it is called."""
 
     name: str
     rows: int
@@ -24,14 +23,14 @@ class ChunkedTable:
 
 
 class SpillFile:
-    """What is put aside until it is needed again. file: empty, may be written, read and sought in."""
+    """Data spooled to a file until it is needed again. file: empty, writable, readable and seekable."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._end = 0
 
     def put(self, data: Any) -> int:
-        """Put bytes aside; returns where they begin. Raises OSError."""
+        """Write bytes; returns their offset. Raises OSError."""
         view = memoryview(data).cast("B")
         start, at = self._end, 0
         self._file.seek(start)
@@ -41,7 +40,7 @@ class SpillFile:
         return start
 
     def get(self, start: int, size: int) -> bytearray:
-        """`size` bytes that were put there. Raises OSError."""
+        """`size` bytes that were written at an offset. Raises OSError."""
         data = bytearray(size)
         view, at = memoryview(data), 0
         self._file.seek(start)

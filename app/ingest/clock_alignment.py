@@ -1,4 +1,4 @@
-"""How the times of profiles that are brought together are put on one clock."""
+"""How the times of merged profiles are aligned to one clock."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class ClockShift:
 
 
 class Aligner(Protocol):
-    """Finds out how far the clocks of processes are apart."""
+    """Estimates how far the clocks of processes differ."""
 
     def add(self, profile: Profile, part: int, process: int, run: Hashable) -> None:
         """Add a profile: the number of its part, of its process, and the processes with comparable clocks."""
 
     def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
-        """By number of a process its shift, for those that can be compared with others. added: to the times of each
-        part, before that."""
+        """By number of a process its shift, for those that can be compared with others. added: what was added to the
+        times of each part before."""

@@ -1,7 +1,7 @@
-"""Files as they are when unpacked: gzip, Zstandard and xz are recognized by content and unpacked as a stream.
+"""Decompressed files: gzip, Zstandard and xz are recognized by content and decompressed as a stream.
 
-Nothing is held in memory but the piece at work, and not more is unpacked than a limit allows, so that a small file
-that unpacks to a huge one is refused and not obeyed.
+Memory holds only the current piece, and the decompressed size is limited, so that a small file that decompresses to a
+huge one is refused.
 """
 
 import errno
@@ -23,7 +23,7 @@ igzip: Any
 try:
     from isal import igzip_lib as igzip
 except ImportError:
-    # Three times as slow, and otherwise the same.
+    # Three times as slow, otherwise equivalent.
     igzip = None
 
 CHUNK_BYTES = 1 << 20
@@ -32,21 +32,21 @@ STEP_BYTES = 4 << 20
 ZSTD_STEP_BYTES = 4 << 10
 GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
-_LONGEST_MAGIC = 6
+_MAGIC_BYTES = 6
 _DAMAGED = (zlib.error, lzma.LZMAError, zstandard.ZstdError, *([igzip.IsalError] if igzip else []))
 EMPTY_SPARSE_FILE = "contains only zero bytes; its content was never written. Copy or record it again."
 
 
 def detect_compression(head: bytes) -> str | None:
-    """How a file that starts with `head` is compressed, or None where it is not in a way that is known."""
+    """The compression of a file that starts with `head`, or None if it has no known compression."""
     return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
 def open_decompressed(source: Path | BinaryIO, limit_bytes: int) -> "DecompressedStream":
-    """Open a file, or wrap a stream, for reading what it holds when unpacked.
+    """Open a file, or wrap a stream, for reading its decompressed content.
 
-    limit_bytes: reading more uncompressed bytes raises TooLarge. Raises UnreadableInput if the file cannot be
-    opened, is empty, or has nothing but zero bytes.
+    limit_bytes: reading more uncompressed bytes raises TooLarge. Raises UnreadableInput if the file cannot be opened,
+    is empty, or contains only zero bytes.
     """
     if not isinstance(source, Path):
         return DecompressedStream(source, limit_bytes, "standard input")
@@ -79,11 +79,11 @@ def is_empty_sparse_file(file: BinaryIO | io.FileIO) -> bool:
 
 
 class DecompressedStream(io.RawIOBase):
-    """A stream of unpacked bytes.
+    """A stream of decompressed bytes.
 
-    packed: how the file is compressed, or None. defect: a sentence where the compressed data ends too early or is
-    damaged, known when the stream has come to its end: what could be unpacked was read. read_bytes: of the file so
-    far, unpacked_bytes: of what it holds.
+    packed: the compression of the file, or None. defect: a sentence if the compressed data is truncated or damaged,
+    known at the end of the stream: what could be decompressed was read. read_bytes: compressed bytes so far,
+    unpacked_bytes: decompressed bytes so far.
     """
 
     def __init__(self, raw: Any, limit_bytes: int, name: str) -> None:
@@ -96,8 +96,8 @@ class DecompressedStream(io.RawIOBase):
         self.defect: str | None = None
         self.read_bytes = 0
         self.unpacked_bytes = 0
-        start = self._piece()
-        while len(start) < _LONGEST_MAGIC and (more := self._piece()):
+        start = self._next_piece()
+        while len(start) < _MAGIC_BYTES and (more := self._next_piece()):
             start += more
         self.packed = detect_compression(start)
         self._unpack = _UNPACKERS[self.packed]() if self.packed else None
@@ -105,7 +105,7 @@ class DecompressedStream(io.RawIOBase):
         self.name = name
 
     def peek(self, size: int) -> bytes:
-        """The next `size` unpacked bytes, or fewer at the end, which stay to be read."""
+        """The next `size` decompressed bytes, fewer only at the end, without consuming them."""
         while len(self._head) < size and not self._done:
             self._head += self._next()
         return self._head[:size]
@@ -126,7 +126,7 @@ class DecompressedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """As `read`, into a buffer. What is not packed is not copied on the way."""
+        """Like `read`, into a buffer. Uncompressed data is not copied in between."""
         target = memoryview(buffer)
         done = 0
         while done < len(target) and (self._head or not self._done):
@@ -136,7 +136,7 @@ class DecompressedStream(io.RawIOBase):
                 self._head = self._head[len(part) :]
                 done += len(part)
             elif self._unpack is None and not self._packed_head:
-                count = self._raw_into(target[done:])
+                count = self._read_raw_into(target[done:])
                 self._done = not count
                 self._count(count)
                 done += count
@@ -149,13 +149,13 @@ class DecompressedStream(io.RawIOBase):
             self._raw.close()
         super().close()
 
-    def _piece(self) -> bytes:
+    def _next_piece(self) -> bytes:
         with self._report_errors():
             data: bytes | None = self._raw.read(CHUNK_BYTES)
         self.read_bytes += len(data or b"")
         return data or b""
 
-    def _raw_into(self, target: memoryview) -> int:
+    def _read_raw_into(self, target: memoryview) -> int:
         with self._report_errors():
             count: int | None = self._raw.readinto(target)
         self.read_bytes += count or 0
@@ -179,22 +179,22 @@ class DecompressedStream(io.RawIOBase):
             )
 
     def _read_packed(self) -> bytes:
-        piece, self._packed_head = self._packed_head or self._piece(), b""
+        piece, self._packed_head = self._packed_head or self._next_piece(), b""
         return piece
 
     def _next(self) -> bytes:
-        """The next unpacked bytes; none at the end."""
+        """The next decompressed bytes; none at the end."""
         while True:
             if self._unpack is None:
                 data = self._read_packed()
                 self._done = not data
             else:
-                data = self._unpacked(self._unpack)
+                data = self._next_unpacked(self._unpack)
             self._count(len(data))
             if data or self._done:
                 return data
 
-    def _unpacked(self, unpack: "_MemberDecompressor") -> bytes:
+    def _next_unpacked(self, unpack: "_MemberDecompressor") -> bytes:
         try:
             piece = self._read_packed() if unpack.hungry else b""
             data = unpack.step(piece)
@@ -212,10 +212,10 @@ class DecompressedStream(io.RawIOBase):
 
 
 class _MemberDecompressor:
-    """Unpacks packed streams one behind the other, as gzip, xz and zstd files may hold them.
+    """Decompresses concatenated streams, which gzip, xz and zstd files may contain.
 
-    Each step yields a bounded number of bytes, for any input. hungry: needs more input.
-    ended: a packed stream is complete and no bytes follow it.
+    Each step yields a bounded number of bytes, for any input. hungry: needs more input. ended: a stream is complete and
+    no bytes follow it.
     """
 
     def __init__(self, start: Callable[[], Any]) -> None:
@@ -229,10 +229,10 @@ class _MemberDecompressor:
         return bool(self._state.eof) and not self._input
 
     def step(self, piece: bytes) -> bytes:
-        """The next unpacked bytes. Raises the packer's own error where the data is damaged."""
+        """The next decompressed bytes. Raises the library's own error if the data is damaged."""
         self._input += piece
         if self._state.eof:
-            # Tapes and sectors are filled up with zeros.
+            # Files on tapes and sectors are padded with zeros.
             self._input = self._input.lstrip(b"\0")
             if not self._input:
                 self.hungry = True
@@ -251,7 +251,8 @@ class _MemberDecompressor:
 
 
 class _ZstdMemberDecompressor(_MemberDecompressor):
-    """The same for zstd, whose steps can be bounded only by the size of input: 4 bytes unpack to 128 KiB at most."""
+    """The same for zstd, whose steps can be bounded only by the size of input: 4 bytes decompress to 128 KiB at
+    most."""
 
     def _decompress(self) -> bytes:
         piece, self._input = self._input[:ZSTD_STEP_BYTES], self._input[ZSTD_STEP_BYTES:]
@@ -264,7 +265,7 @@ class _ZstdMemberDecompressor(_MemberDecompressor):
 
 @dataclass(frozen=True)
 class _FinishedStream:
-    """A finished packed stream. unused_data: the bytes after it."""
+    """A finished compressed stream. unused_data: the bytes after it."""
 
     unused_data: bytes
     eof: bool = True

@@ -1,4 +1,4 @@
-"""Facts of the headings of several files, combined: a few of the values that each fact has, and how many more."""
+"""Facts of several files' headers, combined: the first values of each fact, and how many more there are."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,7 +6,7 @@ MAX_VALUES = 4
 FIRST_SAMPLE_FACT = "clock of first sample"
 """The fact with the time of the profile's zero, in ns of perf's clock."""
 STACKS_FACT = "call stacks"
-"""The fact with the origin of call stacks that were not recorded, as the rest of a sentence."""
+"""The fact with the origin of call stacks that were not recorded, as the end of a sentence."""
 
 
 class FactMerger:
@@ -17,7 +17,7 @@ class FactMerger:
         self._more: dict[str, set[int]] = {}
 
     def add(self, facts: Mapping[str, str]) -> None:
-        """Take in those of one file."""
+        """Add the facts of one file."""
         for name, value in facts.items():
             values = self._shown.setdefault(name, [])
             if value in values:
@@ -25,11 +25,11 @@ class FactMerger:
             if len(values) < MAX_VALUES:
                 values.append(value)
             else:
-                # Only the number of the others is reported, so they are not stored.
+                # Of further values only the number is reported, so they are not stored.
                 self._more.setdefault(name, set()).add(hash(value))
 
     def merge(self, left_out: Collection[str] = ()) -> dict[str, str]:
-        """Each fact once."""
+        """Each fact once, with all its values."""
         return {
             name: "; ".join(shown) + (f" and {len(self._more[name])} more" if name in self._more else "")
             for name, shown in self._shown.items()

@@ -1,7 +1,7 @@
-"""Numbers for keys that come in large arrays: the same key has the same number whenever it comes again.
+"""Ids for keys in large arrays: the same key has the same id whenever it occurs again.
 
-A hash table of numpy arrays (open addressing, linear probing), so that a million keys are looked up without a loop over
-them, and without an object for each.
+A hash table of numpy arrays (open addressing, linear probing), so that a million keys are looked up without a Python
+loop and without an object for each.
 """
 
 import secrets
@@ -15,11 +15,11 @@ MIN_BITS = 10
 
 
 class KeyInterner:
-    """Numbers of keys (int64, not negative), from 0 in the order in which keys first came."""
+    """Ids of keys (int64, not negative), from 0 in the order of first appearance."""
 
     def __init__(self) -> None:
         self._bits = MIN_BITS
-        # A multiplier that cannot be foreseen: no file can be made up so that all of its keys meet in one place.
+        # An unpredictable multiplier, so that no file can be crafted whose keys all collide.
         self._factor = np.uint64(secrets.randbits(64) | 1)
         self._keys = np.full(1 << self._bits, EMPTY, np.int64)
         self._numbers = np.full(1 << self._bits, EMPTY, np.int32)
@@ -27,9 +27,9 @@ class KeyInterner:
         self.count = 0
 
     def intern(self, keys: Array) -> Int32Array:
-        """The number of each key (int32); those that are new get the next ones."""
+        """The id of each key (int32); new keys get the next ids."""
         self._make_room(len(keys))
-        slots = self._slots(keys)
+        slots = self._find_slots(keys)
         numbers = self._numbers[slots]
         new = np.flatnonzero(numbers < 0)
         if len(new):
@@ -42,19 +42,19 @@ class KeyInterner:
         return numbers
 
     def keys(self) -> Int64Array:
-        """Every key, by its number."""
+        """Every key, by its id."""
         self._known = [np.concatenate(self._known)]
         return self._known[0]
 
-    def _slots(self, keys: Array) -> Int64Array:
-        """Where each key is in the table, put there where it was not."""
+    def _find_slots(self, keys: Array) -> Int64Array:
+        """The slot of each key in the table; new keys are inserted."""
         slots = ((keys.astype(np.uint64) * self._factor) >> np.uint64(64 - self._bits)).astype(np.int64)
         last = len(self._keys) - 1
         left = np.arange(len(keys))
         while len(left):
             wanted, at = keys[left], slots[left]
             free = self._keys[at] == EMPTY
-            # Of several that want one place the last has it; all look again.
+            # Of several keys that claim one slot the last gets it; all of them probe again.
             self._keys[at[free]] = wanted[free]
             left = left[self._keys[at] != wanted]
             slots[left] = (slots[left] + 1) & last
@@ -69,4 +69,4 @@ class KeyInterner:
         self._keys = np.full(1 << bits, EMPTY, np.int64)
         self._numbers = np.full(1 << bits, EMPTY, np.int32)
         known = self.keys()
-        self._numbers[self._slots(known)] = np.arange(self.count, dtype=np.int32)
+        self._numbers[self._find_slots(known)] = np.arange(self.count, dtype=np.int32)

@@ -1,5 +1,5 @@
-"""How much of a text its reader could make nothing of: few lines are noted, more make the result incomplete, and where
-it is most of them, the text is something else."""
+"""The share of a text's lines that its reader could not parse: few lines are losses, more make the result incomplete,
+and if most lines fail, the text has another format."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,13 +12,13 @@ from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
 
 MAX_SHARE_COMPLETE, MAX_SHARE_READABLE = 0.01, 0.5
-"""The shares of the lines that are not empty up to which a result is complete, and up to which there is a result."""
+"""The maximum shares of non-empty lines for a complete result, and for any result."""
 NEWLINE, RETURN = b"\n\r"
 _Read = Callable[[BinaryIO, str], Profile]
 
 
 class LineCountingStream:
-    """A stream that counts the lines in it that are not empty."""
+    """A stream that counts its non-empty lines."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -29,7 +29,7 @@ class LineCountingStream:
         """Blocks of a number of bytes."""
         data = self._stream.read(size)
         if data:
-            # A line that is not empty begins where something else than a line end, of Windows or not, is behind one.
+            # A non-empty line begins where something other than a line end (LF, CRLF) follows a line end.
             letters = np.frombuffer(data, np.uint8)
             ends = (letters == NEWLINE) | (letters == RETURN)
             self.count += int(np.count_nonzero(~ends[1:] & ends[:-1])) + int(self._ended and not ends[0])
@@ -41,7 +41,7 @@ class LineCountingStream:
 
 
 def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
-    """For a function that reads lines: how many are outside of its grammar decides on what it has read.
+    """Decorator of a function that reads lines: the number of lines outside its grammar determines the result.
 
     text: the kind of text, as in "is not ...". reasons: losses that count lines outside the grammar.
     """
@@ -51,22 +51,22 @@ def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
         def reading(stream: BinaryIO, source: str = "this file") -> Profile:
             lines = LineCountingStream(stream)
             profile = read(lines, source)  # type: ignore[arg-type]
-            return _verdict(profile, lines.count, reasons, source, text)
+            return _judge(profile, lines.count, reasons, source, text)
 
         return reading
 
     return judging
 
 
-def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
-    """The profile, marked where it is to be. Raises UnreadableInput."""
+def _judge(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
+    """The profile, marked incomplete if necessary. Raises UnreadableInput."""
     rows = [row for row in profile.losses.to_pylist() if row["reason"] in reasons]
     count = sum(row["count"] for row in rows)
-    # Of a text that is known to be cut off, one line is that in which it ends.
+    # If a text is truncated, its last line does not count.
     if count <= max(MAX_SHARE_COMPLETE * lines, int(not profile.meta.complete)):
         return profile
     how_many = f"{count:,} of {lines:,} lines of {source} are not {text}"
-    first = f"The first is {min((row['example'] for row in rows), key=_line_number)}"
+    first = f"The first is {min((row['example'] for row in rows), key=_parse_line_number)}"
     if count > MAX_SHARE_READABLE * lines:
         raise UnreadableInput(
             f"{how_many}, too many to use the rest. {first}. Check these lines: was the file written by "
@@ -77,7 +77,7 @@ def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str
     return replace(profile, meta=meta)
 
 
-def _line_number(example: str) -> int:
+def _parse_line_number(example: str) -> int:
     """The number in "line 17: …"; examples without one come last."""
     number = example.partition(" ")[2].partition(":")[0]
     return int(number) if number.isdecimal() and len(number) < 19 else 1 << 62

@@ -1,4 +1,4 @@
-"""Stored results of earlier versions, brought to what readers make of the same files today."""
+"""Stored results of earlier versions, converted to what readers yield for the same files today."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -46,11 +46,11 @@ def _rename_events(profile: "Profile") -> "Profile":
 
 
 def _drop_unobserved_zeros(profile: "Profile") -> "Profile":
-    """Without the values 0 of events that happen in the kernel, where that was not observed."""
-    hidden = [place for place, name in enumerate(profile.events.column("name").to_pylist()) if is_unobservable(name)]
+    """Without the values 0 of events that happen in the kernel, if that was not observed."""
+    hidden = [index for index, name in enumerate(profile.events.column("name").to_pylist()) if is_unobservable(name)]
     if not hidden or not profile.counts.num_rows:
         return profile
-    # Here, as few results need it.
+    # Imported here, because few results need it.
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -80,12 +80,12 @@ def has_perf_events(meta: Meta) -> bool:
 
 
 def normalize_event_names(meta: Meta, recorded: list[str]) -> list[tuple[str, str]]:
-    """What events with these names, as perf prints them, are called, and their attributes."""
+    """The names of events by their names as perf prints them, and their attributes."""
     return name_events((name, meta.facts.get(f"event {name}", "")) for name in recorded)
 
 
 def set_main_event(meta: Meta, names: list[str]) -> Meta:
-    """`meta` of an earlier version with the main event that is chosen today. It was the first one of a text."""
+    """`meta` of an earlier version with the main event that would be chosen today. It was the first one of a text."""
     if FIRST_EVENT_FACT in meta.facts:
         return meta
     main_event = meta.main_event

@@ -1,7 +1,7 @@
-"""Protobuf's wire format: fields of a message as (number, value), without knowing what they mean.
+"""Protobuf's wire format: fields of a message as (number, value), without knowing their meaning.
 
-The format is that of https://protobuf.dev/programming-guides/encoding/. Read here rather than by generated classes, so
-that of a file that is cut off or damaged all fields before that place are known.
+The format is that of https://protobuf.dev/programming-guides/encoding/. It is read here and not by generated classes,
+so that all fields before the end or damage of a truncated or damaged file are read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ from ..domain.arrays import Array
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 MAX_VARINT_BYTES = 10
-"""Bytes of a number of 64 bits."""
+"""Maximum bytes of a 64-bit number."""
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are no message. at: where in them."""
+    """Bytes that are no message. at: their position."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"invalid protobuf at byte {at}")
@@ -25,7 +25,7 @@ class MalformedMessage(ValueError):
 
 
 def encode_varint(value: int) -> bytes:
-    """A whole number; a negative one as that of 64 bits with the same bits."""
+    """A whole number; a negative one as the unsigned 64-bit number with the same bits."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     values = bytearray()
     while value > 0x7F:
@@ -36,28 +36,28 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_number(field: int, value: int) -> bytes:
-    """A field that is a whole number; nothing for 0, which is what a reader takes a missing one for."""
+    """A field with a whole number; nothing for 0, the default of a missing field."""
     return encode_varint(field << 3 | VARINT) + encode_varint(value) if value else b""
 
 
 def encode_bytes(field: int, content: bytes) -> bytes:
-    """A field that is text, bytes, a message, or packed numbers; nothing where it is empty."""
+    """A field with text, bytes, a message, or packed numbers; nothing if it is empty."""
     return encode_varint(field << 3 | BYTES) + encode_varint(len(content)) + content if content else b""
 
 
 def encode_message(field: int, *parts: bytes) -> bytes:
-    """A field that is a message, of which there may be several; empty ones count."""
+    """A repeated field with a message; empty ones count."""
     content = b"".join(parts)
     return encode_varint(field << 3 | BYTES) + encode_varint(len(content)) + content
 
 
 def encode_packed(field: int, values: Iterable[int]) -> bytes:
-    """A field that is many whole numbers."""
+    """A field with many whole numbers."""
     return encode_bytes(field, b"".join(map(encode_varint, values)))
 
 
 def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """(the number that begins at `at`, where it ends). Raises Damaged."""
+    """(the number that begins at `at`, its end). Raises Damaged."""
     value = shift = 0
     for place in range(at, min(end, at + MAX_VARINT_BYTES)):
         byte = data[place]
@@ -69,10 +69,10 @@ def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def iterate_fields(data: bytes | memoryview, at: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Any]]:
-    """The fields of a message one after the other: (number, kind, value).
+    """The fields of a message in order: (number, kind, value).
 
-    value: of VARINT and the fixed ones an unsigned int, of BYTES a memoryview. Raises Damaged, once all before it have
-    been given.
+    value: of VARINT and the fixed ones an unsigned int, of BYTES a memoryview. Raises Damaged, after all fields before
+    the damage were yielded.
     """
     view = memoryview(data)
     end = len(view) if end is None else end
@@ -99,7 +99,7 @@ def iterate_fields(data: bytes | memoryview, at: int = 0, end: int | None = None
 
 
 def to_signed(value: int) -> int:
-    """The number of 64 bits as one with a sign."""
+    """The 64-bit number as a signed one."""
     return value - (1 << 64) if value >> 63 else value
 
 

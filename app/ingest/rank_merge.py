@@ -1,12 +1,11 @@
 """The ranks of a planned job as one result: ranks, what each recorded, when, and what is missing.
 
-Time: each run begins at its own start, so that runs overlap on one axis. Within
-a run all ranks are on one clock. Ranks of a host share the clock of perf; its offset to the epoch is that of the rank
-that recorded soonest after its start (or is recorded by perf). If the clocks of hosts are wrong,
-because no moment would have seen all of them at work, the hosts begin together.
+Time: each run begins at its own start, so that runs overlap on one axis. Within a run all ranks are on one clock. Ranks
+of a host share the clock of perf; its offset to the epoch is that of the rank that recorded soonest after its start (or
+is recorded by perf). If the clocks of hosts are wrong, because there is no moment at which all of them were at work,
+the hosts begin together.
 """
 
-import signal
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from dataclasses import replace
 from ..domain.list_text import abbreviate_names, format_ranges, to_ranges
 from ..domain.profile import Meta, Profile
 from ..domain.rank_state import Rank, RankState, RecordingPlan
+from ..domain.text import signal_name
 from .merge import Ends, MergedProfile, MergeInput, Origin, ProfileMerger
 
 ALL = "all"
@@ -21,7 +21,7 @@ MAX_HOSTS = 4
 MAX_RANGES = 8
 MAX_REASONS = 40
 NO_SAMPLES = "no samples: the program used too little CPU time, or the events did not occur"
-MISSING = "no data returned: never started, or the host was lost"
+NO_DATA = "no data returned: never started, or the host was lost"
 NOT_WRITTEN = "no samples: perf had them in its buffer when it was killed"
 NO_END = "no end recorded: killed, or the host was lost"
 NO_RECORDING = "no recording returned"
@@ -31,7 +31,7 @@ CLOCKS_DIFFER = (
 
 
 class RankMerger:
-    """Brings the ranks of a planned job together, one after the other. Not for use after `finish`."""
+    """Merges the ranks of a planned job, one after the other. Not for use after `finish`."""
 
     def __init__(self, plan: RecordingPlan, merging: ProfileMerger) -> None:
         self.plan = plan
@@ -47,10 +47,10 @@ class RankMerger:
         self._failed: set[Rank] = set()
         self._of_part: list[Rank] = []
         self._starts: dict[int, int] = {}
-        self._apart = False
+        self._hosts_start_together = False
 
     def format_label(self, rank: Rank) -> str:
-        """What a rank is called in messages; empty for the only process of the only run."""
+        """The name of a rank in messages; empty for the only process of the only run."""
         words = [f"run {rank.run}"] if len(self.plan.runs) > 1 else []
         if rank.number is not None:
             words.append(f"rank {rank.number}")
@@ -59,7 +59,7 @@ class RankMerger:
         return ", ".join(words)
 
     def format_file_name(self, rank: Rank, file: str) -> str:
-        """What a file of a rank is called in messages."""
+        """The name of a rank's file in messages."""
         label = self.format_label(rank)
         return f"{file} of {label}" if label else file
 
@@ -68,13 +68,13 @@ class RankMerger:
         return rank.run in self._runs
 
     def add(self, rank: Rank, profile: Profile) -> None:
-        """Take in what a rank recorded. May be done several times for a rank. Raises OSError."""
+        """Add a rank's recording. A rank may have several. Raises OSError."""
         origin = Origin(self.format_label(rank), rank.number, rank.host, self._runs[rank.run])
         self._parts[rank].append(self._merging.add(profile, origin))
         self._of_part.append(rank)
 
     def add_failure(self, rank: Rank, why: str) -> None:
-        """Note that the recording of a rank cannot be read. why: a sentence."""
+        """Record that the recording of a rank cannot be read. why: a sentence."""
         self._reasons.append(why)
         self._failed.add(rank)
         self._notes[rank].append(why)
@@ -84,18 +84,18 @@ class RankMerger:
         self._notes[rank].append(text)
 
     def add_state(self, rank: Rank) -> None:
-        """Take note that a rank left something. After what it recorded."""
+        """Record the state of a rank, after its recordings were added."""
         self._seen[rank.run].append(rank)
         state = rank.state
         if state is None:
-            self._say(rank, NO_END)
+            self._note_reason(rank, NO_END)
             return
-        self._notes[rank] += map(_sentence, state.notes)
+        self._notes[rank] += map(_make_sentence, state.notes)
         how = "" if state.stop_reason and self.plan.stop_requested else _describe_end(state)
         if how:
-            self._say(rank, how)
+            self._note_reason(rank, how)
         if state.size and self.plan.ranks and state.size != self.plan.ranks and rank.number is not None:
-            self._say(
+            self._note_reason(
                 rank,
                 f"one of {state.size}, not of {self.plan.ranks}: was the program built with the MPI that starts it?",
             )
@@ -106,9 +106,9 @@ class RankMerger:
             removeprefix = (
                 state.text_status.removeprefix("failed").strip() if state.text_status.startswith("failed") else ""
             )
-            self._say(rank, f"{NO_RECORDING}: {removeprefix.rstrip('.')}" if removeprefix else NO_RECORDING)
+            self._note_reason(rank, f"{NO_RECORDING}: {removeprefix.rstrip('.')}" if removeprefix else NO_RECORDING)
         elif parts and not any(part.samples.rows or part.counts for part in parts):
-            self._notes[rank].append(_sentence(NO_SAMPLES if state.perf_signal is None else NOT_WRITTEN))
+            self._notes[rank].append(_make_sentence(NO_SAMPLES if state.perf_signal is None else NOT_WRITTEN))
 
     @property
     def empty(self) -> bool:
@@ -116,31 +116,31 @@ class RankMerger:
         return not any(part.samples.rows or part.counts for parts in self._parts.values() for part in parts)
 
     def get_reasons(self) -> tuple[str, ...]:
-        """Why the result is not complete, after all were seen; empty where it is."""
+        """Why the result is incomplete, after all ranks were added; empty if it is complete."""
         found = list(self._reasons[:MAX_REASONS])
         if len(self._reasons) > MAX_REASONS:
             found.append(f"{len(self._reasons) - MAX_REASONS} more recordings could not be read completely.")
         for run in self._runs:
-            missing = self._missing(run)
+            missing = self._note_missing_ranks(run)
             if not self._seen[run]:
                 before = f"Run {run}" if len(self._runs) > 1 else "The command"
-                found.append(f"{before}: {MISSING}.")
+                found.append(f"{before}: {NO_DATA}.")
             elif missing:
-                found.append(self._describe_several(run, missing, MISSING))
+                found.append(self._describe_several(run, missing, NO_DATA))
         found += [self._describe_several(run, ranks, how) for (run, how), ranks in self._said.items()]
         return tuple(dict.fromkeys(found))
 
     def finish(self) -> MergedProfile:
         """The result. Raises OSError."""
         self._tell_ranks()
-        return self._merging.finish(self._offsets, self._better)
+        return self._merging.finish(self._compute_offsets, self._complete_meta)
 
-    def _say(self, rank: Rank, how: str) -> None:
-        """Note why a rank makes the result incomplete, worded for one or several."""
+    def _note_reason(self, rank: Rank, how: str) -> None:
+        """Record why a rank makes the result incomplete, worded for one or several."""
         self._said[rank.run, how].append(rank)
-        self._notes[rank].append(_sentence(how))
+        self._notes[rank].append(_make_sentence(how))
 
-    def _missing(self, run: int) -> list[Rank]:
+    def _note_missing_ranks(self, run: int) -> list[Rank]:
         numbers = {rank.number for rank in self._seen[run]}
         absent = (number for number in range(self.plan.ranks or 0) if number not in numbers)
         return [Rank(run, str(number), None) for number in absent]
@@ -152,16 +152,16 @@ class RankMerger:
         who += [f"the recording on {abbreviate_names(hosts, MAX_HOSTS)}"] if hosts else []
         before = [f"run {run}"] if len(self._runs) > 1 else []
         before += [" and ".join(who)] if who else []
-        return f"{_capital(', '.join(before) or 'the command')}: {_sentence(how, capital=False)}"
+        return f"{_capitalize(', '.join(before) or 'the command')}: {_make_sentence(how, capital=False)}"
 
     def _tell_ranks(self) -> None:
         builder = self._merging.builder
         exits: dict[int, list[int]] = defaultdict(list)
         hosts: dict[int, dict[str, None]] = defaultdict(dict)
         for run, row in self._runs.items():
-            missing = self._missing(run)
+            missing = self._note_missing_ranks(run)
             for rank in missing:
-                self._notes[rank].append(_sentence(MISSING))
+                self._notes[rank].append(_make_sentence(NO_DATA))
             for rank in sorted([*self._seen[run], *missing], key=lambda one: one.sort_key):
                 state = rank.state or RankState()
                 if state.signal is not None or state.exit_status is not None:
@@ -189,19 +189,19 @@ class RankMerger:
             )
 
     def _to_local_clock(self, there_ns: int | None) -> int | None:
-        """A time of the target's clock, converted to ours."""
+        """A time of the target's clock, converted to the clock of this machine."""
         return None if there_ns is None else there_ns - self.plan.clock_ns
 
-    def _offsets(self, parts: Sequence[MergeInput]) -> list[int]:
+    def _compute_offsets(self, parts: Sequence[MergeInput]) -> list[int]:
         ranks = self._of_part
-        epochs = _epochs(parts, ranks)
+        epochs = _find_epochs(parts, ranks)
         offsets = [0] * len(parts)
         for run, row in self._runs.items():
             mine = [n for n, rank in enumerate(ranks) if rank.run == run]
             begins = {n: epochs[n] for n in mine}
-            if (moved := _apart([ranks[n] for n in mine])) is not None:
+            if (moved := _find_wrong_clocks([ranks[n] for n in mine])) is not None:
                 begins = {n: at - moved.get(ranks[n].host, 0) if (at := begins[n]) is not None else None for n in mine}
-                self._apart = True
+                self._hosts_start_together = True
             known = [at for at in begins.values() if at is not None]
             # Ranks without a known start began with the others.
             usual = min(known, default=0)
@@ -215,11 +215,11 @@ class RankMerger:
                 self._merging.builder.update_run(row, start_ns=self._starts[run])
         return offsets
 
-    def _better(self, meta: Meta, ends: Ends) -> Meta:
+    def _complete_meta(self, meta: Meta, ends: Ends) -> Meta:
         lengths = {run: high - low for run, (low, high) in ends.items() if run in self._runs.values()}
         for run, row in self._runs.items():
             # Counts without intervals have no times; the ranks have them.
-            if row not in lengths and (taken := _longest_duration_ns(self._seen[run])) is not None:
+            if row not in lengths and (taken := _find_longest_duration_ns(self._seen[run])) is not None:
                 lengths[row] = taken
                 self._merging.builder.update_run(row, duration_ns=taken)
         commands = {run.command for run in self.plan.runs}
@@ -230,10 +230,10 @@ class RankMerger:
             "ranks": str(self.plan.ranks) if self.plan.ranks else None,
             "runs": str(len(self._runs)) if len(self._runs) > 1 else None,
             "hosts": abbreviate_names(hosts, MAX_HOSTS) if len(hosts) > 1 else None,
-            "clocks": CLOCKS_DIFFER if self._apart else None,
+            "clocks": CLOCKS_DIFFER if self._hosts_start_together else None,
         }
         reasons = self.get_reasons()
-        own = tuple(_some_reasons(meta.reasons))
+        own = tuple(_abbreviate_reasons(meta.reasons))
         return replace(
             meta,
             duration_ns=max(lengths.values(), default=None),
@@ -246,7 +246,7 @@ class RankMerger:
 
 
 def abbreviate_ranges(numbers: Iterable[int]) -> str:
-    """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many numbers more."""
+    """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many more numbers."""
     ranges = to_ranges(numbers)
     more = sum(high - low + 1 for low, high in ranges[MAX_RANGES:])
     return format_ranges(ranges[:MAX_RANGES]) + (f" and {more} more" if more else "")
@@ -256,11 +256,11 @@ def _describe_end(state: RankState) -> str:
     """Worded for one or several; "" for success."""
     if state.perf_signal is not None:
         return (
-            f"its perf was ended by {_signal(state.perf_signal)}; the program continued without recording, and its "
+            f"its perf was ended by {signal_name(state.perf_signal)}; the program continued without recording, and its "
             "exit status is unknown"
         )
     if state.signal is not None:
-        return f"ended by {_signal(state.signal)}"
+        return f"ended by {signal_name(state.signal)}"
     if state.exit_status:
         return f"ended with exit status {state.exit_status}"
     if state.stop_reason:
@@ -268,14 +268,7 @@ def _describe_end(state: RankState) -> str:
     return "" if state.exit_status == 0 else NO_END
 
 
-def _signal(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
-
-
-def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:
+def _find_epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:
     """When each part's zero was, in ns since the epoch; None if unknown."""
     # Offset of the epoch to the clock of perf, by host: the value of perf precedes estimates from starts of ranks.
     sure: dict[str | None, int] = {}
@@ -287,7 +280,7 @@ def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | No
         if part.meta.start_epoch_ns is not None:
             sure[rank.host] = part.meta.start_epoch_ns - part.clock_ns
         if start is not None:
-            # It takes a while from the start to the first sample: the least that is seen is nearest to the truth.
+            # There is a delay from the start to the first sample: the smallest observed one is nearest to the truth.
             guess[rank.host] = max(start - part.clock_ns - part.samples.first_ns, guess.get(rank.host, -(1 << 62)))
     alone = 0 if len({rank.host for rank in ranks}) == 1 and not sure and not guess else None
     epochs: list[int | None] = []
@@ -302,9 +295,9 @@ def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | No
     return epochs
 
 
-def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
-    """By how much the clock of each host is ahead of the first one's, where they cannot be right: there is no moment
-    at which all hosts of a run were at work. None where they can."""
+def _find_wrong_clocks(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
+    """How far the clock of each host is ahead of the first one's, if they cannot be right: there is no moment at which
+    all hosts of a run were at work. None if they can."""
     begins: dict[str | None, int] = {}
     ends: dict[str | None, int] = {}
     for rank in ranks:
@@ -319,8 +312,8 @@ def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
     return {host: at - first for host, at in begins.items()}
 
 
-def _longest_duration_ns(ranks: Sequence[Rank]) -> int | None:
-    """How long a run took by its ranks' own notes: the longest of them, in ns."""
+def _find_longest_duration_ns(ranks: Sequence[Rank]) -> int | None:
+    """How long a run took according to its ranks: the longest of them, in ns."""
     times = [
         rank.state.end_ns - rank.state.start_ns
         for rank in ranks
@@ -329,16 +322,16 @@ def _longest_duration_ns(ranks: Sequence[Rank]) -> int | None:
     return max((time for time in times if time >= 0), default=None)
 
 
-def _some_reasons(reasons: Sequence[str]) -> Iterable[str]:
+def _abbreviate_reasons(reasons: Sequence[str]) -> Iterable[str]:
     yield from reasons[:MAX_REASONS]
     if len(reasons) > MAX_REASONS:
         yield f"{len(reasons) - MAX_REASONS} more recordings are incomplete."
 
 
-def _capital(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _sentence(text: str, *, capital: bool = True) -> str:
-    text = _capital(text.strip()) if capital else text.strip()
+def _make_sentence(text: str, *, capital: bool = True) -> str:
+    text = _capitalize(text.strip()) if capital else text.strip()
     return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -11,14 +11,14 @@ from ..domain.profile import Profile
 from ..domain.tables import SCHEMAS
 
 COUNTS_FORMAT = "perf-stat"
-"""What is read of the output of perf stat."""
+"""The files of perf stat's output that are read."""
 UNREADABLE_COUNTS = "unreadable counts of perf stat"
 
 
 def add_counts(profile: Profile, counts: Profile) -> Profile:
-    """`profile` with the counts of another one, which was taken at the same time and is of all its threads. Events of
-    one name are one."""
-    names = {name: place for place, name in enumerate(profile.events.column("name").to_pylist())}
+    """`profile` with the counts of another one, which was recorded at the same time and covers all its threads. Events
+    with one name are merged."""
+    names = {name: index for index, name in enumerate(profile.events.column("name").to_pylist())}
     events = profile.events.to_pylist()
     for row in counts.events.to_pylist():
         if row["name"] not in names:
@@ -28,7 +28,7 @@ def add_counts(profile: Profile, counts: Profile) -> Profile:
             events[names[row["name"]]]["scaling"] = row["scaling"]
     column = counts.events.column("name").to_pylist()
     rows = [row | {"event": names[column[row["event"]]], "run": 0, "thread": -1} for row in counts.counts.to_pylist()]
-    # The recording notes for every event what could not be observed; perf stat does not for tracepoints.
+    # The recording marks every event that could not be observed; perf stat does not for tracepoints.
     unseen = {row["event"]: row for row in profile.counts.to_pylist() if row["status"] == NOT_OBSERVABLE}
     rows = [_mark_not_observable(row) if row["event"] in unseen and not row["value"] else row for row in rows]
     counted = {row["event"] for row in rows}
@@ -44,7 +44,7 @@ def add_counts(profile: Profile, counts: Profile) -> Profile:
 
 
 def add_counts_loss(profile: Profile, why: str) -> Profile:
-    """`profile` with the loss of its counts. why: a sentence."""
+    """`profile` with a loss for its counts. why: a sentence."""
     losses = [*profile.losses.to_pylist(), {"reason": UNREADABLE_COUNTS, "count": 1, "example": why}]
     return replace(profile, losses=pa.Table.from_pylist(losses, schema=SCHEMAS["losses"]))
 

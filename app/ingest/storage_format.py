@@ -1,7 +1,7 @@
-"""The stored form of a profile: one uncompressed Arrow IPC file a table, and a manifest in JSON.
+"""The stored form of a profile: one uncompressed Arrow IPC file per table, and a manifest in JSON.
 
-The manifest holds the schema version, the meta of the profile, and of each table its rows, bytes and SHA-256. The
-store keeps the files side by side and maps them; an exported profile holds the same bytes in one archive.
+The manifest has the schema version, the meta of the profile, and rows, bytes and SHA-256 of each table. The store keeps
+the files in one directory and maps them; an exported profile has the same bytes in one archive.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ from .chunked_tables import ChunkedTable
 SCHEMA_VERSION = 5
 MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
-"""In an archive, every name begins with it."""
+"""The prefix of every name in an archive."""
 MANIFEST_LIMIT_BYTES = 16 * 1024**2
 REREAD_ADVICE = "Import the original file again."
 GAP_BYTES = 1 << 16
-"""A table with fewer rows is small enough to be written as it is; all that is not a column is much shorter."""
+"""A table with fewer rows is small enough to be written at once; everything but columns is much shorter."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ EMPTY_FILE = TableFile(rows=0, bytes=0, sha256=hashlib.sha256(b"").hexdigest())
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in manifest.json."""
+    """The content of manifest.json."""
 
     schema_version: int
     meta: Meta
@@ -52,7 +52,7 @@ class Manifest:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether it was written by an earlier version, which may not have known every table and column."""
+        """Whether it was written by an earlier version, in which tables and columns may be missing."""
         return self.schema_version < SCHEMA_VERSION
 
 
@@ -69,7 +69,7 @@ def format_manifest(meta: Meta, tables: Mapping[str, TableFile]) -> bytes:
 
 
 def write_table(table: pa.Table, name: str, sink: Any) -> None:
-    """Write table `name` to a binary file as one record batch, so that a mapped column is one array to numpy."""
+    """Write table `name` to a binary file as one record batch, so that a mapped column is one numpy array."""
     schema = SCHEMAS[name]
     if table.schema != schema:
         table = table.select(schema.names).cast(schema)
@@ -80,7 +80,7 @@ def write_table(table: pa.Table, name: str, sink: Any) -> None:
 
 
 class _SparseWriter:
-    """A binary file in which columns are left out. places: where their bytes belong."""
+    """A binary file that skips columns. places: the positions of their bytes."""
 
     closed = False
 
@@ -103,11 +103,11 @@ class _SparseWriter:
 
 
 def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
-    """Write a table in pieces to a new file. Raises OSError.
+    """Write a chunked table to a new file. Raises OSError.
 
-    Where no column has gaps it is one record batch all the same, as with `write_table`: first all that is not of a
-    column is written, then every piece of every column to its place. Else each piece is a record batch. Raises
-    ValueError if the pieces do not have the stated length.
+    If no column has nulls it is one record batch, as with `write_table`: first everything but the columns is written,
+    then every chunk of every column at its position. Else each chunk is a record batch. Raises ValueError if the chunks
+    do not have the stated length.
     """
     schema = SCHEMAS[pieces.name]
     if pieces.rows < GAP_BYTES:
@@ -117,7 +117,7 @@ def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
         with pa.ipc.new_file(file, schema) as writer:
             done = sum(_write_batch(writer, batch) for batch in pieces.iterate_batches())
     else:
-        done = _written_apart(pieces, schema, file)
+        done = _write_columns(pieces, schema, file)
     if done != pieces.rows:
         raise ValueError(f"{pieces.name} has {done} rows in chunks, not {pieces.rows}")
 
@@ -127,9 +127,9 @@ def _write_batch(writer: Any, batch: pa.RecordBatch) -> int:
     return int(batch.num_rows)
 
 
-def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> int:
-    """Write columns without gaps as one record batch. Returns how many rows there were."""
-    # These bytes are never checked, and so need no memory.
+def _write_columns(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> int:
+    """Write columns without nulls as one record batch. Returns the number of rows."""
+    # These bytes are never read, so they take no memory.
     nothing = pa.py_buffer(mmap.mmap(-1, 8 * pieces.rows, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))
     widths = [field.type.bit_width // 8 for field in schema]
     columns = [
@@ -151,7 +151,7 @@ def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> i
 def read_table(source: Any, name: str, manifest: Manifest) -> pa.Table:
     """Table `name` from a mapped file or a buffer, without a copy. `source` None: there is no such file.
 
-    Raises UnreadableInput where it is damaged, or differs from the manifest.
+    Raises UnreadableInput if it is damaged, or differs from the manifest.
     """
     entry = manifest.tables.get(name)
     if entry == EMPTY_FILE:
@@ -207,7 +207,7 @@ def fit_schema(table: pa.Table, name: str, old: bool) -> pa.Table:
 
 
 def parse_manifest(text: bytes) -> Manifest:
-    """A manifest from its JSON. Raises UnreadableInput where it is damaged or of a newer version."""
+    """A manifest from its JSON. Raises UnreadableInput if it is damaged or of a newer version."""
     try:
         if len(text) > MANIFEST_LIMIT_BYTES:
             raise ValueError("too long")

@@ -1,20 +1,19 @@
-"""Lines of a text, in pieces that a reader can hold."""
+"""Lines of a text, in bounded chunks."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
 
 CHUNK_BYTES = 8 << 20
 MAX_LINE_BYTES = 1 << 20
-"""Of a line."""
+"""The maximum length of a line in bytes."""
 MAX_STACK_BYTES = 64 << 20
-"""Of a line that is a whole call stack."""
+"""The maximum length in bytes of a line with a whole call stack."""
 MAX_WEIGHT = 2**62
 MAX_ZERO_SHARE = 0.1
-NO_STACK = "unrecognized line"
 
 
 def iterate_chunks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Whole lines in large pieces, each with the number of its first. One beyond all measure is cut."""
+    """Whole lines in large chunks, each with the number of its first line. A longer line is cut."""
     rest, number = b"", 1
     while data := stream.read(CHUNK_BYTES):
         data = rest + data
@@ -31,14 +30,14 @@ def iterate_chunks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether there are more zero bytes in `head` than a name that was cut off in a text may leave."""
+    """Whether `head` has more zero bytes than a truncated name in a text may leave."""
     return head.count(b"\0") > MAX_ZERO_SHARE * len(head)
 
 
 def iterate_blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
-    """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces.
+    """Lines in lists, each with the number of its first line. A longer line comes in pieces.
 
-    begin: what was read of the stream already.
+    begin: what was already read of the stream.
     """
     rest, number = begin, 1
     while data := stream.read(CHUNK_BYTES):

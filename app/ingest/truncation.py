@@ -1,7 +1,7 @@
-"""Truncation of files: with any reader, a truncated file gives a result that is marked incomplete.
+"""Truncation of files: with any reader, a truncated file yields a result that is marked incomplete.
 
-Programs that write lines end each with a line end, also the last one. Where that is missing, the file was cut off in
-its last line, and a number in it may have lost digits.
+Programs that write lines end each with a line end, also the last one. If that is missing, the file was truncated in its
+last line, and a number in it may have lost digits.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class LastByteStream:
         return self._note_bytes(self._stream.readline(limit))
 
     def readinto(self, buffer: Any) -> int:
-        """As `read`, into a buffer."""
+        """Like `read`, into a buffer."""
         count: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
         self._note_bytes(bytes(memoryview(buffer)[max(0, count - 1) : count]))
         self.size += max(0, count - 1)
@@ -58,7 +58,8 @@ class LastByteStream:
 
 
 def detect_truncation(read: _Read, by_lines: bool) -> _Read:
-    """`read` of a reader, with truncation noted in its result. by_lines: whether the format consists of lines of text.
+    """`read` of a reader, with truncation recorded in its result. by_lines: whether the format consists of lines of
+    text.
 
     An incomplete profile always has a loss, so that both are always reported.
     """
@@ -71,21 +72,21 @@ def detect_truncation(read: _Read, by_lines: bool) -> _Read:
             profile = mark_truncation(profile, ending)
         if not profile.meta.complete and not profile.losses.num_rows:
             reason = profile.meta.reasons[0] if profile.meta.reasons else TRUNCATED_TEXT
-            profile = _lost(profile, reason.rstrip("."), "the end of the file")
+            profile = _add_loss(profile, reason.rstrip("."), "the end of the file")
         return profile
 
     return reading
 
 
 def mark_truncation(profile: Profile, ending: LastByteStream) -> Profile:
-    """The profile of a text that was read to its end, marked where its last line has no end."""
+    """The profile of a text that was read to its end, marked incomplete if its last line has no end."""
     # In UTF-16 the last byte of a line end is zero.
     if not profile.meta.complete or ending.last in (b"", b"\n", b"\r", b"\0") or ending.read(1):
         return profile
     meta = replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, TRUNCATED_TEXT))
-    return _lost(replace(profile, meta=meta), TRUNCATED_LINE, f"byte {ending.size:,}, the end of the file")
+    return _add_loss(replace(profile, meta=meta), TRUNCATED_LINE, f"byte {ending.size:,}, the end of the file")
 
 
-def _lost(profile: Profile, reason: str, example: str) -> Profile:
+def _add_loss(profile: Profile, reason: str, example: str) -> Profile:
     row = pa.Table.from_pylist([{"reason": reason, "count": 1, "example": example}], schema=SCHEMAS["losses"])
     return replace(profile, losses=pa.concat_tables([profile.losses, row]))

@@ -1,8 +1,8 @@
-"""Sampled JavaScript: profiles of V8, in separate files (.cpuprofile of Node and of Chrome's developer tools) and
-in traces of Chrome (`Profile` and `ProfileChunk`); and samples beside the events of a trace (`samples` with
+"""Sampled JavaScript: profiles of V8, in separate files (.cpuprofile of Node and of Chrome's developer tools) and in
+traces of Chrome (`Profile` and `ProfileChunk`); and samples next to the events of a trace (`samples` with
 `stackFrames`, of Google's "Trace Event Format").
 
-Of V8 a sample holds until the next, as the developer tools have it; the last one until the profile ends.
+In V8 a sample holds until the next, as in the developer tools; the last one until the profile ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVENT = "sampled JavaScript"
 IDLE = "idle"
-"""The event of samples in which nothing ran: it would else be most of what a server does."""
+"""The event of samples in which nothing ran, which would otherwise dominate the profile of a server."""
 MAX_TIME_NS = 1 << 60
 BAD_NODE = "invalid node of a V8 profile"
 BAD_SAMPLE = "sample of a profile with an unknown stack or time"
@@ -37,8 +37,8 @@ _CATEGORY = "cpu_profiler"
 
 @dataclass
 class V8Profile:
-    """What was sampled of one thread. frames: of each node (function, file, line from 1 or None). parent: the place of
-    each node's caller, NO_ID below the root. Of each sample: when (ns), at which node, how much of what."""
+    """The samples of one thread. frames: of each node (function, file, line from 1 or None). parent: the index of each
+    node's caller, NO_ID below the root. Of each sample: time (ns), node and weight."""
 
     pid: int | None = None
     tid: int | None = None
@@ -52,14 +52,14 @@ class V8Profile:
     lost: list[tuple[str, str]] = field(default_factory=list)
 
     def span(self) -> tuple[int, int]:
-        """When the first sample was, and when the last was over."""
+        """The time of the first sample, and the end of the last."""
         lasts = [w if unit == "ns" else 0 for w, (_, unit) in zip(self.weight, self.event, strict=True)]
         return min(self.time_ns), max(t + w for t, w in zip(self.time_ns, lasts, strict=True))
 
 
 def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
-    """Why what was sampled is not complete, a sentence for each sort of loss. A second profile of the same thread is
-    no reason: its time counts already."""
+    """Why the samples are incomplete, a sentence for each kind of loss. A second profile of the same thread is no
+    reason: its time already counts."""
     lost = [each for profile in profiles for each in profile.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
     return tuple(f"{reason.capitalize()}: {count:,}, the first is {first[reason]}." for reason, count in counts.items())
@@ -95,7 +95,7 @@ def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: i
 
 
 class V8ProfileParser:
-    """Puts the parts of one profile of V8 together: a file is one part, a trace has many."""
+    """Combines the parts of one V8 profile: a file is one part, a trace has many."""
 
     def __init__(self) -> None:
         self._found = V8Profile()
@@ -107,9 +107,9 @@ class V8ProfileParser:
         self._children: dict[int, int] = {}
 
     def feed(self, data: Mapping[str, Any]) -> None:
-        """Take in `args.data` of an event."""
+        """Add `args.data` of an event."""
         for word in ("startTime", "endTime"):
-            if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
+            if (value := _parse_int(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
                 if word == "startTime":
                     self._now_us = value
                 else:
@@ -118,19 +118,19 @@ class V8ProfileParser:
         if not isinstance(profile, dict):
             return
         for node in _list(profile.get("nodes")):
-            self._node(node)
+            self._get_node(node)
         samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
         if len(samples) != len(deltas):
             self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
         for at, delta in enumerate(deltas):
-            self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
+            self._add_sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
         if len(samples) > len(deltas):
-            # How long the last sample with a time was is not known.
+            # The duration of the last sample with a time is unknown.
             self._add_sampled_node(None)
 
-    def _sample(self, id: Any, delta: Any, given: bool) -> None:
-        """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
-        step = _whole(delta)
+    def _add_sample(self, id: Any, delta: Any, given: bool) -> None:
+        """Add a time and the sample at it; without a sample, it is missing and counted as lost already."""
+        step = _parse_int(delta)
         fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // NS_PER_US
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
@@ -139,29 +139,29 @@ class V8ProfileParser:
             self._add_sampled_node(id if isinstance(id, int) else None)
 
     def _add_sampled_node(self, id: int | None) -> None:
-        """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
+        """Node `id` was sampled now; None: the previous sample ends, and the next is unknown."""
         self._ids.append(id)
         self._times.append(self._now_us * NS_PER_US)
 
-    def _node(self, node: Any) -> None:
+    def _get_node(self, node: Any) -> None:
         frame = node.get("callFrame") if isinstance(node, dict) else None
         id = node.get("id") if isinstance(node, dict) else None
         if not isinstance(frame, dict) or not isinstance(id, int) or id in self._place:
             self._found.lost.append((BAD_NODE, str(node)[:100]))
             return
         parent = node.get("parent")
-        # A node that names itself, or one that comes later, would close a cycle.
+        # A node that names itself, or a later one, would close a cycle.
         above = self._place.get(parent, NO_ID) if isinstance(parent, int) else NO_ID
         if above == NO_ID and parent is not None:
             self._found.lost.append((BAD_NODE, f"node {id} refers to node {parent}, which is not before it"[:100]))
         place = self._place[id] = len(self._found.frames)
-        line, name = _whole(frame.get("lineNumber")), frame.get("functionName")
+        line, name = _parse_int(frame.get("lineNumber")), frame.get("functionName")
         # Lines count from 0 here.
         at = line + 1 if line is not None and 0 <= line < 1 << 31 else None
         self._found.frames.append((str(name or "(anonymous)"), str(frame.get("url") or ""), at))
         self._found.parent.append(above)
         for child in _list(node.get("children")):
-            # In a file a node names those below it, which come later.
+            # In a file a node names its children, which come later.
             if isinstance(child, int) and self._children.setdefault(child, place) != place:
                 self._found.lost.append((BAD_NODE, f"node {child} has two parents, {id} is the second"))
 
@@ -200,7 +200,7 @@ class V8ProfileParser:
 
 
 def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]:
-    """The events of a trace without those that are parts of profiles, and what was sampled."""
+    """The events of a trace without the parts of profiles, and the samples of the profiles."""
     profiles: dict[tuple[int, int], V8ProfileParser] = {}
     threads: dict[tuple[int, int], tuple[int, int]] = {}
     names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
@@ -211,10 +211,10 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
             continue
         key = (int(events.process[row]), int(events.id[row]))
         parts = profiles.setdefault(key, V8ProfileParser())
-        # As a frame without details.
+        # Like a frame without details.
         phase[row] = ord("M")
         if names[int(events.name[row])] == "Profile":
-            # Its parts come from the thread that samples.
+            # Its parts come from the sampling thread.
             threads[key] = (int(events.process[row]), int(events.thread[row]))
         try:
             data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
@@ -225,17 +225,17 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     for key, parts in profiles.items():
         sampled = parts.finish()
         process, thread = threads.get(key, (key[0], -1))
-        sampled.pid, sampled.tid = (_whole_text(events.texts[at]) if at >= 0 else None for at in (process, thread))
+        sampled.pid, sampled.tid = (_parse_int_text(events.texts[at]) if at >= 0 else None for at in (process, thread))
         found.append(sampled)
-    found = _once(found)
+    found = _select_largest(found)
     top = dict(events.top)
-    found += _beside(top)
+    found += _extract_samples(top)
     _name_threads(events, found)
     return replace(events, phase=phase, top=top), [one for one in found if one.time_ns or one.lost]
 
 
-def _once(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
-    """Of profiles that sampled one thread at the same time the one that did most, so that nothing counts twice."""
+def _select_largest(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
+    """Of profiles that sampled one thread at the same time the one with most samples, so that nothing counts twice."""
     kept: list[V8Profile] = []
     for sampled in sorted(v8_profiles, key=lambda one: -len(one.time_ns)):
         if sampled.time_ns:
@@ -250,7 +250,7 @@ def _once(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
     return kept
 
 
-def _beside(top: dict[str, Any]) -> list[V8Profile]:
+def _extract_samples(top: dict[str, Any]) -> list[V8Profile]:
     """`samples` and `stackFrames` of the file by thread; removed from the document."""
     if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
         return []
@@ -259,14 +259,14 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
     for sample in samples:
         if not isinstance(sample, dict):
             sample = {}
-        tid = _whole(sample.get("tid"))
+        tid = _parse_int(sample.get("tid"))
         if tid not in by_thread:
-            v8_profile = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
+            v8_profile = V8Profile(tid=tid, pid=_parse_int(sample.get("pid")))
             by_thread[tid] = v8_profile, _Frames(stack_frames, v8_profile).place
         v8_profile, place = by_thread[tid]
         ts: Any = sample.get("ts")
-        weight = _whole(sample.get("weight", 1))
-        time_ns = round(ts * NS_PER_US) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
+        weight = _parse_int(sample.get("weight", 1))
+        time_ns = round(ts * NS_PER_US) if _parse_int(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
         node = place(sample.get("sf")) if "sf" in sample else NO_ID
         if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
             v8_profile.lost.append((BAD_SAMPLE, str(sample)[:100]))
@@ -279,14 +279,14 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
 
 
 class _Frames:
-    """Frames that name the one that called them, by what they are called in the file."""
+    """Frames that name their caller, by their id in the file."""
 
     def __init__(self, stack_frames: Mapping[str, Any], sampled: V8Profile) -> None:
         self._stack_frames, self._sampled = stack_frames, sampled
         self._place: dict[str, int] = {}
 
     def place(self, name: Any) -> int | None:
-        """The node of a frame; None where it, or one that it names, is not there."""
+        """The node of a frame; None if it, or one that it names, is missing."""
         todo: list[str] = []
         above, at = NO_ID, str(name)
         while at not in self._place:
@@ -315,7 +315,7 @@ def _name_threads(events: TraceEvents, v8_profiles: Sequence[V8Profile]) -> None
         return
     rows = np.flatnonzero((events.name == events.texts.index("thread_name")) & (events.phase == ord("M")))
     for row in rows.tolist():
-        tid = _whole_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
+        tid = _parse_int_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
         if events.arguments[row] >= 0:
             try:
                 thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
@@ -330,11 +330,11 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > MAX_TIME_NS:
         return None
     return round(value)
 
 
-def _whole_text(text: str) -> int | None:
+def _parse_int_text(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else None

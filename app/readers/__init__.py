@@ -1,7 +1,7 @@
-"""Readers: one file or folder a format, each with `sniff` and `read`; `formats` lists them.
+"""Readers: one file or package per format, each with `sniff` and `read`; `formats` lists them.
 
-Imported at first use: a process that only unpacks a file, or has perf print one, does not wait
-for the libraries of tables.
+Imported on first use: a process that only decompresses a file, or runs perf on it, does not wait for the libraries of
+tables.
 """
 
 import importlib

@@ -1,8 +1,8 @@
-"""Reader of collapsed stacks: a line a stack, "outermost;…;innermost weight", as FlameGraph's tools write them.
+"""Reader of collapsed stacks: one stack per line, "outermost;…;innermost weight", as FlameGraph's tools write them.
 
-The first element of a line is a command, a thread or a function, depending on the tool; the text does
-not say which. So every element is read as a frame, and nothing is lost. Of what stackcollapse-perf.pl appends to
-names, _[k] (kernel), _[j] (compiled at run time) and _[i] (inlined) give the frame's kind and are not shown.
+The first element of a line is a command, a thread or a function, depending on the tool; the text does not show which.
+So every element is read as a frame, and nothing is lost. The suffixes _[k] (kernel), _[j] (compiled at run time) and
+_[i] (inlined) of stackcollapse-perf.pl determine the frame's kind and are not shown.
 """
 
 import re
@@ -14,15 +14,16 @@ from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, Profile
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
+from ..ingest.losses import UNRECOGNIZED_LINE
 from ..ingest.parse_quality import check_parse_quality
 from ..ingest.perf_text.grammar import decode_text, format_example
 from ..ingest.perf_text.tokenizer import build_call_tree
-from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
+from ..ingest.text_lines import MAX_WEIGHT, is_binary, iterate_blocks
 
 FORMAT = "collapsed"
 EVENT = "samples"
 FRACTION = "weight with a fraction, rounded"
-LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
+LOSSES = (UNRECOGNIZED_LINE, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
 _MARK = re.compile(r"_\[([kjiw])\]$")
@@ -30,7 +31,7 @@ _KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and it is no binary."""
+    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and it is not binary."""
     if is_binary(head):
         return False
     lines = head.split(b"\n")
@@ -42,11 +43,11 @@ def sniff(head: bytes) -> bool:
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
 
 
-@check_parse_quality("collapsed stacks", NO_STACK)
+@check_parse_quality("collapsed stacks", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in collapsed stacks. `source` names it in messages.
 
-    A weight is a whole number; one with a fraction is rounded and noted. Raises UnreadableInput where no line is a
+    A weight is a whole number; fractions are rounded and recorded as a loss. Raises UnreadableInput if no line is a
     stack with a weight.
     """
     reading = _CollapsedParser()
@@ -64,20 +65,20 @@ class _CollapsedParser:
         self._samples = 0
 
     def absorb(self, lines: list[bytes], first: int) -> None:
-        """Take in lines, of which the first has the number `first`."""
+        """Parse lines, of which the first has the number `first`."""
         stacks, weights = [], []
         for number, line in enumerate(lines, first):
             if not line or line.isspace() or line.startswith(b"# "):
                 continue
             match = _LINE.fullmatch(line.removesuffix(b"\r"))
             if not match:
-                self._lost(NO_STACK, number, line)
+                self._add_loss(UNRECOGNIZED_LINE, number, line)
             elif len(match[2]) > 19 or int(match[2]) >= MAX_WEIGHT:
-                self._lost(IMPOSSIBLE_STACK_WEIGHT, number, line)
+                self._add_loss(IMPOSSIBLE_STACK_WEIGHT, number, line)
             else:
                 weight = int(match[2])
                 if match[3] and match[3].strip(b".0"):
-                    self._lost(FRACTION, number, line)
+                    self._add_loss(FRACTION, number, line)
                     weight += match[3][1:2] >= b"5"
                 stacks.append(match[1])
                 weights.append(weight)
@@ -85,11 +86,11 @@ class _CollapsedParser:
             self._add(stacks, weights)
 
     def _add(self, stacks: list[bytes], weights: list[int]) -> None:
-        known, new = self._frames, self._new_frame
+        known, new = self._frames, self._intern_frame
         names = b";".join(stacks).split(b";")
         frames = [known[name] if name in known else new(name) for name in names]
         lengths = np.array([stack.count(b";") + 1 for stack in stacks])
-        # The tree wants stacks innermost first; reversed as a whole they are, and so is their order.
+        # The tree needs stacks innermost first: reversing everything reverses each stack and their order.
         ends = np.cumsum(lengths[::-1])
         parent, frame, node = build_call_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
         stack = self._builder.add_stack_tree(parent, frame) + node[::-1]
@@ -97,7 +98,7 @@ class _CollapsedParser:
         self._builder.add_samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
         self._samples += len(stacks)
 
-    def _new_frame(self, raw: bytes) -> int:
+    def _intern_frame(self, raw: bytes) -> int:
         name = decode_text(raw)
         mark = _MARK.search(name)
         kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
@@ -107,11 +108,11 @@ class _CollapsedParser:
         frame = self._frames[raw] = self._builder.intern_frame(function, kind=kind)
         return frame
 
-    def _lost(self, reason: str, number: int, line: bytes) -> None:
+    def _add_loss(self, reason: str, number: int, line: bytes) -> None:
         self._builder.add_loss(reason, format_example(line, number))
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in."""
+        """The profile of all lines."""
         if not self._samples:
             raise UnreadableInput(
                 f"{source} has no stacks. Each line should have names separated by semicolons, a space, and a whole "

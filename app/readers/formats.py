@@ -1,4 +1,4 @@
-"""The formats that can be read, and telling of which one a file is: by its content, never by its name."""
+"""The formats that can be read. The format of a file is detected from its content, never from its name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,7 +6,8 @@ from typing import BinaryIO, Protocol
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..ingest.jit.mode import PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.perf_text import script_header
 from ..ingest.truncation import detect_truncation
 from . import (
     austin,
@@ -36,7 +37,7 @@ from . import (
 )
 from .unsupported import get_advice
 
-HEAD_BYTES = 256 << 10
+HEAD_BYTES = script_header.HEAD_BYTES
 """How much of a file, unpacked, is checked to detect its format."""
 
 
@@ -44,15 +45,15 @@ HEAD_BYTES = 256 << 10
 class Reader:
     """A format that can be read.
 
-    name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
-    read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    is in the profile's losses. losses: the reasons of these, or how a reason begins that ends with an example;
-    those of cut-off files (truncation.py) come in addition. needs_perf: it reads what `perf script` prints of the file.
-    accepts_ncu_output: it reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read`
-    with the unit of times, one of TIME_UNITS, which the file does not contain.
-    uses_jit: its loops are compiled, which takes long the first time (see ingest/jit). plain_bytes: the size of files
-    that plain Python reads before the compiler is loaded; 0: it needs the compiler. line_based: it is text of which
-    every line ends with a line end, the last one too.
+    name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning has this format. read: the
+    profile in a stream of decompressed bytes; it raises UnreadableInput, and parts that it could not read are in the
+    profile's losses. losses: their reasons, or the prefix of a reason that ends with an example; those of truncated
+    files (truncation.py) come in addition. needs_perf: it reads the output of `perf script` for the file.
+    accepts_ncu_output: it also reads the output of `ncu` for the file, which contains more. read_with_time_unit: `read`
+    with the unit of times, one of TIME_UNITS, which the file does not contain. uses_jit: its loops are compiled, which
+    takes long the first time (see ingest/jit). plain_bytes: the size of files that plain Python reads before the
+    compiler is loaded; 0: it needs the compiler. line_based: it is text of which every line ends with a line end,
+    including the last.
     """
 
     name: str
@@ -134,11 +135,18 @@ READERS: dict[str, Reader] = {
             read_with_time_unit=mllm.read,
         ),
         Reader(*_fields_of(chrome, "a Chrome JSON trace"), uses_jit=True),
-        Reader(*_fields_of(llama_trace, "a llama.cpp text trace"), uses_jit=True, plain_bytes=0, line_based=True),
+        Reader(
+            *_fields_of(llama_trace, "a llama.cpp text trace"),
+            uses_jit=True,
+            plain_bytes=PLAIN_LINES_BYTES,
+            line_based=True,
+        ),
         Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
         Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
         Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
-        Reader(*_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=0, line_based=True),
+        Reader(
+            *_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=PLAIN_LINES_BYTES, line_based=True
+        ),
         Reader(*_fields_of(austin, "austin samples")),
         Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
         Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),
@@ -154,20 +162,20 @@ def describe_formats() -> str:
 
 
 def format_title(name: str) -> str:
-    """A format as a heading; its name if no reader of this version has it."""
+    """The label of a format as a heading; its name if no reader of this version has it."""
     return READERS[name].label.removeprefix("a ") if name in READERS else name
 
 
 def describe_clock(meta: Meta) -> str:
-    """The unit that was assumed for the times of the file; empty where the file itself contains it."""
+    """The unit that was assumed for the times of the file; empty if the file contains it."""
     reader = READERS.get(meta.format)
     return meta.facts.get("clock", "") if reader is not None and reader.read_with_time_unit else ""
 
 
 def detect_format(head: bytes, source: str = "this file") -> Reader:
-    """The reader of the file that starts with `head` (HEAD_BYTES of it, unpacked). `source` names it in messages.
+    """The reader of a file that starts with `head` (HEAD_BYTES of it, decompressed). `source` names it in messages.
 
-    Raises UnreadableInput, saying what is known.
+    Raises UnreadableInput with what is known about the file.
     """
     if not head:
         raise UnreadableInput(f"{source} is empty. Use {describe_formats()}.")

@@ -17,6 +17,7 @@ from ..domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
+from ..ingest.losses import MAX_EXAMPLE_CHARS
 from ..ingest.parse_quality import check_parse_quality
 
 FORMAT = "memray"
@@ -24,7 +25,6 @@ COLUMNS = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_
 MEMORY, ALLOCATIONS = "memory", "allocations"
 MAX_FIELD_BYTES = 64 << 20
 MAX_VALUE = 1 << 62
-MAX_EXAMPLE_CHARS = 160
 NO_ROW = "unrecognized row"
 NO_FRAMES = "row without a stack"
 LOSSES = (NO_ROW, NO_FRAMES, IMPOSSIBLE_WEIGHT)
@@ -39,15 +39,15 @@ def sniff(head: bytes) -> bool:
 
 @check_parse_quality("rows of memray", NO_ROW)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a table. `source` names it in messages. Raises UnreadableInput where it has no row."""
+    """The profile in a table. `source` names it in messages. Raises UnreadableInput if it has no rows."""
     builder = ProfileBuilder(FORMAT)
     events = builder.intern_event(MEMORY, "bytes"), builder.intern_event(ALLOCATIONS, "count")
     frames: dict[str, int] = {}
     stacks: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
     count = 0
-    for number, row in enumerate(_rows(stream), 2):
-        values = _numbers(row)
+    for number, row in enumerate(_read_rows(stream), 2):
+        values = _parse_numbers(row)
         if values is None:
             builder.add_loss(NO_ROW, f"row {number}: {','.join(row)[:MAX_EXAMPLE_CHARS]}")
             continue
@@ -55,10 +55,10 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             builder.add_loss(NO_FRAMES, f"row {number}: {','.join(row)[:MAX_EXAMPLE_CHARS]}")
         stack = stacks.get(row[5])
         if stack is None:
-            stack = stacks[row[5]] = builder.intern_stack(_stack(builder, row[5], frames))
+            stack = stacks[row[5]] = builder.intern_stack(_parse_stack(builder, row[5], frames))
         thread = threads.get((row[3], row[4]))
         if thread is None:
-            thread = threads[row[3], row[4]] = _thread(builder, row[3], row[4], len(threads))
+            thread = threads[row[3], row[4]] = _intern_thread(builder, row[3], row[4], len(threads))
         for event, value in zip(events, values, strict=True):
             if value:
                 builder.add_sample(0, thread, event, stack, value)
@@ -70,8 +70,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
 
 
-def _rows(stream: BinaryIO) -> Iterator[list[str]]:
-    """The rows below the head. What is longer than any stack is cut into rows that are none."""
+def _read_rows(stream: BinaryIO) -> Iterator[list[str]]:
+    """The rows below the header. Longer rows than any stack are cut into invalid ones."""
     csv.field_size_limit(MAX_FIELD_BYTES)
     lines = codecs.getreader("utf-8")(_DecoderStream(stream), "replace")
     rows = csv.reader(line.replace("\0", "") for line in lines)
@@ -102,16 +102,16 @@ class _DecoderStream:
         return getattr(self._stream, name)
 
 
-def _numbers(row: list[str]) -> tuple[int, int] | None:
-    """(bytes, allocations) of a row; None where it is none."""
+def _parse_numbers(row: list[str]) -> tuple[int, int] | None:
+    """(bytes, allocations) of a row; None if it is invalid."""
     if len(row) != len(COLUMNS) or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in row[1:3]):
         return None
     count, size = int(row[1]), int(row[2])
     return (size, count) if size < MAX_VALUE and count < MAX_VALUE else None
 
 
-def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
-    """The frames, outermost first. A name with a | in it is in several pieces."""
+def _parse_stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
+    """The frames, outermost first. A name with a | in it spans several parts."""
     intern_frames: list[int] = []
     before: list[str] = []
     for last in trace.split("|") if trace else ():
@@ -136,9 +136,9 @@ def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[
     return intern_frames[::-1]
 
 
-def _thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:
+def _intern_thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:
     number = int(tid) if tid.isascii() and tid.isdecimal() and len(tid) < 19 else None
     thread = builder.intern_thread(tid=number, incarnation=0 if number is not None else -1 - place)
-    # memray writes the number again, in hexadecimal digits, for a thread without a name.
+    # memray repeats the number, in hexadecimal digits, for a thread without a name.
     builder.set_thread_name(thread, 0, name if name and not re.fullmatch(r"0x[0-9a-f]+", name) else f"thread {tid}")
     return thread

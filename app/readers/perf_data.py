@@ -1,8 +1,8 @@
-"""perf's own recording, perf.data: recognized here, and read by way of perf script's text.
+"""perf's own recording, perf.data: recognized here, and read from the text of perf script.
 
-What perf writes depends on its version and on the machine that was recorded; so perf itself reads it. The shell
-side runs `perf script` (workers/read/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock
-where nothing but the events of these was recorded, else perf_script.
+The content depends on perf's version and on the recorded machine; so perf itself reads it. workers/read/perf_tool.py
+runs `perf script` and passes its text to the reader of that text: perf_sched or perf_lock if only their events were
+recorded, else perf_script.
 """
 
 from dataclasses import replace
@@ -26,13 +26,13 @@ def sniff(head: bytes) -> bool:
 
 
 def is_piped(head: bytes) -> bool:
-    """Whether it was written by `perf record -o -`: then it has a header of 16 bytes, which is its own size."""
+    """Whether it was written by `perf record -o -`: then it has a header of 16 bytes, which contains this size."""
     return int.from_bytes(head[8:16], "little" if head.startswith(MAGIC) else "big") == PIPE_HEADER_BYTES
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile in the text that `perf script` printed of a perf.data file. Raises UnreadableInput."""
-    # Imported here: a process that only has perf print a file does not need it.
+    # Imported here, because a process that only runs perf on a file does not need it.
     from . import perf_lock, perf_sched, perf_script
 
     peeked = _PeekedStream(stream)
@@ -47,7 +47,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
 
 
 class _PeekedStream:
-    """A stream of which the beginning was checked."""
+    """A stream whose beginning was already read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

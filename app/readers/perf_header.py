@@ -1,9 +1,9 @@
-"""The header of a perf.data file: which perf wrote it, and what to change where its writer did not come to the end.
+"""The header of a perf.data file: the version of perf that wrote it, and the repair of an unfinished file.
 
 Layout: tools/perf/Documentation/perf.data-file-format.txt and tools/perf/util/header.h of Linux. The header is magic,
 size, size of an attribute, then (offset, size) of the attributes, the records and the event types, then one bit for
-each feature; behind the records (offset, size) of each feature. perf knows the size of the records and writes the
-features when it ends: one that was killed leaves a size of 0.
+each feature; after the records (offset, size) of each feature. perf knows the size of the records and writes the
+features when it ends: a killed perf leaves a size of 0.
 """
 
 import io
@@ -27,12 +27,12 @@ _VERSION = 5
 _NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
 _THROTTLE = 5
 _AUXTRACE = 71
-"""The record that raw data of a processor's trace follows; it contains their size."""
+"""The record before raw data of a processor's trace, with the data's size."""
 _PACKED, _PACKED_SIZED = 81, 83
-"""Records that others are packed in, as one Zstandard stream; the second one contains its size."""
+"""Records that contain others as one Zstandard stream; the second one contains its size."""
 _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
-"""The bit of the feature that describes the compression, and its content: version, algorithm, level, ratio. Then
-comes the space that the largest record takes unpacked, with the beginning of a record that the one before left."""
+"""The bit of the feature that describes the compression, and its content: version, algorithm, level, ratio, and the
+decompressed size of the largest record including the rest of the previous one."""
 _BESIDE, _PAGE, _MAX_UNPACKED_BYTES = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
 INCOMPLETE_RECORDING = (
     "perf was ended before it finished this recording: records still in its buffer and the data at the end of the "
@@ -42,8 +42,8 @@ INCOMPLETE_RECORDING = (
 
 @dataclass(frozen=True)
 class Repair:
-    """What to change in a copy of a file so that perf reads it. header: its new first bytes. end: where its records end
-    then. features: what follows them. defect: what is missing, a sentence."""
+    """How to change a copy of a file so that perf reads it. header: its new first bytes. end: where its records then
+    end. features: the bytes after them. defect: what is missing, a sentence."""
 
     header: bytes
     end: int
@@ -52,10 +52,10 @@ class Repair:
 
 
 def plan_repair(data: Data) -> Repair | None:
-    """A repair of a file whose end is missing; None if none is needed or possible.
+    """A repair of a truncated file; None if none is needed or possible.
 
-    data: all of the file. Its complete records are kept, but of the sections after them only compression:
-    without it perf would not unpack its records.
+    data: the whole file. Its complete records are kept, but of the sections after them only compression, without which
+    perf would not decompress its records.
     """
     order = _order(data)
     if order is None:
@@ -65,10 +65,10 @@ def plan_repair(data: Data) -> Repair | None:
     finished = length > 0
     missing = start + length - size
     if missing <= 0:
-        missing = _expected_length(data, order, words) - size
+        missing = _compute_expected_length(data, order, words) - size
     if (finished and missing <= 0) or not HEADER_BYTES <= start < size:
         return None
-    end, largest = _whole_records(data, order, start, start + length if finished else size)
+    end, largest = _find_complete_records(data, order, start, start + length if finished else size)
     if end <= start:
         return None
     words[_DATA_SIZE] = end - start
@@ -79,13 +79,13 @@ def plan_repair(data: Data) -> Repair | None:
         content = struct.pack(f"{order}5I", *_ZSTD, -(-(largest + _BESIDE) // _PAGE) * _PAGE)
         features = struct.pack(f"{order}2Q", end + 16, len(content)) + content
     cut = f"The recording is truncated: at least {missing:,} bytes at its end are missing."
-    # The magic is text, and no number in the order of the machine.
+    # The magic is text, not a number in the machine's byte order.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
     return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)
 
 
-def _expected_length(data: Data, order: str, words: list[int]) -> int:
-    """How long a file is by its header: to the end of its records, or of the last feature behind them."""
+def _compute_expected_length(data: Data, order: str, words: list[int]) -> int:
+    """The length of a file according to its header: to the end of its records, or of the last feature after them."""
     table = words[_DATA_OFFSET] + words[_DATA_SIZE]
     end = table + 16 * words[_FEATURES_AT // 8].bit_count()
     if not words[_DATA_SIZE] or end > len(data):
@@ -97,13 +97,13 @@ def _expected_length(data: Data, order: str, words: list[int]) -> int:
 
 
 def count_throttle_events(data: Data) -> int:
-    """How often the kernel stopped an event for the rest of a tick, because its samples came too fast. Records that
-    perf compressed are not looked into."""
+    """How often the kernel stopped an event until the end of a tick, because its samples came too fast. Compressed
+    records are not searched."""
     order = _order(data)
     if order is None:
         return 0
     start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
-    return sum(kind == _THROTTLE for kind, _, _ in _records(data, order, start, min(start + length, len(data))))
+    return sum(kind == _THROTTLE for kind, _, _ in _iterate_records(data, order, start, min(start + length, len(data))))
 
 
 def get_perf_version(data: Data) -> str | None:
@@ -115,7 +115,7 @@ def get_perf_version(data: Data) -> str | None:
     features = words[_FEATURES_AT // 8]
     if not features >> _VERSION & 1 or not words[_DATA_SIZE]:
         return None
-    # There is one for each bit that is set, in their order.
+    # There is one for each set bit, in order.
     place = words[_DATA_OFFSET] + words[_DATA_SIZE] + 16 * (features & ((1 << _VERSION) - 1)).bit_count()
     if place + 16 > len(data):
         return None
@@ -129,13 +129,13 @@ def get_perf_version(data: Data) -> str | None:
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """Major and minor number of a version of perf, as it calls itself; None for what is no version."""
+    """(major, minor) of a version of perf, as it prints it; None for another text."""
     numbers = _NUMBERS.match(text)
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
 def explain_version_mismatch(written: str | None, here: str | None) -> str:
-    """What to do where perf cannot read a file that another version wrote, as a sentence; else empty."""
+    """What to do if perf cannot read a file of another version, as a sentence; else empty."""
     theirs, ours = parse_version(written or ""), parse_version(here or "")
     if written is None or theirs is None or ours is None or theirs <= ours:
         return ""
@@ -147,15 +147,15 @@ def explain_version_mismatch(written: str | None, here: str | None) -> str:
 
 
 def _order(data: Data) -> str | None:
-    """The order of bytes, as struct names it; None for what has no whole header of a file."""
+    """The byte order, as struct names it; None if the header is incomplete."""
     head = bytes(data[:16])
     if len(data) < HEADER_BYTES or is_piped(head):
         return None
     return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
 
 
-def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(type, where it begins, where it ends) of each record between two places, as far as they are there whole."""
+def _iterate_records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(type, start, end) of each complete record between two positions."""
     record, number = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q")
     at = start
     while at + record.size <= end:
@@ -181,12 +181,12 @@ class _ByteCounter(io.RawIOBase):
         return True
 
 
-def _whole_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
-    """(where the last record ends that is there whole and can be unpacked, how much the largest is unpacked), of those
-    that end before `last`."""
+def _find_complete_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
+    """(end of the last complete record that can be decompressed, decompressed size of the largest), of those that end
+    before `last`."""
     end, most, counter = start, 0, _ByteCounter()
     with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", counter), closefd=False) as unpacker:
-        for kind, at, after in _records(data, order, start, min(last, len(data))):
+        for kind, at, after in _iterate_records(data, order, start, min(last, len(data))):
             if kind in (_PACKED, _PACKED_SIZED):
                 packed = data[at + 8 : after]
                 if kind == _PACKED_SIZED and len(packed) >= 8:

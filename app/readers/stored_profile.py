@@ -1,7 +1,7 @@
 """Reader of the stored form as one file (`convert --to profile`): the profile is bit-identical.
 
-The file is untrusted: every name, length and checksum is compared with the manifest, and what must hold
-between the tables is checked before anything is made of it. Nothing of it is ever written under a name it gives.
+The file is untrusted: every name, length and checksum is compared with the manifest, and the invariants between the
+tables are checked before anything is used. Nothing is written under a name that the file contains.
 """
 
 from typing import BinaryIO
@@ -27,7 +27,7 @@ from ..ingest.storage_format import (
 
 FORMAT = "profile"
 LOSSES: tuple[str, ...] = ()
-"""Its own; the profile has those of the file that it was made of."""
+"""Its own losses; the profile also has those of the file that it was converted from."""
 EXPORT_ADVICE = "Export it again."
 
 
@@ -39,16 +39,15 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages.
 
-    Raises UnreadableInput where it is damaged, cut off, of a newer version, or made up so that analyses could not
-    work on it.
+    Raises UnreadableInput if it is damaged, truncated, of a newer version, or violates the invariants of tables.
     """
     manifest: Manifest | None = None
     buffers: dict[str, pa.Buffer] = {}
     for member in archive.iterate_members(stream, source):
         if manifest is None:
-            manifest = _manifest(stream, member, source)
+            manifest = _read_manifest(stream, member, source)
             continue
-        table = _table(member, manifest, buffers, source)
+        table = _read_table(member, manifest, buffers, source)
         data = pa.py_buffer(archive.read_exactly(stream, member.size, source))
         if compute_digest(data) != manifest.tables[table].sha256:
             raise UnreadableInput(f"{source} is damaged: the checksum of {table} differs. {EXPORT_ADVICE}")
@@ -62,7 +61,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return upgrade_profile(profile, manifest.schema_version)
 
 
-def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
+def _read_manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
     if member.name != FOLDER + MANIFEST:
         raise UnreadableInput(f"{source} does not start with the manifest of a stored profile. {EXPORT_ADVICE}")
     if member.size > MANIFEST_LIMIT_BYTES:
@@ -70,7 +69,7 @@ def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest
     return parse_manifest(bytes(archive.read_exactly(stream, member.size, source)))
 
 
-def _table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer], source: str) -> str:
+def _read_table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer], source: str) -> str:
     """The table that a file of the archive holds."""
     for name in SCHEMAS:
         if member.name == FOLDER + get_file_name(name) and name in manifest.tables and name not in met:

@@ -1,4 +1,4 @@
-"""Files that people bring and nothing can be read of, and what to bring instead."""
+"""Files that users may open but that cannot be read, and which files to use instead."""
 
 import re
 
@@ -172,5 +172,5 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
 
 
 def get_advice(head: bytes) -> str | None:
-    """What to do about a file that starts with `head`, behind its name in a sentence; None for one not known either."""
+    """What to do about a file that starts with `head`, after its name in a sentence; None if it is unknown here too."""
     return next((said for pattern, said in _ADVICE if pattern.match(head)), None)

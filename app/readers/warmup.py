@@ -1,4 +1,4 @@
-"""Having all compiled that reading needs, by reading small made-up recordings in which there is something of all."""
+"""Compiles all loops for reading, by reading small synthetic recordings that contain something of everything."""
 
 import io
 import json
@@ -51,7 +51,7 @@ PPROF = b"".join(
 
 
 def compile_all() -> None:
-    """Compile what is not cached, and note that it is done. It takes up to half a minute.
+    """Compile all loops that are not cached, and record that. It takes up to half a minute.
 
     Does nothing if nothing can be cached.
     """
@@ -66,13 +66,13 @@ def compile_all() -> None:
 def load_all(enough: Callable[[], bool] = lambda: False) -> None:
     """Load all compiled functions into this process; those that are not cached are compiled.
 
-    enough: called between formats, most used first: whether to leave the rest to the process that needs it.
+    enough: called between formats, most used first: whether to leave further formats to the process that needs them.
     """
-    # What is compiled is loaded where something is read, and nowhere else.
+    # Compiled code is imported only when a file is read.
     from ..ingest.trace_json.string_table import grow, make_table
     from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
 
-    # A snapshot of few values is read in plain Python, which calls some of what is compiled.
+    # A snapshot of few values is read in plain Python, which calls some compiled functions.
     formats: tuple[tuple[Any, tuple[bytes, ...]], ...] = (
         (pytorch, (make_trace(),)),
         (memory_snapshot, (make_snapshot(2), make_snapshot(3000))),

@@ -1,4 +1,4 @@
-"""What can be seen of a job that runs elsewhere: its submissions, runs and ranks. Shown on the job's page."""
+"""The observed status of a job at its target: its submissions, runs and ranks. The job page shows it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -42,14 +42,14 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class SubmissionStatus:
-    """One submitted script: to the batch system (native: its id there) or started at once (native: pid).
+    """One submitted script: to the batch system (native: its id there) or started directly (native: pid).
 
     alive: whether its process is alive, null if that is unknown here. exit_status: null until it
     has written one. stopped: what ended it ("signal TERM" and the like), as far as recorded.
 
-    life: what changes as long as it lives. life_at: when that was last seen to change; doubted_at: since when the batch
-    system says that it does not run (both in epoch seconds of who looks, null for never). lives: whether it showed
-    signs of life since then or, where the batch system does not know, lately.
+    life: a value that changes while it is alive (heartbeat). life_at: when it was last seen to change; doubted_at:
+    since when the batch system reports that it does not run (both in epoch seconds of the polling machine, null for
+    never). lives: whether there was a heartbeat since then or, if the batch system does not know, recently.
     """
 
     number: int
@@ -67,7 +67,7 @@ class SubmissionStatus:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """Everything seen of a job at its directory at `seen_at` (epoch seconds). notes: sentences for a person."""
+    """The status of a job at `seen_at` (epoch seconds). notes: sentences for the page."""
 
     submissions: tuple[SubmissionStatus, ...] = ()
     runs: tuple[RunStatus, ...] = ()

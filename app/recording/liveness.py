@@ -1,7 +1,7 @@
-"""What a job itself shows of its being alive, beside what its batch system says. Pure.
+"""Whether a job is alive, by its own heartbeats and by what its batch system reports. Pure.
 
-A batch system that was restarted, or has lost a node for a while, says of jobs that run that they failed, or that it
-does not know them. What a job writes outranks that: its exit status, and the signs of life that it gives.
+A batch system that was restarted, or that has lost contact with a node, may report running jobs as failed or unknown.
+The job's own files take precedence: its exit status and its heartbeats.
 """
 
 from dataclasses import replace
@@ -10,15 +10,15 @@ from ..domain.targets import BatchState
 from .job_status import JobStatus, SubmissionStatus
 
 HEARTBEAT_TIMEOUT_S = 45.0
-"""For how long a sign of life counts: job.sh gives one every 5 s, and files of another machine come late."""
+"""How long a heartbeat counts: job.sh writes one every 5 s, and network file systems show changes late."""
 HEARTBEAT_WARNING_S = 60.0
-"""After how long without one a person is told."""
+"""The page shows a warning after this time without a heartbeat."""
 
 _CREDIBLE = (BatchState.RUNNING, BatchState.SUSPENDED)
 
 
 def with_heartbeats(job_status: JobStatus, last: JobStatus | None, now: float) -> JobStatus:
-    """The sight with what can be told of signs of life, from what was last seen. now: epoch seconds."""
+    """The job status with `life_at`, `doubted_at` and `lives`, derived from the previous status. now: epoch seconds."""
     before = {submission.number: submission for submission in last.submissions} if last else {}
     return replace(
         job_status,
@@ -38,14 +38,14 @@ def _with_heartbeat(
     if state is not None and state not in (*_CREDIBLE, BatchState.UNKNOWN):
         doubted_at = (before.doubted_at if before else None) or now
     lives = life_at is not None and now - life_at < HEARTBEAT_TIMEOUT_S and (doubted_at is None or life_at > doubted_at)
-    # Nothing of a job that waits is looked at, so what is seen of it first is no change.
+    # The files of a pending job are not polled, so its first heartbeat is not a change.
     if before is None or not before.life:
         lives = bool(submission_status.alive)
     return replace(submission_status, life_at=life_at, doubted_at=doubted_at, lives=lives)
 
 
 def silent_since(submission_status: SubmissionStatus, seen_at: float) -> float | None:
-    """Since when there is no sign of life of what should run; null where there is one, or none can be expected."""
+    """Since when a running submission has had no heartbeat (epoch seconds); null if it has one, or none is expected."""
     if (
         submission_status.exit_status is not None
         or submission_status.life_at is None

@@ -1,4 +1,4 @@
-"""The one way from a text of the user to a word of POSIX sh. Every script that is made is made with it."""
+"""Quotes text for POSIX sh. All generated scripts use it."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..domain.errors import InvalidRequest
 
-# No "~": it is somebody's home. "=" only where it can make no assignment, as `a=b` would before a command.
+# No "~", which expands to a home directory. "=" only where it cannot form an assignment, as `a=b` before a command.
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+|[/.-][A-Za-z0-9_@%+:,./=-]*")
 _RESERVED = frozenset(
     {"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "namespace"}
@@ -15,13 +15,13 @@ _RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class ShellCode:
-    """A piece of sh that Perfloom itself wrote, such as a variable of its own. Never holds anything of the user."""
+    """Shell code written by Perfloom, such as a reference to a variable. Never contains user input."""
 
     text: str
 
 
 def quote(text: str) -> str:
-    """A text as one word of sh that stands for exactly that text. Raises InvalidRequest where no word can."""
+    """A text as one word of sh that expands to exactly that text. Raises InvalidRequest for a null byte."""
     if "\0" in text:
         raise InvalidRequest("A value contains a zero byte, which a command line cannot contain. Remove it.")
     try:
@@ -34,10 +34,10 @@ def quote(text: str) -> str:
 
 
 def shell_word(text: str | ShellCode) -> str:
-    """A word as it stands in a script: a user's text quoted, a piece of our own sh as it is."""
+    """A word for a script: a string is quoted, shell code is used unchanged."""
     return text.text if isinstance(text, ShellCode) else quote(text)
 
 
 def join(argv: Iterable[str | ShellCode]) -> str:
-    """A command line of sh that runs exactly this argv."""
+    """A command line for sh that runs exactly this argv."""
     return " ".join(shell_word(one) for one in argv)

@@ -1,4 +1,4 @@
-"""The constant scripts of POSIX sh that are beside the modules of a package."""
+"""The constant POSIX sh scripts in the directory of a package."""
 
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The store: profiles in columns on disk, and a SQL database of everything. `open_store` is the way in.
+"""The store: profiles as columns on disk, and an SQL database of everything else. `open_store` opens it.
 
-The parts are imported when one of them is first asked for: a process that only reads or writes columns does not wait
-for the libraries of the database.
+The modules are imported at first access, so that a process that only reads or writes columns does not load the
+libraries of the database.
 """
 
 import importlib

@@ -24,13 +24,13 @@ class SealedBox:
 
 
 class Credentials:
-    """The encrypted secrets in the database. What has expired is not found, and is removed with the next `put`."""
+    """The encrypted secrets in the database. Expired ones are not returned, and are deleted at the next `put`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, subject: str, host: str, key_id: str, sealed: bytes, expires: float) -> None:
-        """Keep them, in place of what was encrypted to the same key for the same subject."""
+        """Store them, and replace those for the same subject and key."""
         row = CredentialRow(
             subject=storable(subject), key_id=key_id, host=storable(host), sealed=sealed.hex(), expires=expires
         )
@@ -39,15 +39,15 @@ class Credentials:
             session.merge(row)
 
     def get(self, subject: str) -> tuple[SealedBox, ...]:
-        """What was encrypted for a subject, one for each key."""
-        wanted = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
+        """The encrypted secrets of a subject, one for each key."""
+        query = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
         with self._database.read() as session:
             return tuple(
                 SealedBox(row.subject, row.host, row.key_id, bytes.fromhex(row.sealed), row.expires)
-                for row in session.scalars(wanted.order_by(CredentialRow.key_id))
+                for row in session.scalars(query.order_by(CredentialRow.key_id))
             )
 
     def delete(self, subject: str) -> None:
-        """Delete what was encrypted for a subject."""
+        """Delete the encrypted secrets of a subject."""
         with self._database.write() as session:
             session.execute(delete(CredentialRow).where(CredentialRow.subject == subject))

@@ -21,16 +21,16 @@ from ..config import Settings
 from ..domain.errors import InvalidRequest, Unavailable
 
 BUSY_SECONDS = 20.0
-"""How long a writer waits for another one's transaction."""
+"""How long a writer waits for another transaction."""
 JOURNAL_RETRY_S = 0.01
-# Options of an engine that say how its next transaction begins on SQLite.
+# Engine options that determine how a transaction begins on SQLite.
 _WRITING = {"perfloom_begin": "BEGIN IMMEDIATE"}
 
 _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
-    """The engine of one database. Safe to share between threads, and to carry over a fork."""
+    """The engine of one database. Thread-safe and fork-safe."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -38,33 +38,33 @@ class Database:
         self.engine = _engine(settings)
         self._writing = self.engine.execution_options(**_WRITING)
         _databases.add(self)
-        # Who drops a store without closing it (a server at its end, a test's application) leaves no connection open.
+        # If a store is dropped without `close` (a server at its end, the application of a test), close its connections.
         weakref.finalize(self, self.engine.dispose)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session to look things up in; what it finds is one state of the database."""
+        """A session for reading, with one consistent state of the database."""
         with database_errors(), Session(self.engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A session in a transaction that is committed at the end, or undone by an exception."""
+        """A session in a transaction that is committed at the end, or rolled back after an exception."""
         with database_errors(), Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
     def now(self) -> ColumnElement[float]:
-        """The present, in seconds since the epoch, on the one clock that all machines of the database share."""
+        """The current time of the database in seconds since the epoch: one clock for all machines."""
         if self.sqlite:
             return literal(time.time(), Double)
         return func.extract("epoch", func.clock_timestamp()).cast(Double)
 
     def forget(self) -> None:
-        """Let go of connections that belong to the parent process, without closing them under it."""
+        """Forget the connections of the parent process, without closing them for it."""
         self.engine.dispose(close=False)
 
     def close(self) -> None:
-        """Close every connection that is not in use."""
+        """Close all idle connections."""
         self.engine.dispose()
 
 
@@ -78,13 +78,13 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Turn a database that does not respond, or cannot store, into Unavailable with what to do about it."""
+    """Converts errors of a database that does not respond or cannot store to Unavailable, with advice."""
     try:
         yield
     except (OperationalError, InterfaceError) as error:
         raise Unavailable(_explain(error)) from error
     except DBAPIError as error:
-        # A damaged file is a plain DatabaseError; its subclasses are mistakes of ours.
+        # A damaged file raises a plain DatabaseError; subclasses of it are bugs.
         if error.connection_invalidated or type(error) is DatabaseError:
             raise Unavailable(_explain(error)) from error
         raise
@@ -125,7 +125,7 @@ def _engine(settings: Settings) -> Engine:
         raise InvalidRequest("PERFLOOM_DATABASE_URL must name a file: write sqlite:////PATH.", "database_url")
     _keep_private(Path(url.database))
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, pool_size=5, max_overflow=15, pool_timeout=30)
-    # A journal in shared memory cannot work on a network filesystem.
+    # A journal in shared memory (WAL) does not work on a network file system.
     journal = "DELETE" if settings.network_data else "WAL"
     event.listen(engine, "connect", _prepare_sqlite(journal))
     event.listen(engine, "begin", _begin_sqlite)
@@ -133,12 +133,12 @@ def _engine(settings: Settings) -> Engine:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the database file, and the files of SQLite next to it, readable to its owner only (0600).
+    """Make the database file, and SQLite's files next to it, readable to their owner only (0600).
 
-    SQLite gives its journals the mode of the file. Where that cannot be, opening says why.
+    SQLite creates its journals with the mode of the database file. Errors are reported when the database is opened.
     """
     try:
-        # Only where it is missing: closing a file ends every lock that this process has on it, SQLite's among them.
+        # Only if it is missing: closing a file releases all locks of this process on it, also those of SQLite.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         for suffix in ("", "-wal", "-shm", "-journal"):
@@ -151,7 +151,7 @@ def _keep_private(path: Path) -> None:
 
 def _prepare_sqlite(journal: str) -> Callable[[Any, Any], None]:
     def prepare(connection: Any, record: Any) -> None:
-        # Transactions are begun by us: sqlite3 itself would begin them late, after the first reads.
+        # Explicit transactions: sqlite3 itself would begin them late, after the first reads.
         connection.isolation_level = None
         cursor = connection.cursor()
         _set_journal(cursor, journal)
@@ -164,8 +164,8 @@ def _prepare_sqlite(journal: str) -> Callable[[Any, Any], None]:
 
 
 def _set_journal(cursor: sqlite3.Cursor, journal: str) -> None:
-    """Use this journal. The busy timeout does not hold for the change: where another process changes it too, or reads
-    meanwhile, SQLite answers immediately that the database is locked."""
+    """Set the journal mode. The busy timeout does not apply to this change: while another process changes it or reads,
+    SQLite immediately reports that the database is locked."""
     end = time.monotonic() + BUSY_SECONDS
     while True:
         try:

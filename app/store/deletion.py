@@ -1,6 +1,6 @@
-"""Deleting a result: its files first, so that a full disk has room again, then its row.
+"""Deletes a result: first its files, to free space on a full disk, then its row.
 
-The first step, a rename, decides the deletion: `results/.trash-<id>-…` marks it until the row is gone too, and the
+The first step, a rename, commits the deletion: `results/.trash-<id>-…` marks it until the row is deleted, too, and the
 result is no longer shown. If the row remains, after a crash or because the database cannot be written, the sweep
 deletes it.
 """
@@ -13,18 +13,17 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from ..domain.errors import NotFound
 from .files.disk import disk_errors, remove_tree, sync_directory
-from .ids import is_id, require_id
+from .ids import is_id, not_found, require_id
 
 ABOUT_FILE = "result.json"
-"""Next to the manifest: what the row has and the profile does not, in case the row is lost."""
+"""A file next to the manifest with columns of the row that are not in the profile, in case the row is lost."""
 TRASH = ".trash-"
 JOB_FOLDERS = ("work", "artefacts")
 
 
 def read_about(directory: Path) -> dict[str, Any]:
-    """What `ABOUT_FILE` says of the result in `directory`; nothing where it cannot be read."""
+    """The content of `ABOUT_FILE` in `directory`; empty if it cannot be read."""
     try:
         with open(directory / ABOUT_FILE, encoding="utf-8") as file:
             about = json.load(file)
@@ -34,10 +33,10 @@ def read_about(directory: Path) -> dict[str, Any]:
 
 
 def delete_files(data: Path, id: str, job_id: str | None = None) -> Path:
-    """Remove the files of a result, its cache, and what its job recorded. Needs neither database nor free space.
+    """Remove the files of a result, its cache, and the recordings of its job. Needs neither database nor free space.
 
     job_id: of its job; by default the one named in the result's directory.
-    Returns the directory, empty now, that marks the deletion until the row is gone. Raises Unavailable.
+    Returns the empty directory that marks the deletion until the row is deleted. Raises Unavailable.
     """
     results = data / "results"
     directory = results / require_id(id, "result")
@@ -49,7 +48,7 @@ def delete_files(data: Path, id: str, job_id: str | None = None) -> Path:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            # Not even room for the new name: the old one serves until there is.
+            # No space for the new name: first remove files under the old one.
             clear_directory(directory)
             _rename(directory, mark)
         sync_directory(results)
@@ -65,12 +64,12 @@ def delete_files_by_id(data: Path, id: str) -> None:
     if is_deleting(results, require_id(id, "result")):
         return
     if not (results / id).is_dir():
-        raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
+        raise not_found("result", id)
     delete_files(data, id)
 
 
 def clear_directory(directory: Path) -> None:
-    """Remove what is in a directory, and leave it."""
+    """Remove the content of a directory, but not the directory."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except FileNotFoundError:
@@ -84,12 +83,12 @@ def clear_directory(directory: Path) -> None:
 
 
 def is_deleting(results: Path, id: str) -> bool:
-    """Whether a result whose row is there is being deleted."""
+    """Whether the deletion of a result has begun."""
     return not (results / id).is_dir() and any(results.glob(f"{TRASH}{id}-*"))
 
 
 def has_unfinished(results: Path) -> bool:
-    """Whether there is a deletion to be ended."""
+    """Whether there are unfinished deletions."""
     return any(results.glob(f"{TRASH}*"))
 
 
@@ -102,6 +101,6 @@ def _rename(directory: Path, mark: Path) -> None:
     try:
         directory.rename(mark)
     except FileNotFoundError:
-        # Its files are gone already; the mark is for the row, and may be missing on a full disk.
+        # Its files are already removed. The mark is for the row, and may be missing on a full disk.
         with contextlib.suppress(OSError):
             mark.mkdir(mode=0o700)

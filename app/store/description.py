@@ -15,7 +15,7 @@ from .result import EventTotal
 
 
 def describe_profile(profile: Profile) -> dict[str, Any]:
-    """The columns of `results` that follow from the profile."""
+    """The columns of `results` that are computed from the profile."""
     meta = profile.meta
     hosts = [*get_strings(profile.runs, "host"), *_distinct(profile.threads, "host"), meta.facts.get("hostname", "")]
     return {
@@ -34,7 +34,7 @@ def describe_profile(profile: Profile) -> dict[str, Any]:
 
 
 def recorded_at(profile: Profile) -> float | None:
-    """When the recording began, in seconds since the epoch; None where the profile does not contain it."""
+    """When the recording started, in seconds since the epoch; None if the profile does not contain it."""
     starts = [profile.meta.start_epoch_ns]
     for table in (profile.runs, profile.ranks):
         starts += table.column("start_ns").to_pylist()
@@ -48,7 +48,7 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
     event = get_column(profile.samples, "event")
     weight = get_column(profile.samples, "weight")
     samples = np.bincount(event, minlength=events)
-    # Halves of 32 bits: neither their sums nor bincount's float64 can lose a bit below 2**21 samples; above, chunks.
+    # Sums of 32-bit halves are exact in bincount's float64 up to 2**21 samples; more samples are summed in chunks.
     sums = [0] * events
     for start in range(0, len(event), 1 << 21):
         part, chunk = event[start : start + (1 << 21)], weight[start : start + (1 << 21)]
@@ -59,7 +59,7 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
     counted, guessed = _sum_counts(profile.counts, events), find_share_only_events(profile)
 
     def total(i: int) -> int | float | None:
-        """What was counted goes before what samples add up to."""
+        """The totals of events; counts take precedence over sums of samples."""
         sampled = None if i in guessed else sums[i]
         if not samples[i] or counted.get(i) is not None:
             return counted.get(i, 0)
@@ -83,7 +83,7 @@ def _distinct(table: pa.Table, name: str) -> list[str]:
 
 
 def _sum_counts(counts: pa.Table, events: int) -> dict[int, int | float | None]:
-    """Sums of the counted values by event; null where every one of an event is null."""
+    """Sums of counts by event; null if all counts of an event are null."""
     if not counts.num_rows:
         return {}
     event = get_column(counts, "event")

@@ -1,4 +1,4 @@
-"""The face of the store: all its parts together, and how it is opened."""
+"""The store with all its parts, and how it is opened."""
 
 import logging
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Store:
-    """Everything that is kept. May be shared between threads and carried over a fork."""
+    """The store. Thread-safe and fork-safe."""
 
     settings: Settings
     database: Database
@@ -64,7 +64,7 @@ class Store:
     @cached_property
     def timelines(self) -> "Timelines":
         """The timelines of the results."""
-        # Imported here, because only pages need the libraries of tables.
+        # Imported here, because only pages need its libraries.
         from .files.timelines import Timelines
 
         return Timelines(self.results.cache)
@@ -79,9 +79,9 @@ class Store:
 
 
 def open_store(settings: Settings, *, migrate: bool = True) -> Store:
-    """The store of `settings.data` and `settings.database_url`; both are made where they are missing.
+    """The store of `settings.data` and `settings.database_url`; both are created if they are missing.
 
-    Raises InvalidRequest or Unavailable where one of them cannot be used.
+    Raises InvalidRequest or Unavailable if one of them cannot be used.
     """
     for warning in settings.prepare():
         log.warning("%s", warning)

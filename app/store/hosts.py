@@ -1,7 +1,7 @@
-"""Machines that have workers: what the workers found out about them, and the questions put to them.
+"""Hosts with workers: their facts, and requests to their workers with the answers.
 
-The web process never asks its own machine (a login node is no compute node): it puts a question here, notifies the
-machine's worker, and looks for the answer here.
+The web process never probes its own host (a login node is not a compute node): it stores a request here, notifies the
+worker of the host, and polls for the answer.
 """
 
 import time
@@ -19,19 +19,19 @@ from .models import CheckRow, HostRow, storable
 
 CHECKS_KEPT_SECONDS = 3600.0
 KEYS_KEPT_SECONDS = 30 * 86400.0
-"""The same for one whose answer is a host's key that somebody has to accept."""
+"""The same for an answer with a host key that a user has to accept."""
 MAX_SEARCHED = 500
-"""Among so many questions the latest about a target is looked for."""
+"""The maximum number of requests that are searched for the latest one about a target."""
 HEARTBEAT_TIMEOUT_SECONDS = 20.0
-"""A worker that was not heard of for longer is not there."""
+"""Without a heartbeat for longer than this, a worker is considered not running."""
 _LATEST_FIRST = (HostRow.seen.desc(), HostRow.name)
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine. facts: null until its worker has found them. seen: when the worker was last heard of (epoch).
+    """A host. facts: null until its worker has published them. seen: its last heartbeat (epoch seconds).
 
-    public_key: what secrets for the worker are encrypted to, null where it has published none; key_id names it.
+    public_key: to which secrets for the worker are encrypted, null if it has published none; key_id: its id.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Check:
-    """A question to a machine and, once there is one, its answer; both JSON."""
+    """A request to a host and its answer, null until there is one; both JSON."""
 
     id: str
     question: dict[str, Any]
@@ -52,27 +52,27 @@ class Check:
 
 
 class Hosts:
-    """The machines in the database."""
+    """The hosts in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def publish(self, facts: HostFacts, now: float | None = None) -> None:
-        """Store the facts of a machine, heard of just now."""
+        """Store the facts and a heartbeat of a host."""
         seen = time.time() if now is None else now
         with self._database.write() as session:
-            # Whoever publishes facts does not know the key, and the other way round: each leaves the other's alone.
+            # Facts and key are published by different processes: each keeps the other's columns.
             session.merge(HostRow(name=storable(facts.host), facts=facts.to_json(), seen=seen))
 
     def publish_key(self, name: str, key_id: str, public_key: bytes, now: float | None = None) -> None:
-        """Store the key that secrets for the worker of a machine are to be encrypted to."""
+        """Store the public key of the worker of a host."""
         seen = time.time() if now is None else now
         row = HostRow(name=storable(name), key_id=key_id, public_key=public_key.hex(), seen=seen)
         with self._database.write() as session:
             session.merge(row)
 
     def heartbeat(self, name: str, now: float | None = None) -> None:
-        """Note that the worker of a machine is alive."""
+        """Store a heartbeat of the worker of a host."""
         seen = time.time() if now is None else now
         with self._database.write() as session:
             rowcount: int = session.execute(  # type: ignore[attr-defined]
@@ -82,7 +82,7 @@ class Hosts:
                 session.add(HostRow(name=storable(name), facts=None, seen=seen))
 
     def get(self, name: str) -> Host:
-        """A machine by its name. Raises NotFound."""
+        """A host by its name. Raises NotFound."""
         with self._database.read() as session:
             row = session.scalar(select(HostRow).where(HostRow.name == name))
         if row is None:
@@ -90,34 +90,34 @@ class Hosts:
         return _host(row)
 
     def list(self) -> tuple[Host, ...]:
-        """Machines, the latest heard of first."""
-        wanted = select(HostRow).order_by(*_LATEST_FIRST)
+        """Hosts, the latest heartbeat first."""
+        query = select(HostRow).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
-            return tuple(_host(row) for row in session.scalars(wanted))
+            return tuple(_host(row) for row in session.scalars(query))
 
     def list_alive(self, since: float | None = None) -> tuple[Host, ...]:
-        """Machines whose worker was heard of since then (epoch), or is taken to be there; the latest first. Without
+        """Hosts with a heartbeat since then (epoch seconds; default: with a running worker), the latest first. Without
         their facts, which are long."""
         since = time.time() - HEARTBEAT_TIMEOUT_SECONDS if since is None else since
-        wanted = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
-        wanted = wanted.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
+        query = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
+        query = query.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
-            return tuple(Host(name, None, seen, id, _key(key)) for name, seen, id, key in session.execute(wanted))
+            return tuple(Host(name, None, seen, id, _key(key)) for name, seen, id, key in session.execute(query))
 
     def delete(self, name: str) -> None:
-        """Forget a machine."""
+        """Delete a host."""
         with self._database.write() as session:
             session.execute(delete(HostRow).where(HostRow.name == name))
 
 
 class Checks:
-    """Questions to machines, kept for an hour; those that wait for somebody to accept a key, for a month."""
+    """Requests to hosts. They are deleted after an hour; those with a host key to accept after a month."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def ask(self, question: Mapping[str, Any]) -> Check:
-        """Store a question. What is too old is forgotten."""
+        """Store a request, and delete old ones."""
         now = time.time()
         row = CheckRow(id=new_id(), question=dict(question), answer=None, created=now)
         with self._database.write() as session:
@@ -128,7 +128,7 @@ class Checks:
         return self.get(row.id)
 
     def get(self, id: str) -> Check:
-        """A question by its id. Raises NotFound."""
+        """A request by its id. Raises NotFound."""
         with self._database.read() as session:
             row = session.get(CheckRow, require_id(id, "check"))
         if row is None:
@@ -136,20 +136,19 @@ class Checks:
         return Check(row.id, row.question, row.answer, row.created)
 
     def latest(self, kind: str, target: str) -> Check | None:
-        """The latest check of a target that was answered, None where there is none (any more). kind: the word `kind` of
-        such questions."""
-        wanted = (
+        """The latest answered check of a target, None without one. kind: the value of `kind` in such requests."""
+        query = (
             select(CheckRow).where(CheckRow.answer.is_not(None)).order_by(CheckRow.created.desc()).limit(MAX_SEARCHED)
         )
         with self._database.read() as session:
-            for row in session.scalars(wanted):
+            for row in session.scalars(query):
                 question = row.question
                 if (question.get("kind"), question.get("target")) == (kind, target) and not question.get("close"):
                     return Check(row.id, row.question, row.answer, row.created)
         return None
 
     def answer(self, id: str, answer: Mapping[str, Any]) -> bool:
-        """Store the answer; the first one stands. False where there is one, or the question is forgotten."""
+        """Store the answer, if it is the first. False if there is one, or the request was deleted."""
         change = update(CheckRow).where(CheckRow.id == id, CheckRow.answer.is_(None)).values(answer=dict(answer))
         with self._database.write() as session:
             rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]

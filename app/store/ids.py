@@ -20,8 +20,13 @@ def is_id(text: str) -> bool:
     return ID.fullmatch(text) is not None
 
 
+def not_found(what: str, id: str) -> NotFound:
+    """The error for an unknown id. what: "job" or "result"."""
+    return NotFound(f"No {what} {id[:40]!r}; it was deleted, or never existed.")
+
+
 def require_id(text: str, what: str) -> str:
-    """`text` where it has the form of an id, so that it is safe in a path. Raises NotFound."""
+    """`text` if it has the form of an id, so that it is safe in a path. Raises NotFound."""
     if not is_id(text):
         raise NotFound(f"No {what} {text[:40]!r}; find its id in the list.")
     return text

@@ -1,7 +1,7 @@
-"""Jobs in the database: the truth about what was requested and how far it got.
+"""Jobs in the database, which is authoritative for what was requested and for its state.
 
-A state changes only by `transition` and `claim`, each one UPDATE that names the states it may start from, so that of
-several processes exactly one succeeds.
+Only `transition` and `claim` change a state, each with one UPDATE that is conditional on the previous state, so that
+exactly one of several processes succeeds.
 """
 
 import time
@@ -18,7 +18,7 @@ from ..domain.targets import LOCAL
 from ..recording import adapters  # noqa: F401  (registers the names in stored jobs and targets)
 from .database import Database
 from .files.disk import disk_errors, remove_tree
-from .ids import new_id, require_id
+from .ids import new_id, not_found, require_id
 from .models import JobRow
 
 JobKind = Literal["record", "import"]
@@ -32,10 +32,10 @@ class Job:
     """A job. Times: seconds since the epoch, null for not yet.
 
     spec: the description as JSON (for kind "record" a JobSpec: see `job_spec`). target: where it runs. progress: 0–1
-    within the present state, null where it is not known. attempt: how often it was claimed. claimed_by: the worker
-    that has it. process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why
-    it ended as it did, for a person. due_at: when somebody should look at it again. details: what its steps note.
-    history: every state it has been in and since when, oldest first.
+    within the present state, null if unknown. attempt: how often it was claimed. claimed_by: the claiming worker.
+    process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why it ended, a
+    sentence. due_at: when its next step is due. details: data of its steps. history: its states and their start times,
+    oldest first.
     """
 
     id: str
@@ -65,7 +65,7 @@ class Job:
 
     @property
     def job_spec(self) -> JobSpec:
-        """The description of a recording. Raises InvalidRequest where it cannot be understood."""
+        """The description of a recording. Raises InvalidRequest if it is invalid."""
         return JobSpec.from_json(self.spec)
 
 
@@ -87,8 +87,7 @@ class Jobs:
         id: str | None = None,
         details: JobDetails | None = None,
     ) -> Job:
-        """Store a new job. due_at: when somebody should first look at it (null: now). Raises Conflict for an id that
-        exists."""
+        """Store a new job. due_at: when its first step is due (null: now). Raises Conflict for an id that exists."""
         now = time.time()
         row = JobRow(
             id=require_id(id, "job") if id is not None else new_id(),
@@ -118,7 +117,7 @@ class Jobs:
         with self._database.read() as session:
             row = session.get(JobRow, require_id(id, "job"))
         if row is None:
-            raise NotFound(f"No job {id}; it was deleted, or never existed.")
+            raise not_found("job", id)
         return _job(row)
 
     def find(self, id: str) -> Job | None:
@@ -139,31 +138,31 @@ class Jobs:
         limit: int = 100,
     ) -> tuple[Job, ...]:
         """Jobs, newest first. active: True those that are not final (drafts neither), False the others."""
-        wanted = select(JobRow).order_by(JobRow.created.desc(), JobRow.id)
+        query = select(JobRow).order_by(JobRow.created.desc(), JobRow.id)
         if active is not None:
-            wanted = wanted.where(JobRow.state.in_(ACTIVE_STATES) if active else JobRow.state.not_in(ACTIVE_STATES))
+            query = query.where(JobRow.state.in_(ACTIVE_STATES) if active else JobRow.state.not_in(ACTIVE_STATES))
         if kind is not None:
-            wanted = wanted.where(JobRow.kind == kind)
+            query = query.where(JobRow.kind == kind)
         if states:
-            wanted = wanted.where(JobRow.state.in_([state.value for state in states]))
+            query = query.where(JobRow.state.in_([state.value for state in states]))
         if target is not None:
-            wanted = wanted.where(JobRow.target == target)
+            query = query.where(JobRow.target == target)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted.offset(max(0, offset)).limit(max(0, limit))))
+            return tuple(_job(row) for row in session.scalars(query.offset(max(0, offset)).limit(max(0, limit))))
 
     def counts(self) -> dict[JobState, int]:
-        """How many jobs there are in each state; states without any are left out."""
-        wanted = select(JobRow.state, func.count()).group_by(JobRow.state)
+        """The number of jobs by state; states without jobs are left out."""
+        query = select(JobRow.state, func.count()).group_by(JobRow.state)
         with self._database.read() as session:
-            found = {JobState(state): count for state, count in session.execute(wanted)}
+            found = {JobState(state): count for state, count in session.execute(query)}
         return {state: found[state] for state in JobState if state in found}
 
     def active_by_target(self, *, kind: JobKind) -> dict[str, int]:
-        """How many active jobs there are at each target; targets without any are left out."""
+        """The number of active jobs by target; targets without jobs are left out."""
         jobs = func.count().label("jobs")
-        wanted = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE_STATES), JobRow.kind == kind)
+        query = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE_STATES), JobRow.kind == kind)
         with self._database.read() as session:
-            return {row.target: row.jobs for row in session.execute(wanted.group_by(JobRow.target))}
+            return {row.target: row.jobs for row in session.execute(query.group_by(JobRow.target))}
 
     def latest(self, *, kind: JobKind | None = None, states: Collection[JobState] = ()) -> Job | None:
         """The newest job, or None."""
@@ -171,55 +170,56 @@ class Jobs:
         return found[0] if found else None
 
     def list_queued(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
-        """Queued jobs, the one that waits longest first."""
-        wanted = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
+        """Queued jobs, the oldest first."""
+        query = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted.order_by(JobRow.created, JobRow.id).limit(limit)))
+            return tuple(_job(row) for row in session.scalars(query.order_by(JobRow.created, JobRow.id).limit(limit)))
 
     def count_queued_before(self, job: Job, targets: Collection[str] = ()) -> int:
-        """How many queued jobs of the same kind (and at one of `targets`) have waited longer than `job`."""
+        """The number of queued jobs of the same kind (and at one of `targets`) that are older than `job`."""
         earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
-        wanted = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
+        query = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
         if targets:
-            wanted = wanted.where(JobRow.target.in_(targets))
+            query = query.where(JobRow.target.in_(targets))
         with self._database.read() as session:
-            return session.scalar(wanted) or 0
+            return session.scalar(query) or 0
 
     def list_due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
-        """Ids of the jobs that somebody should look at by `now`, the longest overdue first, without those of
-        `due_polls`."""
-        wanted = (
+        """Ids of the jobs that are due at `now`, the longest overdue first, without those of `due_polls`."""
+        query = (
             select(JobRow.id)
             .where(
-                JobRow.state.in_(ACTIVE_STATES), JobRow.due_at <= (time.time() if now is None else now), ~_together()
+                JobRow.state.in_(ACTIVE_STATES),
+                JobRow.due_at <= (time.time() if now is None else now),
+                ~_polled_together(),
             )
             .order_by(JobRow.due_at, JobRow.id)
             .limit(limit)
         )
         with self._database.read() as session:
-            return tuple(session.scalars(wanted))
+            return tuple(session.scalars(query))
 
     def due_polls(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
-        """Ids, by target, of the due jobs that are polled together with all others there: run by scripts, and begun."""
-        wanted = (
+        """Ids, by target, of the due jobs that are polled together: run by scripts, and started."""
+        query = (
             select(JobRow.target, JobRow.id)
-            .where(_together(), JobRow.due_at <= (time.time() if now is None else now))
+            .where(_polled_together(), JobRow.due_at <= (time.time() if now is None else now))
             .order_by(JobRow.target, JobRow.id)
         )
         found: dict[str, list[str]] = {}
         with self._database.read() as session:
-            for target, id in session.execute(wanted):
+            for target, id in session.execute(query):
                 found.setdefault(target, []).append(id)
         return {target: tuple(ids) for target, ids in found.items()}
 
     def list_polled(self, target: str) -> tuple[Job, ...]:
-        """All jobs run by scripts that have begun at a target, oldest first."""
-        wanted = select(JobRow).where(_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
+        """All started jobs that scripts run at a target, oldest first."""
+        query = select(JobRow).where(_polled_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted))
+            return tuple(_job(row) for row in session.scalars(query))
 
     def postpone(self, ids: Sequence[str], due_at: float, *, cancelled: bool = False) -> None:
-        """Have active jobs polled later. cancelled: also those with a cancellation that is not processed yet."""
+        """Postpone the next poll of active jobs. cancelled: also those with an unprocessed cancellation."""
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
             change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE_STATES)).values(due_at=due_at)
@@ -228,10 +228,10 @@ class Jobs:
     def claim(
         self, id: str, worker: str, host: str | None, seconds: float, *, details: JobDetails | None = None
     ) -> Job | None:
-        """Take a queued job for `worker`: it is now being staged, its attempt one more, due again in `seconds`.
+        """Claim a queued job for `worker`: set the state staging, increment the attempt, due again in `seconds`.
 
-        host: where alone it can be followed, null for anywhere. None where it is not queued (any more), or its
-        cancelling was asked for.
+        host: the only host that can poll it, null for any. Returns None if it is not queued any more, or its
+        cancellation was requested.
         """
         now = time.time()
         more = {} if details is None else {"details": details.to_json()}
@@ -261,10 +261,10 @@ class Jobs:
         expected_attempt: int | None = None,
         **columns: Any,
     ) -> bool:
-        """Change the state, and `columns` with it, if it is one of `expected` (and the attempt the one given).
+        """Change the state and `columns`, if the state is one of `expected` (and the attempt is the given one).
 
-        False where it is not: somebody else was faster. A final state sets `ended` and is due never again; RUNNING
-        sets `started` where it is not set.
+        Returns False otherwise: another process was faster. A final state sets `ended` and clears `due_at`; RUNNING
+        sets `started` if it is not set.
         """
         now = time.time()
         states = [expected] if isinstance(expected, JobState) else list(expected)
@@ -297,9 +297,9 @@ class Jobs:
         return self._execute_change(change.values({"changed": time.time()} | _plain(columns)))
 
     def update_all(self, changes: Mapping[str, Mapping[str, Any]], job_states: Collection[JobState]) -> None:
-        """Change columns of many jobs at once, by their ids; those in other states by now are left alone.
+        """Change columns of many jobs, by id; jobs in other states are not changed.
 
-        When each was last changed stays: it is for what changes all the time, such as a place in a queue.
+        Does not set the time of the last change: it is for values that change all the time, such as a queue position.
         """
         states = [state.value for state in job_states]
         with self._database.write() as session:
@@ -308,23 +308,23 @@ class Jobs:
                 session.execute(change.values(_plain(dict(columns))))
 
     def report_progress(self, id: str, progress: float | None, text: str) -> bool:
-        """Say how far the present state has got: 0–1 or null, and in words. False where the job has ended."""
+        """Set the progress within the present state: 0–1 or null, and a text. False if the job has ended."""
         return self.update(id, progress=progress, progress_text=text)
 
     def rename(self, id: str, name: str) -> None:
         """Change the name. Raises NotFound."""
         require_id(id, "job")
         if not self._execute_change(update(JobRow).where(JobRow.id == id).values(name=name)):
-            raise NotFound(f"No job {id}; it was deleted, or never existed.")
+            raise not_found("job", id)
 
     def request_cancel(self, id: str) -> bool:
-        """Note that a person wants the job ended, and make it due now. False where it has ended already."""
+        """Request the cancellation of the job, and make it due now. False if it has already ended."""
         now = time.time()
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_((*ACTIVE_STATES, JobState.DRAFT.value)))
         return self._execute_change(change.values(cancel_requested=True, due_at=now, changed=now))
 
     def delete(self, id: str) -> None:
-        """Delete a job that has ended, or a draft, with its directory; its result stays.
+        """Delete a job that has ended, or a draft, with its directory; its result is kept.
 
         Raises NotFound, or Conflict while the job is active.
         """
@@ -340,11 +340,11 @@ class Jobs:
             raise Unavailable(f"Deleted the files of this job, but not its database entry. {error.message}") from error
 
     def directory(self, id: str) -> Path:
-        """Where a job's files are (not created here): `work/`, `artefacts/`, `output.log` and the supervisor's."""
+        """The directory of a job's files, which is not created: `work/`, `artefacts/`, `output.log`, `run/`."""
         return self._directory / require_id(id, "job")
 
     def _execute_change(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
-        """Whether `change` found its row. entered: the state it brings, noted in the row's history with it."""
+        """Execute `change`; returns whether it matched a row. entered: the new state, for the row's history."""
         with self._database.write() as session:
             rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]
             if rowcount and entered is not None:
@@ -354,9 +354,9 @@ class Jobs:
         return rowcount > 0
 
 
-def _together() -> ColumnElement[bool]:
-    """The jobs of `due_polls`."""
-    # How `JobDetails.executor` is stored.
+def _polled_together() -> ColumnElement[bool]:
+    """The condition for jobs of `due_polls`."""
+    # The stored form of `JobDetails.executor`.
     by_scripts = func.coalesce(JobRow.details["planned"].as_boolean(), False)
     return JobRow.state.in_([state.value for state in POLLED_STATES]) & by_scripts
 

@@ -1,4 +1,4 @@
-"""Leases: what only one process may do at a time, until it says that it is done, or its time is over."""
+"""Leases: exclusive rights of one process, until it releases them or they expire."""
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError
@@ -8,13 +8,13 @@ from .models import LeaseRow
 
 
 class Leases:
-    """The leases in the database. Time is that of the database, so that clocks of machines need not agree."""
+    """The leases in the database. They use the clock of the database, so clocks of hosts need not agree."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def take(self, name: str, owner: str, seconds: float) -> bool:
-        """Take or prolong a lease. False while another owner has it."""
+        """Acquire or extend a lease. False while another owner has it."""
         now = self._database.now()
         change = (
             update(LeaseRow)
@@ -34,14 +34,14 @@ class Leases:
         return True
 
     def release(self, name: str, owner: str) -> bool:
-        """Give a lease back. False where `owner` had it no longer."""
+        """Release a lease. False if `owner` did not have it any more."""
         with self._database.write() as session:
             change = delete(LeaseRow).where(LeaseRow.name == name, LeaseRow.owner == owner)
             rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]
         return rowcount > 0
 
     def holder(self, name: str) -> str | None:
-        """Who has a lease now, or None."""
-        wanted = select(LeaseRow.owner).where(LeaseRow.name == name, LeaseRow.expires > self._database.now())
+        """The owner of a lease, or None."""
+        query = select(LeaseRow.owner).where(LeaseRow.name == name, LeaseRow.expires > self._database.now())
         with self._database.read() as session:
-            return session.scalar(wanted)
+            return session.scalar(query)

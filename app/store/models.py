@@ -1,4 +1,4 @@
-"""The tables of the database. Times are seconds since the epoch (UTC). A change here needs a migration beside it."""
+"""The tables of the database. Times are seconds since the epoch (UTC). Every change here needs a migration."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,14 +20,14 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 def storable(text: str) -> str:
-    """`text` as both databases can hold it: no NUL, no lone surrogate (which bytes of a file name may have become)."""
+    """`text` without NUL and lone surrogates (from undecodable bytes of file names), which databases cannot store."""
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def storable_json(value: Any) -> Any:
-    """`value` with every string in it as `storable` makes it."""
+    """`value` with `storable` applied to every string in it."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, Mapping):
@@ -38,7 +38,7 @@ def storable_json(value: Any) -> Any:
 
 
 class AnyText(TypeDecorator[str]):
-    """Text that may come from a file name or a symbol: anything at all."""
+    """Text that may contain anything, such as file names or symbols."""
 
     impl = Text
     cache_ok = True
@@ -48,7 +48,7 @@ class AnyText(TypeDecorator[str]):
 
 
 class AnyJson(TypeDecorator[Any]):
-    """JSON; strings in it may be anything."""
+    """JSON whose strings may contain anything."""
 
     impl = JSON
     cache_ok = True
@@ -58,7 +58,7 @@ class AnyJson(TypeDecorator[Any]):
 
 
 class Base(DeclarativeBase):
-    """Base of all tables, with constraint names that a migration can refer to."""
+    """The base of all tables, with names for constraints, for use in migrations."""
 
     metadata = MetaData(
         naming_convention={
@@ -79,10 +79,10 @@ class Base(DeclarativeBase):
 
 
 class ResultRow(Base):
-    """What the list of results shows; the profile itself is stored in columns. search: all searched text, case folded.
+    """The row of a result; its profile is stored in columns. search: all searchable text, case folded.
 
-    created: when it was stored. recorded: when its recording began, null where that is not known. missing: its files
-    are not where they should be. originals: see `results.Original`.
+    created: when it was stored. recorded: when its recording started, null if unknown. missing: whether its files are
+    missing. originals: see `results.Original`.
     """
 
     __tablename__ = "results"
@@ -163,9 +163,9 @@ class PresetRow(Base):
 
 
 class HostRow(Base):
-    """A machine that has a worker: its facts, and when the worker was last heard of.
+    """A host with a worker: its facts, and the worker's last heartbeat.
 
-    public_key: in hexadecimal, what secrets for that worker are encrypted to; key_id names it.
+    public_key: hexadecimal, the key to which secrets for that worker are encrypted; key_id: its id.
     """
 
     __tablename__ = "hosts"
@@ -178,7 +178,7 @@ class HostRow(Base):
 
 
 class TargetRow(Base):
-    """A named place to run jobs, and what its last check found."""
+    """A target, and the result of its last check."""
 
     __tablename__ = "targets"
 
@@ -191,7 +191,7 @@ class TargetRow(Base):
 
 
 class CredentialRow(Base):
-    """Secrets encrypted to the key of one worker, which alone can open them. sealed: hexadecimal."""
+    """Secrets encrypted to the key of one worker, which only that worker can decrypt. sealed: hexadecimal."""
 
     __tablename__ = "credentials"
     __table_args__ = (Index(None, "expires"),)
@@ -204,7 +204,7 @@ class CredentialRow(Base):
 
 
 class CheckRow(Base):
-    """A question about a machine that only a worker there can answer."""
+    """A request to the worker of a host."""
 
     __tablename__ = "checks"
     __table_args__ = (Index(None, "created"),)
@@ -216,7 +216,8 @@ class CheckRow(Base):
 
 
 class SessionRow(Base):
-    """A browser that has shown the token. hash: of the secret in its cookie. realm: which token that was."""
+    """The session of a browser that has presented the token. hash: of the secret in its cookie. realm: identifies the
+    token."""
 
     __tablename__ = "sessions"
 
@@ -229,7 +230,7 @@ class SessionRow(Base):
 
 
 class LeaseRow(Base):
-    """Who may do a thing that only one may do, and until when."""
+    """The owner of a lease, and when it expires."""
 
     __tablename__ = "leases"
 

@@ -24,7 +24,7 @@ class Preset:
 
     @property
     def job_spec(self) -> JobSpec:
-        """The description. Raises InvalidRequest where it cannot be understood."""
+        """The description. Raises InvalidRequest if it is invalid."""
         return JobSpec.from_json(self.spec)
 
 
@@ -49,7 +49,7 @@ class Presets:
         return Preset(row.name, row.spec, row.changed)
 
     def save(self, name: str, spec: Mapping[str, Any]) -> Preset:
-        """Store a description under `name`, in place of what was there. Raises InvalidRequest for a bad name."""
+        """Store a description under `name`; replaces an existing one. Raises InvalidRequest for an invalid name."""
         name = normalize_name(name)
         with self._database.write() as session:
             session.merge(PresetRow(name=name, spec=dict(spec), changed=time.time()))

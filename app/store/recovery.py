@@ -1,4 +1,5 @@
-"""Putting results right after crashes: staged leftovers, trash, directories without rows, rows without directories."""
+"""Repairs results after crashes: abandoned staged directories, unfinished deletions, directories without rows and rows
+without directories."""
 
 import logging
 import os
@@ -19,12 +20,12 @@ from .models import JobRow, ResultRow
 log = logging.getLogger(__name__)
 STAGED_PREFIX = ".staged-"
 GRACE_SECONDS = 300.0
-"""Staged directories without an active job are kept for this long, in case a process still uses them."""
+"""The minimum age at which staged directories without an active job are removed: a process may still use them."""
 
 
 @dataclass
 class RecoveryReport:
-    """What a sweep did, by ids. damaged: directories that are no readable result; they are left as they are."""
+    """The changes of a recovery, by ids. damaged: directories without a readable result; they are not changed."""
 
     adopted: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
@@ -37,17 +38,17 @@ class RecoveryReport:
 def recover(
     database: Database, adopt: Callable[[str], object], forget: Callable[[str], None], now: float
 ) -> RecoveryReport:
-    """Put right what crashes left below the data directory.
+    """Repair the data directory after crashes.
 
     Abandoned staged directories are removed, unfinished deletions completed, results without a row adopted, rows
-    without files marked, and the cache brought under its budget. May run beside everything else, and several times.
-    adopt, forget: those of Results. now: seconds since the epoch. Raises Unavailable.
+    without files marked, and the cache reduced to its limit. May run concurrently with everything else. adopt, forget:
+    methods of Results. now: seconds since the epoch. Raises Unavailable.
     """
     recovery_report = RecoveryReport()
     directory = database.settings.data / "results"
     with disk_errors(directory):
         for path in directory.glob(f"{TRASH}*"):
-            # Before anything is written, which a full disk may not allow.
+            # Before anything is written, as the disk may be full.
             recovery_report.bytes_freed += disk_usage(path)
             clear_directory(path)
         rows = _rows(database)
@@ -90,7 +91,7 @@ def _mark(database: Database, directory: Path, id: str, missing: bool, recovery_
 
 
 def _grace_period(database: Database, path: Path) -> float:
-    """Seconds for which a staged directory is left alone: long while its job is active."""
+    """Seconds before a staged directory is removed: long while its job is active."""
     id = path.name.removeprefix(STAGED_PREFIX)[:12]
     with database.read() as session:
         active = session.scalar(select(JobRow.id).where(JobRow.id == id, JobRow.state.in_(ACTIVE_STATES)))
@@ -98,7 +99,7 @@ def _grace_period(database: Database, path: Path) -> float:
 
 
 def _last_change(path: Path) -> float:
-    """When anything in a directory was last written, in seconds since the epoch."""
+    """The latest modification time in a directory, in seconds since the epoch."""
     newest = path.stat().st_mtime
     for folder, _, names in os.walk(path):
         for name in names:

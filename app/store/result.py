@@ -19,8 +19,8 @@ MAX_TAGS = 50
 
 @dataclass(frozen=True)
 class EventTotal:
-    """The total of an event. total: in `unit`, null where it could not be counted. samples: 0 for counted events.
-    scaling: the factor by which counts were scaled up, because events were multiplexed (null: they were not)."""
+    """The total of an event. total: in `unit`, null if it could not be counted. samples: 0 for counted events. scaling:
+    the factor by which counts were scaled up because of multiplexing (null: not scaled)."""
 
     name: str
     unit: str
@@ -31,7 +31,7 @@ class EventTotal:
 
 @dataclass(frozen=True)
 class OriginalFile:
-    """A file that a result was read from. bytes: as it was given. settled: compressed, or not worth compressing."""
+    """A file that a result was read from. bytes: of the original. settled: compressed, or not compressible."""
 
     name: str
     bytes: int
@@ -40,10 +40,10 @@ class OriginalFile:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the list of results. created, recorded: when it was stored and when its recording began (None: not
-    known), seconds since the epoch. bytes: on disk, with the originals.
+    """A row of the list of results. created, recorded: when it was stored and when its recording started (None:
+    unknown), seconds since the epoch. bytes: on disk, with the originals.
 
-    complete: false where the recording was cut short; `reasons` says why. missing: its files are gone from the disk.
+    complete: false if the recording is incomplete; `reasons` has the reasons. missing: whether its files are missing.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Result:
 
 
 def normalize_name(text: str) -> str:
-    """A name of a result or preset as it is stored. Raises InvalidRequest where nothing is left of it."""
+    """A normalized name of a result or preset. Raises InvalidRequest if it is empty."""
     name = " ".join(_printable(text).split())
     if not name:
         raise InvalidRequest("The name is empty; enter at least one letter.", "name")
@@ -79,21 +79,21 @@ def normalize_name(text: str) -> str:
 
 
 def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags as they are stored: trimmed, no two alike but for case, in the order given. Raises InvalidRequest."""
-    kept: dict[str, str] = {}
+    """Normalized tags: trimmed, without duplicates (ignoring case), in the given order. Raises InvalidRequest."""
+    by_key: dict[str, str] = {}
     for text in tags:
         tag = " ".join(_printable(text).replace(",", " ").split())
         if len(tag) > MAX_TAG:
             raise InvalidRequest(f"The tag {tag[:20]!r}… is longer than {MAX_TAG} characters; shorten it.", "tags")
         if tag:
-            kept.setdefault(casefold_text(tag), tag)
-    if len(kept) > MAX_TAGS:
+            by_key.setdefault(casefold_text(tag), tag)
+    if len(by_key) > MAX_TAGS:
         raise InvalidRequest(f"A result can have at most {MAX_TAGS} tags; leave some out.", "tags")
-    return tuple(kept.values())
+    return tuple(by_key.values())
 
 
 def normalize_notes(text: str) -> str:
-    """Notes as they are stored. Raises InvalidRequest where they are too long."""
+    """Normalized notes. Raises InvalidRequest if they are too long."""
     notes = storable(text.replace("\r\n", "\n")).strip()
     if len(notes) > MAX_NOTES:
         raise InvalidRequest(f"The notes are longer than {MAX_NOTES} characters; shorten them.", "notes")
@@ -101,20 +101,20 @@ def normalize_notes(text: str) -> str:
 
 
 def casefold_text(text: str) -> str:
-    """`text` as it is compared without regard to case."""
+    """`text` for a case-insensitive comparison."""
     return unicodedata.normalize("NFKC", storable(text).casefold())
 
 
 def search_text(row: ResultRow, tags: Iterable[str]) -> str:
-    """All that a search looks at, case folded; a line each, so that no match spans two."""
+    """All searchable text, case folded; in separate lines, so that no match spans two fields."""
     return casefold_text("\n".join((row.name, row.command, row.host, row.notes, *tags, row.id)))
 
 
 def result_from_row(row: ResultRow, tags: Iterable[str]) -> Result:
-    """The public form of a row."""
+    """The Result of a row."""
     meta, events = Meta.from_json(row.meta), tuple(EventTotal(**total) for total in row.events)
     if has_perf_events(meta):
-        # It may have been written by an earlier version.
+        # An earlier version may have written it.
         names = [name for name, _ in normalize_event_names(meta, [event.name for event in events])]
         events = tuple(
             replace(each, name=name, total=None if not each.total and is_unobservable(name) else each.total)

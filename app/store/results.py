@@ -1,7 +1,7 @@
-"""Stored results: a directory of columns each, and a row in the database for the list.
+"""Stored results: for each a directory of columns, and a row in the database.
 
-A result is written into a staged directory, flushed, and renamed into place, so it exists whole or not at all, and
-never changes after. Whatever a crash leaves between the directory and the row is put right by `recover`.
+A result is written to a staged directory, flushed, and renamed, so it is created atomically; it never changes later.
+`recover` repairs differences between directories and rows after a crash.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from ..domain.errors import InvalidRequest, NotFound, Unavailable
+from ..domain.errors import InvalidRequest, Unavailable
 from . import deletion
 from .database import Database
 from .deletion import ABOUT_FILE, read_about
@@ -28,7 +28,7 @@ from .files import originals
 from .files.disk import disk_errors, disk_usage, remove_tree, sync_directory
 from .files.originals import Original
 from .files.profile_cache import ProfileCache
-from .ids import require_id
+from .ids import not_found, require_id
 from .models import JobRow, ResultRow, TagRow
 from .recovery import STAGED_PREFIX, RecoveryReport, recover
 from .result import (
@@ -71,7 +71,7 @@ class Results:
         self._opened = ProfileCache()
 
     def stage(self, id: str) -> Path:
-        """A new empty directory to write a result into; `publish` makes it the result. One per attempt."""
+        """A new empty directory for a result, which `publish` completes. One per attempt."""
         require_id(id, "result")
         staged = self.directory / f"{STAGED_PREFIX}{id}-{secrets.token_hex(4)}"
         with disk_errors(self.directory):
@@ -87,11 +87,11 @@ class Results:
         originals: Sequence[Path] = (),
         job_id: str | None = None,
     ) -> Result:
-        """Make the profile in `staged` the result `id`, with the files it was read from.
+        """Publish the profile in `staged` as the result `id`, with the files it was read from.
 
-        May be done again for the same id, by this or another process: the first one's result stands, and is
-        returned. `staged` is gone after. Raises Unavailable where the disk is full or the database does not respond;
-        then, or after a crash, the result is there whole or not at all.
+        May be repeated for the same id, by any process: the first result is kept and returned. `staged` is removed.
+        Raises Unavailable if the disk is full or the database does not respond; then, or after a crash, the result
+        exists completely or not at all.
         """
         final = self._path(id)
         try:
@@ -105,13 +105,13 @@ class Results:
         return self.adopt(id)
 
     def adopt(self, id: str) -> Result:
-        """The result whose directory is there; its row is added where it is missing. Raises UnreadableInput."""
+        """The result of an existing directory; adds its row if it is missing. Raises UnreadableInput."""
         directory = self._path(id)
         known = self.find(id)
         if known is not None and not known.missing:
             return known
         about = read_about(directory)
-        # Here, as who only lists results or sees to jobs does not need them, nor what they import.
+        # Imported here, because lists of results and steps of jobs do not need these modules.
         from . import description
         from .files import columns
 
@@ -137,7 +137,7 @@ class Results:
                 else:
                     session.execute(update(ResultRow).where(ResultRow.id == id).values(missing=False))
         except IntegrityError:
-            # Another process published or adopted it in the same moment.
+            # Another process published or adopted it at the same time.
             pass
         return self.get(id)
 
@@ -145,7 +145,7 @@ class Results:
         """A result by its id. Raises NotFound."""
         found = self.find(id)
         if found is None:
-            raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
+            raise not_found("result", id)
         return found
 
     def find(self, id: str) -> Result | None:
@@ -155,25 +155,31 @@ class Results:
         return found[0] if found and not deletion.is_deleting(self.directory, id) else None
 
     def open(self, id: str) -> "Profile":
-        """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
+        """The profile of a result, memory-mapped. Raises NotFound, or UnreadableInput if its files are damaged."""
         return self._opened.get(self._path(id), self.data / "cache" / id)
 
-    def prepare_tables(self, id: str) -> None:
-        """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
-        from .files import columns, table_cache
+    def open_once(self, id: str) -> "Profile":
+        """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted
+        result. Raises NotFound, UnreadableInput."""
+        from .files import columns
 
-        # Its own profile: what is computed on the way is freed with it.
-        table_cache.save(self.cache(id), columns.read(self.path(id)))
+        return columns.read(self.path(id))
+
+    def prepare_tables(self, id: str) -> None:
+        """Prepare the table cache of a large result. Raises NotFound, Unavailable, UnreadableInput."""
+        from .files import table_cache
+
+        table_cache.save(self.cache(id), self.open_once(id))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""
         directory = self._path(id)
         if not directory.is_dir():
-            raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
+            raise not_found("result", id)
         return directory
 
     def cache(self, id: str) -> Path:
-        """The directory, made here, for what can be worked out again from a result; it may vanish at any time."""
+        """The cache directory of a result, which is created; it may be removed at any time."""
         directory = self.data / "cache" / require_id(id, "result")
         with disk_errors(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -188,44 +194,42 @@ class Results:
         offset: int = 0,
         limit: int = 50,
     ) -> tuple[tuple[Result, ...], int]:
-        """Results that contain every word of `text` and have every tag, and how many there are in all.
+        """A page of the results that contain every word of `text` and have every tag, and their total number.
 
-        Words are looked for in name, command, host, tags, notes and id, literally and without regard to case.
-        sort: a name of `SORTS`; results alike in it are in the order of their ids. Raises InvalidRequest.
+        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. sort: a name of
+        `SORTS`; ties are sorted by id. Raises InvalidRequest.
         """
         if sort not in SORTS:
             raise InvalidRequest(f"Results cannot be sorted by {sort[:40]!r}; use one of {', '.join(SORTS)}.", "sort")
         if len(text) > MAX_SEARCH:
             raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
-        wanted = select(ResultRow)
+        query = select(ResultRow)
         position = func.instr if self.database.sqlite else func.strpos
         for word in dict.fromkeys(casefold_text(text).split()):
-            wanted = wanted.where(position(ResultRow.search, word) > 0)
+            query = query.where(position(ResultRow.search, word) > 0)
         for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
             if one:
-                wanted = wanted.where(
-                    select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists()
-                )
+                query = query.where(select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists())
         order = SORTS[sort]
-        page = wanted.order_by(
+        page = query.order_by(
             order.desc().nulls_last() if descending else order.asc().nulls_last(),
             ResultRow.id,
         )
         with self.database.read() as session:
-            total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
+            total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
             rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
             found = _with_tags(session, rows)
         results = tuple(result for result in found if not deletion.is_deleting(self.directory, result.id))
         return results, total - (len(found) - len(results))
 
     def tags(self) -> tuple[tuple[str, int], ...]:
-        """Every tag and how many results have it, in order of the tags."""
-        wanted = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
+        """All tags with their number of results, sorted by tag."""
+        query = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
         with self.database.read() as session:
-            return tuple((tag, count) for tag, count in session.execute(wanted))
+            return tuple((tag, count) for tag, count in session.execute(query))
 
     def count_and_size(self) -> tuple[int, int]:
-        """(bytes on disk, how many) of all results."""
+        """(bytes on disk, number) of all results."""
         with self.database.read() as session:
             row = session.execute(select(func.coalesce(func.sum(ResultRow.bytes), 0), func.count())).one()
         return int(row[0]), int(row[1])
@@ -244,10 +248,10 @@ class Results:
 
     def set_tags(self, id: str, tags: Iterable[str]) -> Result:
         """Replace the tags. Raises NotFound, InvalidRequest."""
-        wanted = normalize_tags(tags)
+        query = normalize_tags(tags)
         with self._changing(id) as (session, row):
             session.execute(delete(TagRow).where(TagRow.result_id == row.id))
-            session.add_all(TagRow(result_id=row.id, tag=tag) for tag in wanted)
+            session.add_all(TagRow(result_id=row.id, tag=tag) for tag in query)
         return self.get(id)
 
     def original(self, id: str) -> tuple[Original, ...]:
@@ -255,17 +259,17 @@ class Results:
         return originals.locate(self._path(id), self.get(id).originals)
 
     def list_uncompressed(self, limit: int = 100) -> tuple[str, ...]:
-        """Ids of results, oldest first, whose originals were not yet compressed."""
-        wanted = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
+        """Ids of results whose originals were not compressed yet, oldest first."""
+        query = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
         with self.database.read() as session:
-            found = session.execute(wanted.order_by(ResultRow.created)).all()
+            found = session.execute(query.order_by(ResultRow.created)).all()
         waiting = (id for id, files in found if any(not file.get("settled") for file in files))
         return tuple(id for id, _ in zip(waiting, range(limit), strict=False))
 
     def compress(self, id: str) -> Result:
-        """Compress the originals of a result where that is worth it. May be interrupted and done again.
+        """Compress the compressible originals of a result. May be interrupted and repeated.
 
-        Raises NotFound, or Unavailable (disk full), after which they are as before.
+        Raises NotFound, or Unavailable (disk full), after which nothing has changed.
         """
         before = self.get(id)
         directory = self.path(id)
@@ -277,10 +281,10 @@ class Results:
         return self.get(id)
 
     def delete(self, id: str) -> None:
-        """Delete a result: its files, originals, cache, what its job recorded, then its row and tags. Raises NotFound.
+        """Delete a result: its files, originals, cache, its job's recordings, then its row and tags. Raises NotFound.
 
-        From the first step on it is gone. What a crash, or a database that cannot be written, leaves is deleted by
-        `recover`.
+        After the first step it is not shown any more. After a crash, or if the database cannot be written, `recover`
+        deletes the rest.
         """
         found = self.get(id)
         mark = deletion.delete_files(self.data, id, found.job_id)
@@ -294,23 +298,23 @@ class Results:
             mark.rmdir()
 
     def has_unfinished_deletions(self) -> bool:
-        """Whether `recover` has deletions to end."""
+        """Whether `recover` has to complete deletions."""
         return deletion.has_unfinished(self.directory)
 
     def forget(self, id: str) -> None:
-        """Remove the row of a result and what hangs on it; the files stay."""
+        """Delete the row of a result and its tags; the files are kept."""
         with self.database.write() as session:
             session.execute(delete(ResultRow).where(ResultRow.id == id))
 
     def recover(self, now: float | None = None) -> RecoveryReport:
-        """Put right what crashes left: see `sweeping.sweep`."""
+        """Repair results after crashes: see `recovery.recover`."""
         return recover(self.database, self.adopt, self.forget, time.time() if now is None else now)
 
     def _path(self, id: str) -> Path:
         return self.directory / require_id(id, "result")
 
     def _complete(self, path: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
-        """Add to a staged directory what makes it a whole result, and flush it."""
+        """Add the other files of a result to a staged directory, and flush it."""
         from .files import columns
 
         manifest = columns.read_manifest(path)
@@ -333,7 +337,7 @@ class Results:
         sync_directory(path)
 
     def _job_started(self, job_id: str | None) -> float | None:
-        """When a job began to record, None for one that brings in files."""
+        """When the recording of a job started, None for an import."""
         if job_id is None:
             return None
         with self.database.read() as session:
@@ -344,17 +348,17 @@ class Results:
         try:
             path.rename(final)
         except OSError:
-            # Another process was first: its result stands. A directory that is not empty is never replaced.
+            # Another process was first, and its result is kept: rename never replaces a non-empty directory.
             if not final.exists():
                 raise
 
     @contextmanager
     def _changing(self, id: str) -> Iterator[tuple[Session, ResultRow]]:
-        """The locked row of a result; what is searched is worked out again at the end."""
+        """The locked row of a result; its searchable text is updated at the end."""
         with self.database.write() as session:
             row = session.scalar(select(ResultRow).where(ResultRow.id == id).with_for_update())
             if row is None:
-                raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
+                raise not_found("result", id)
             yield session, row
             session.flush()
             tags = session.scalars(select(TagRow.tag).where(TagRow.result_id == id))
@@ -364,8 +368,8 @@ class Results:
 def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...]:
     found = list(rows)
     tags: dict[str, list[str]] = {row.id: [] for row in found}
-    wanted = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
-    for tag in session.scalars(wanted):
+    query = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
+    for tag in session.scalars(query):
         tags[tag.result_id].append(tag.tag)
     return tuple(result_from_row(row, tags[row.id]) for row in found)
 

@@ -1,4 +1,4 @@
-"""Sessions of browsers that have shown the token. Only hashes of their ids are kept: the database opens none."""
+"""Sessions of browsers that have presented the token. The database has only hashes of their ids, which open none."""
 
 import hashlib
 import time
@@ -10,12 +10,12 @@ from .database import Database
 from .models import SessionRow, storable
 
 MAX_SESSIONS = 1000
-"""How many are kept: of more, those that began first end."""
+"""The maximum number of sessions; the oldest are ended."""
 
 
 @dataclass(frozen=True)
 class BrowserSession:
-    """A session. name: what it is ended by; nothing that opens it. Times are seconds since the epoch."""
+    """A session. name: identifies it in the list; it does not grant access. Times are seconds since the epoch."""
 
     name: str
     began: float
@@ -25,13 +25,13 @@ class BrowserSession:
 
 
 class Sessions:
-    """The sessions in the database, by realm: one for each token, so that none outlives its token."""
+    """The sessions of a realm in the database. Each token has its own realm, so that no session outlives its token."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, id: str, realm: str, seconds: float, address: str, agent: str) -> None:
-        """A session of the browser that has the secret `id`; ends after so many seconds."""
+        """Store a session of the browser that has the secret `id`; it expires after so many seconds."""
         now = time.time()
         row = SessionRow(
             hash=hash_of(id),
@@ -49,17 +49,17 @@ class Sessions:
             session.add(row)
 
     def is_valid(self, id: str, realm: str) -> bool:
-        """Whether a session has begun and not ended."""
-        wanted = select(SessionRow.expires).where(SessionRow.hash == hash_of(id), SessionRow.realm == realm)
+        """Whether a session is active."""
+        query = select(SessionRow.expires).where(SessionRow.hash == hash_of(id), SessionRow.realm == realm)
         with self._database.read() as session:
-            expires = session.scalar(wanted)
+            expires = session.scalar(query)
         return expires is not None and expires > time.time()
 
     def list(self, realm: str) -> tuple[BrowserSession, ...]:
-        """Those that last, the newest first."""
-        wanted = select(SessionRow).where(SessionRow.realm == realm, SessionRow.expires > time.time())
+        """The active sessions, newest first."""
+        query = select(SessionRow).where(SessionRow.realm == realm, SessionRow.expires > time.time())
         with self._database.read() as session:
-            rows = session.scalars(wanted.order_by(SessionRow.began.desc(), SessionRow.hash))
+            rows = session.scalars(query.order_by(SessionRow.began.desc(), SessionRow.hash))
             return tuple(BrowserSession(r.hash[:16], r.began, r.expires, r.address, r.agent) for r in rows)
 
     def end(self, id: str) -> None:
@@ -67,7 +67,7 @@ class Sessions:
         self._end(hash_of(id))
 
     def end_by_name(self, name: str) -> None:
-        """End the session that `list` calls so."""
+        """End the session with this name."""
         with self._database.write() as session:
             session.execute(delete(SessionRow).where(SessionRow.hash.startswith(name, autoescape=True)))
 

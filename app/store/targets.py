@@ -1,4 +1,4 @@
-"""Targets: named places to run jobs. The one called local, the worker's own machine, is always there."""
+"""Targets: named places to run jobs. The target local, the worker's own machine, always exists."""
 
 import time
 from collections.abc import Sequence
@@ -15,12 +15,13 @@ from .jobs import ACTIVE_STATES, POLLED_STATES
 from .models import CredentialRow, JobRow, TargetRow, storable
 
 STARTED_STATES = tuple(state.value for state in (JobState.STAGING, *POLLED_STATES, JobState.COLLECTING))
-"""States of jobs that have something at their target."""
+"""States of jobs that may have files or processes at their target."""
 
 
 @dataclass(frozen=True)
 class StoredTarget:
-    """A target and what its last check found. facts null, lines empty: never checked. checked, changed: epoch.
+    """A target and the result of its last check. facts null, lines empty: never checked. checked, changed: epoch
+    seconds.
 
     problem: why it cannot be used, such as a batch system that is not registered; empty if it can. Then `target` has
     only what can be read, for a list.
@@ -42,14 +43,14 @@ class Targets:
         self._database = database
 
     def list(self) -> tuple[StoredTarget, ...]:
-        """Every target: local first, then in order of the names. Also those that cannot be used."""
+        """All targets: local first, then by name. Also those that cannot be used."""
         with self._database.read() as session:
             found = [_to_stored(row) for row in session.scalars(_order_by_name(select(TargetRow)))]
         own = [one for one in found if one.name == LOCAL] or [_local()]
         return (*own, *(one for one in found if one.name != LOCAL))
 
     def all(self) -> dict[str, Target]:
-        """Every target that can be used by its name, in the same order, without what its check found, which is long."""
+        """The usable targets by name, in the same order, without the results of their checks, which are long."""
         with self._database.read() as session:
             rows = session.execute(_order_by_name(select(TargetRow.name, TargetRow.target)))
             read = {name: _read_target(name, data) for name, data in rows}
@@ -79,10 +80,10 @@ class Targets:
         return _to_stored(row)
 
     def save(self, target: Target) -> StoredTarget:
-        """Store a target under its name. What a check found of one that was there stays, as long as it leads to the
-        same place; secrets that were typed for it are forgotten, and asked for again, where it leads elsewhere or
-        another way. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
-        begun would be looked for at another host or batch system than they are at."""
+        """Store a target under its name. The result of an earlier check is kept if host and directory are the same;
+        secrets that were typed for it are deleted if its host or connection changes. Raises InvalidRequest for the
+        target local on another host, and Conflict if active jobs would be polled at another host or batch system than
+        they run on."""
         if target.name == LOCAL and not target.is_local:
             raise InvalidRequest("The target local is this machine. Choose another name for another host.", "name")
         values: dict[str, Any] = {"target": target.to_json(), "changed": time.time()}
@@ -93,7 +94,7 @@ class Targets:
             else:
                 earlier, _ = _read_target(target.name, row.target)
                 begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(STARTED_STATES))
-                if _host(earlier) != _host(target) and (count := session.scalar(begun)):
+                if _host_settings(earlier) != _host_settings(target) and (count := session.scalar(begun)):
                     raise Conflict(
                         f"{count} of its jobs have started there, and cannot be found at another host or batch system. "
                         "Wait for them, cancel them, or add a target with another name."
@@ -105,9 +106,9 @@ class Targets:
                         f"{'this' if earlier.ssh is None else 'another'} machine. Wait for them, cancel them, or add a "
                         "target with another name."
                     )
-                if _place(earlier) != _place(target):
+                if _check_settings(earlier) != _check_settings(target):
                     values |= {"facts": None, "lines": None, "checked": None}
-                if _way(earlier) != _way(target):
+                if _connection_settings(earlier) != _connection_settings(target):
                     jobs = select("job:" + JobRow.id).where(
                         JobRow.target == target.name, JobRow.state.in_(ACTIVE_STATES)
                     )
@@ -118,8 +119,7 @@ class Targets:
         return self.get(target.name)
 
     def delete(self, name: str) -> None:
-        """Remove a target, and what was typed for its check. Raises NotFound, or Conflict while a job is on its way
-        there."""
+        """Delete a target, and the secrets for its check. Raises NotFound, or Conflict while it has active jobs."""
         if self.describe(name) is None:
             raise NotFound(f"No target {name[:80]!r}. Choose one under Targets, or add it there.")
         if name == LOCAL:
@@ -132,7 +132,7 @@ class Targets:
             session.execute(delete(CredentialRow).where(CredentialRow.subject == f"target:{name}"))
 
     def save_check(self, name: str, facts: TargetFacts | None, lines: Sequence[CheckLine]) -> None:
-        """Keep what a check found; without facts those of an earlier one stay. Raises NotFound."""
+        """Store the result of a check; without facts those of the earlier one are kept. Raises NotFound."""
         values: dict[str, Any] = {"lines": [asdict(line) for line in lines], "checked": time.time()}
         if facts is not None:
             values["facts"] = facts.to_json()
@@ -142,21 +142,28 @@ class Targets:
             session.execute(update(TargetRow).where(TargetRow.name == name).values(values))
 
 
-def _host(target: Target) -> tuple[object, ...]:
-    """Where jobs that were begun are to be found."""
+def _host_settings(target: Target) -> tuple[object, ...]:
+    """The settings that determine where started jobs are polled."""
     ssh = target.ssh
     return (None if ssh is None else (ssh.host, ssh.user, ssh.port), target.scheduler)
 
 
-def _way(target: Target) -> tuple[object, ...]:
-    """Who is spoken to on the way to it."""
+def _connection_settings(target: Target) -> tuple[object, ...]:
+    """The settings that determine the hosts and users of the connection."""
     ssh = target.ssh
     return () if ssh is None else (ssh.host, ssh.user, ssh.port, ssh.jump, ssh.config)
 
 
-def _place(target: Target) -> tuple[object, ...]:
-    """What a check was of."""
-    return (_host(target), _way(target), target.directory, target.scratch, target.perf, target.modules)
+def _check_settings(target: Target) -> tuple[object, ...]:
+    """The settings that the result of a check depends on."""
+    return (
+        _host_settings(target),
+        _connection_settings(target),
+        target.directory,
+        target.scratch,
+        target.perf,
+        target.modules,
+    )
 
 
 def _order_by_name(rows: Select[Any]) -> Select[Any]:

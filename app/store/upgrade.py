@@ -1,4 +1,4 @@
-"""Upgrade of the database schema, under a lock, so that web and workers may start together."""
+"""Upgrades the database schema, under a lock, so that web and workers may start at the same time."""
 
 import fcntl
 import os
@@ -16,14 +16,14 @@ from .models import Base
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK_FILE = "upgrade.lock"
-# Any fixed number: the name of PostgreSQL's advisory lock.
+# The key of PostgreSQL's advisory lock: any fixed number.
 _LOCK = 0x7065_7266_6C6F_6F6D
 
 
 def upgrade(database: Database) -> None:
-    """Bring the schema to the newest version. Does nothing, at the cost of one query, where it is.
+    """Upgrade the schema to the newest version. If it is up to date, this takes one query.
 
-    Raises Unavailable where the database does not answer, or was written by a newer version of Perfloom.
+    Raises Unavailable if the database does not respond, or was written by a newer version of Perfloom.
     """
     with database_errors():
         with database.engine.connect() as connection:
@@ -52,13 +52,13 @@ def revision(database: Database) -> str | None:
 
 
 def _empty(connection: Connection) -> bool:
-    """Whether there is no table of ours, of any version."""
+    """Whether the database has no table of Perfloom, of any version."""
     table_names = set(inspect(connection).get_table_names())
     return table_names.isdisjoint({*Base.metadata.tables, "alembic_version"})
 
 
 def _make(connection: Connection) -> None:
-    """What all migrations make of an empty database, in one go and without the libraries that they need."""
+    """Create the newest schema in an empty database directly, without the migrations and their libraries."""
     Base.metadata.create_all(connection)
     columns = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
     connection.execute(text(f"CREATE TABLE alembic_version ({columns})"))
@@ -67,8 +67,8 @@ def _make(connection: Connection) -> None:
 
 
 def migrate(connection: Connection) -> None:
-    """Run the migrations that are not in yet, on an empty database all of them. Raises Unavailable."""
-    # Here, as hardly any process needs it.
+    """Run the missing migrations, all of them on an empty database. Raises Unavailable."""
+    # Imported here, because most processes do not need it.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
@@ -88,7 +88,7 @@ def migrate(connection: Connection) -> None:
 
 
 def _current(connection: Connection) -> str | None:
-    """What alembic's own table says."""
+    """The version in alembic's table."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -101,7 +101,7 @@ def latest_revision() -> str:
 
 @contextmanager
 def _lock(settings: Settings) -> Iterator[None]:
-    """Exclusive among the processes that share the data directory."""
+    """A lock among the processes that share the data directory."""
     with disk_errors(settings.data):
         handle = os.open(settings.data / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

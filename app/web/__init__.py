@@ -1,1 +1,1 @@
-"""Web."""
+"""The web application: pages, API, sessions and uploads."""

@@ -1,4 +1,4 @@
-"""The web application, put together."""
+"""The application factory of Flask."""
 
 from flask import Flask
 from jinja2 import StrictUndefined
@@ -11,15 +11,15 @@ from .services import AppServices
 
 PACKAGE = "perfloom"
 FORM_LIMIT = 4 * 1024 * 1024
-"""Bytes of a form that carries no files. A view that takes files sets its own limit."""
+"""Maximum bytes of a form without files. Views that accept files set their own limit."""
 
 
 def create_app(settings: Settings, *, shared: bool = False) -> Flask:
     """The application for one data directory. Opens the store, so the directory must exist.
 
-    shared: it is for others than the owner of the server, whose programs must not be able to read its secrets.
+    shared: whether it has users other than its owner, whose programs must not be able to read its secrets.
     """
-    # Templates lie beside the package, not beside this module.
+    # Templates are next to the package, not next to this module.
     app = Flask(PACKAGE, static_folder=None)
     app.config.update(MAX_CONTENT_LENGTH=FORM_LIMIT, MAX_FORM_MEMORY_SIZE=FORM_LIMIT, MAX_FORM_PARTS=5_000)
     app.json.sort_keys = False  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Static files under an address that holds a hash of them all, so that a browser may keep them for a year.
+"""Static files under a path with a hash of all of them, so that browsers can cache them for a year.
 
-The hash is a folder of the address and no query word: modules import each other by relative paths, and so stay within
-one version.
+The hash is a folder of the path, not a query parameter: modules import each other by relative paths, and so remain
+within one version.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ def register(app: Flask) -> None:
         except (OSError, ValueError):
             raise NotFound from None
         response = Response(content, mimetype=TYPES.get(Path(filename).suffix, "application/octet-stream"))
-        # An older page may still ask for its version; it gets ours, to be asked for again.
+        # An older page can request its version; it gets the current one, without caching.
         keep = head == version and not app.debug
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if keep else "no-cache"
         response.set_etag(hashlib.sha256(content).hexdigest()[:24])

@@ -1,7 +1,7 @@
-"""Text is sent packed with gzip where the browser takes it.
+"""Compresses text responses with gzip if the browser accepts it.
 
-Pages hold a secret, the CSRF token, next to text that others choose; that token is masked anew for every page (see
-session), so the length of a packed page gives nothing away.
+Pages contain a secret, the CSRF token, next to text chosen by others. The token is masked differently for every page
+(see session), so the length of a compressed page reveals nothing (BREACH).
 """
 
 import gzip
@@ -12,9 +12,9 @@ from flask import Flask, Response, request
 
 MIN_BYTES = 1_000
 GZIP_LEVEL, STREAM_GZIP_LEVEL = 5, 1
-"""What is sent while it is made is large, and repeats itself: the first level packs an export to a twentieth."""
+"""Streamed responses are large and repetitive: level 1 compresses an export to a twentieth."""
 GZIP_WBITS = 31
-"""zlib's word for a gzip file."""
+"""zlib's wbits for gzip."""
 COMPRESSED_TYPES = frozenset(
     {
         "application/json",
@@ -29,7 +29,7 @@ COMPRESSED_TYPES = frozenset(
 
 
 def register(app: Flask) -> None:
-    """Pack what `app` answers."""
+    """Compress the responses of `app`."""
     app.after_request(_pack)
 
 

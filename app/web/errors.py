@@ -1,6 +1,6 @@
-"""What a user sees when something goes wrong: a sentence that says what to do, never a stack trace.
+"""Error pages: a sentence with what to do, never a stack trace.
 
-PerfloomError carries its sentence and status. Anything else is a bug: it is logged with its traceback under an error
+PerfloomError has a message and an HTTP status. Anything else is a bug: it is logged with its traceback under an error
 id, and the page shows the id.
 """
 
@@ -64,11 +64,11 @@ def error_response(status: int, message: str, *, field: str | None = None, error
         response.status_code = status
         return response
     title = TITLES.get(status, HTTPStatus(status).phrase)
-    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_back(status))
+    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_nearest_page(status))
     return render(page, status)
 
 
-def _back(status: int) -> tuple[str, str]:
+def _nearest_page(status: int) -> tuple[str, str]:
     """(address, label) of the nearest page that works: a result without its invalid parameters."""
     if request.path == "/compare" and status in (400, 404):
         return "/compare", "Choose two results"
@@ -87,7 +87,7 @@ def _perfloom_error_response(error: PerfloomError) -> Response:
 
 def _http(error: HTTPException) -> Response:
     status = error.code or 500
-    # A redirect of the router, such as for a missing slash, is no failure.
+    # A redirect of the router, such as for a missing slash, is not an error.
     if status < 400:
         redirected: Response = current_app.make_response(error.get_response())
         return redirected

@@ -1,14 +1,14 @@
-"""The pages of a result: which there are, which a profile has data for, and how the selection goes between them.
+"""The pages of a result: their order, which have data for a profile, and links that keep the selection.
 
 To add a page: a row in `RESULT_PAGES`, a view `/results/<id>/<key>` in app/web/views, a template that extends
-results/_layout.html. Bar, tabs and links follow from here.
+results/_layout.html. Selection bar, tabs and links are derived from it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from ..analysis.core.facts import is_pytorch_trace
+from ..analysis.advice.findings import list_rules
 from ..analysis.core.slice_selection import has_clock, has_operators, has_times
 from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
@@ -25,9 +25,9 @@ Pairs = list[tuple[str, str]]
 class ResultPage:
     """A page of a result. key: the last part of its address, empty for the overview.
 
-    has_data: whether a profile has something for it. uses_selection: whether it obeys the selection. shows_all_events:
-    without an event it shows every one, where others show the main event. shows_event: whether it shows an event at
-    all.
+    has_data: whether a profile has data for it. uses_selection: whether the selection applies. shows_all_events:
+    without a selected event it shows all events, unlike other pages, which show the main event. shows_event: whether it
+    depends on the event.
     """
 
     key: str
@@ -75,8 +75,7 @@ def _has_clocked_work(profile: Profile) -> bool:
 
 
 def _has_advice(profile: Profile) -> bool:
-    """The rules are of training and inference on devices, and of PyTorch."""
-    return has_clock(profile) and (is_pytorch_trace(profile) or _has_device_work(profile))
+    return bool(list_rules(profile))
 
 
 def _has_losses(profile: Profile) -> bool:
@@ -124,7 +123,7 @@ def target_url(name: str, subpage: str = "") -> str:
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
-    """The address of a page of a result with the selection and the unit of times, then the parameters `extra` of that
+    """The address of a page of a result with the selection and the time unit, then the parameters `extra` of that
     page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
     words = (selection.to_query() if selection else []) + (extra or [])

@@ -1,7 +1,7 @@
-"""How a page becomes a response: one frozen dataclass is all that its template sees beside the shell.
+"""Rendering of pages: a template gets one frozen dataclass, and the shell.
 
-A view builds a subclass of `Page` and returns `render(page)`. The template knows it as `page`; `current_shell` is what
-every page has around it. Undefined names are errors, so a template cannot ask for what its dataclass does not have.
+A view builds a subclass of `Page` and returns `render(page)`. It is `page` in the template; `current_shell` is the
+frame of every page. Undefined names are errors, so a template can only use fields of its dataclass.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
 from .. import __version__
+from ..charts.palette import THEMES
 from ..domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, set_time_unit
 from .parameters import parse_choice
 from .session import csrf_token, is_signed_in
 
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
-# A search takes a tenth of the time of a translation, and the HTML of every macro is searched.
+# Searching takes a tenth of the time of translating, and the HTML of every macro is searched.
 _ANY_TURNING = re.compile(f"[{''.join(map(chr, _TURNING))}]")
-THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
 NAVIGATION = (
     ("/", "Results", "r"),
@@ -28,7 +28,7 @@ NAVIGATION = (
     ("/compare", "Compare", "c"),
     ("/targets", "Targets", "t"),
 )
-"""Address, label, and the key that leads there after "g"."""
+"""URL, label, and the key to open it after "g"."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Page:
 
 @dataclass(frozen=True)
 class NavigationLink:
-    """An entry of the bar on top. current: the page shown is this one or below it."""
+    """An entry of the navigation bar. current: whether it is the current page or its parent."""
 
     url: str
     label: str
@@ -58,8 +58,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class PageShell:
-    """What surrounds every page. csrf: the token for its forms, empty before login. current_url: path and query
-    shown."""
+    """The frame of every page. csrf: the token for its forms, empty before login. current_url: path and query."""
 
     version: str
     theme: str
@@ -96,21 +95,21 @@ def current_shell() -> PageShell:
 
 
 def register(app: Flask) -> None:
-    """Give every template `current_shell`, write times in the unit that the address asks for, and let no name change
-    how the text around it reads."""
+    """Give every template `current_shell`, use the time unit of the URL, and remove direction characters from
+    values."""
     app.before_request(_choose_time_unit)
     app.context_processor(lambda: {"shell": current_shell()})
 
 
 def replace_bidi_controls(value: Any) -> Any:
-    """`value` with the signs that turn the direction of text shown as U+FFFD: a symbol named with one could show
-    another name than its own. Every value that a template writes goes through here."""
+    """`value` with direction characters replaced by U+FFFD, because a symbol with one could be displayed as another
+    name. Applied to every value that a template writes."""
     turned = isinstance(value, str) and not value.isascii() and _ANY_TURNING.search(value)
     return value.translate(_TURNING) if turned else value
 
 
 def _choose_time_unit() -> None:
-    # Chosen anew for each request: a thread answers many.
+    # Set for each request, because a thread handles many.
     set_time_unit("")
     set_time_unit(parse_choice(TIME_UNIT_PARAMETER, TIME_UNITS))
 

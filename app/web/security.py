@@ -1,8 +1,8 @@
-"""Who may ask what: token, Host and Origin checks, CSRF, and the headers of every response.
+"""Access control: token, Host and Origin checks, CSRF, and the headers of every response.
 
-A request passes in this order: its Host must be ours (against DNS rebinding), whoever asks must have shown the token
-(DECISIONS: on loopback too), and a change must come from our own pages (Origin, CSRF token). A program that sends
-`Authorization: Bearer` has no cookie that somebody else could make a browser send, so it needs no CSRF token.
+A request is checked in this order: its Host must be ours (against DNS rebinding), the client must be authenticated by
+the token (on loopback, too), and a change must come from our pages (Origin, CSRF token). A program that sends
+`Authorization: Bearer` uses no cookie that another site could make a browser send, so it needs no CSRF token.
 """
 
 import hmac
@@ -30,8 +30,8 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-# For documents that bring their own script and style, should a browser show them instead of saving them: an origin
-# their own, and no network.
+# For exported documents with scripts and style, in case a browser displays instead of saving them: an opaque origin,
+# and no network.
 SANDBOX_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; frame-ancestors 'none'"
@@ -39,7 +39,7 @@ SANDBOX_POLICY = (
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: with it a browser sends "Origin: null" with our own forms, and the Origin check would be blind.
+    # Not no-referrer: with it, browsers send "Origin: null" with our forms, and the Origin check could not work.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -52,12 +52,15 @@ _PUBLIC = "_perfloom_public"
 _TOKEN = "perfloom token"
 _THROTTLE = "perfloom throttle"
 _View = TypeVar("_View", bound=Callable[..., Any])
+PUBLIC_BODY_BYTES = 16 * 1024
+"""The largest body of a request without a token: so small that it takes no upload slot (`workers.serve.web_gate`), so
+that a stranger cannot keep others from uploading."""
 blueprint = Blueprint("login", __name__)
 
 
 @dataclass(frozen=True)
 class LoginPage(Page):
-    """Asks for the token. next: path to go to afterwards. is_token_wrong: the token just given is not it."""
+    """The login form. next: path to open afterwards. is_token_wrong: whether the entered token was wrong."""
 
     template: ClassVar[str] = "login.html"
     next: str
@@ -66,7 +69,7 @@ class LoginPage(Page):
 
 @dataclass(frozen=True)
 class SessionView:
-    """A browser that is signed in. is_current: the one that asks."""
+    """A browser that is signed in. is_current: that of this request."""
 
     name: str
     is_current: bool
@@ -85,15 +88,15 @@ class SessionsPage(Page):
 
 
 def public(view: _View) -> _View:
-    """Mark a view that answers without a token. It must tell nothing about results or jobs."""
+    """Mark a view that works without a token. It must not reveal anything about results or jobs."""
     setattr(view, _PUBLIC, True)
     return view
 
 
 def host_allowed(host: str, listening: str, trusted: Sequence[str]) -> bool:
-    """Whether a Host header names us: loopback, a literal address, what we listen on, or a name that is trusted.
+    """Whether a Host header names us: loopback, a literal address, the listening address, or a trusted name.
 
-    Rebinding needs a name whose address an attacker controls, so a literal address is as good as loopback.
+    Rebinding needs a name whose address an attacker controls, so a literal address is as safe as loopback.
     """
     try:
         name = urlsplit(f"//{host}").hostname
@@ -112,14 +115,14 @@ def host_allowed(host: str, listening: str, trusted: Sequence[str]) -> bool:
 
 
 def local_path(target: str) -> str:
-    """`target` where it is a path on this server, else "/": no redirect leads elsewhere."""
+    """`target` if it is a path on this server, else "/", to prevent open redirects."""
     if not target.startswith("/") or target[1:2] in ("/", "\\") or any(ord(c) < 32 for c in target):
         return "/"
     return target
 
 
 def register(app: Flask, settings: Settings) -> None:
-    """Guard every request of `app` and put the headers on every response."""
+    """Guard every request of `app` and add the headers to every response."""
     session.register(app, settings.cookie_key)
     app.extensions[_TOKEN] = settings.token.encode()
     app.extensions[_THROTTLE] = Throttle()
@@ -131,7 +134,7 @@ def register(app: Flask, settings: Settings) -> None:
 
 
 def is_api() -> bool:
-    """Whether the answer, an error too, should be JSON."""
+    """Whether the response, including errors, should be JSON."""
     if request.path.startswith("/api/"):
         return True
     best = request.accept_mimetypes.best_match(["text/html", "application/json"], default="text/html")
@@ -141,7 +144,7 @@ def is_api() -> bool:
 @blueprint.post("/login")
 @public
 def login() -> AnyResponse:
-    """Exchange the token, typed into the form, for a session."""
+    """Exchange the token from the form for a session."""
     _check_origin()
     target = local_path(request.form.get("next", "/"))
     if not _is_token(request.form.get("token", "").strip()):
@@ -153,7 +156,7 @@ def login() -> AnyResponse:
 @blueprint.get("/login")
 @public
 def login_page() -> AnyResponse:
-    """The form, for whoever comes here by hand."""
+    """The login form."""
     target = local_path(request.args.get("next", "/"))
     return redirect(target, 303) if session.is_signed_in() else render(LoginPage(next=target, is_token_wrong=False))
 
@@ -195,9 +198,9 @@ def _settings() -> Settings:
 
 
 def _is_token(candidate: str) -> bool:
-    """Whether it is the token. Raises TooManyRequests for a wrong one where there were too many of them.
+    """Whether it is the token. Raises TooManyRequests for a wrong one after too many of them.
 
-    The right one always passes: else whoever shares an address with its owner, or claims to, could keep the owner out.
+    The right one is always accepted: else someone with the same address as the owner could lock the owner out.
     """
     if hmac.compare_digest(candidate.encode(errors="replace"), current_app.extensions[_TOKEN]):
         return True
@@ -226,6 +229,7 @@ def _guard() -> AnyResponse | None:
     if "token" in request.args and request.method in SAFE_METHODS:
         return _exchange()
     if open_to_all:
+        request.max_content_length = PUBLIC_BODY_BYTES
         return None
     scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
     bearer = scheme.lower() == "bearer" and _is_token(credentials.strip())

@@ -1,4 +1,4 @@
-"""What the views work with: settings, store and queue, put together once per process by `web.create_app`."""
+"""Services of the views: settings, store and queue, created once per process by `web.create_app`."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,7 @@ from ..store import Store
 
 @dataclass(frozen=True)
 class AppServices:
-    """The parts of the machine behind the pages. is_shared: whether they are for others than the owner of the
-    server."""
+    """The services. is_shared: whether the server has users other than its owner."""
 
     settings: Settings
     store: Store
@@ -21,6 +20,6 @@ class AppServices:
 
 
 def current_services() -> AppServices:
-    """Those of the application that handles the present request."""
+    """The services of the current application."""
     found: AppServices = current_app.extensions["perfloom"]
     return found

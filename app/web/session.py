@@ -1,8 +1,8 @@
-"""Who is asking: the signed cookie that a token was exchanged for, and the CSRF token bound to it.
+"""Sessions: the signed cookie that a browser gets for the token, and the CSRF token bound to it.
 
-The cookie holds a random session id and is signed with a key that depends on the server's token: a new token ends
-every session, and neither the token nor anything it could be found from is in the browser. The database holds a hash
-of the id for as long as the session lasts: signing out ends it on the server, whoever has the cookie.
+The cookie has a random session id and is signed with a key that depends on the server's token: a new token ends all
+sessions, and the browser has nothing from which the token could be derived. The database has a hash of the id while the
+session is valid: signing out invalidates it on the server, even if the cookie was copied.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ def register(app: Flask, key: bytes) -> None:
     """Sign the sessions of `app` with `key`, 32 secret bytes."""
     app.config.update(
         SECRET_KEY=key,
-        # Cookies are shared by all ports of a host: two servers on one machine must not sign each other out.
+        # All ports of a host share cookies: two servers on one machine must not end each other's sessions.
         SESSION_COOKIE_NAME="perfloom-" + hmac.new(key, b"cookie name", hashlib.sha256).hexdigest()[:8],
         SESSION_COOKIE_HTTPONLY=True,
-        # Not Strict: a link to a result, opened from a chat or a mail, would ask for the token again.
+        # Not Strict: links from chat or mail would require the token again.
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_REFRESH_EACH_REQUEST=False,
         PERMANENT_SESSION_LIFETIME=LIFETIME,
@@ -44,7 +44,7 @@ def register(app: Flask, key: bytes) -> None:
 
 
 def start_session() -> None:
-    """Start a session for whoever has just shown the token."""
+    """Start a session after login."""
     id = secrets.token_urlsafe(24)
     agent = request.headers.get("User-Agent", "")
     _sessions().create(id, _realm(), LIFETIME.total_seconds(), client_address(), agent)
@@ -62,30 +62,30 @@ def end_session() -> None:
 
 
 def end_all_sessions() -> None:
-    """End the sessions of all browsers, this one too."""
+    """End the sessions of all browsers, including this one."""
     _sessions().end_all()
     _forget()
 
 
 def end_session_by_name(name: str) -> None:
-    """End the session that `list_sessions` calls so."""
+    """End the session with this name in `list_sessions`."""
     _sessions().end_by_name(name)
 
 
 def list_sessions() -> tuple[BrowserSession, ...]:
-    """The sessions that last, the newest first."""
+    """The valid sessions, newest first."""
     return _sessions().list(_realm())
 
 
 def current_session_name() -> str:
-    """How `list_sessions` calls the session of this browser; empty for a program that shows the token."""
+    """The name of this browser's session in `list_sessions`; empty for a program with a bearer token."""
     return hash_of(str(session["id"]))[:16] if is_signed_in() else ""
 
 
 def is_signed_in() -> bool:
-    """Whether the request comes from a browser that has shown the token, and has not signed out. Raises Unavailable."""
+    """Whether the browser is signed in. Raises Unavailable."""
     if "signed_in" not in g:
-        # If the database does not respond, the page that says so checks again.
+        # If the database does not respond, the error page checks again.
         g.signed_in = False
         g.signed_in = bool(id := session.get("id")) and _sessions().is_valid(str(id), _realm())
     signed_in: bool = g.signed_in
@@ -93,7 +93,7 @@ def is_signed_in() -> bool:
 
 
 def client_address() -> str:
-    """The address that the request comes from; behind a proxy that gunicorn trusts (FORWARDED_ALLOW_IPS, by default
+    """The address of the client; behind a proxy that gunicorn trusts (FORWARDED_ALLOW_IPS, by default
     this machine), the last one in its X-Forwarded-For."""
     address = request.remote_addr or ""
     forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
@@ -116,7 +116,7 @@ def _sessions() -> Sessions:
 
 
 def _realm() -> str:
-    """Which token the sessions are for: a hash of the key that depends on it."""
+    """Identifies the server's token of the sessions: a hash of the key derived from it."""
     key: bytes = current_app.config["SECRET_KEY"]
     return hmac.new(key, b"realm of sessions", hashlib.sha256).hexdigest()[:16]
 
@@ -124,7 +124,7 @@ def _realm() -> str:
 def csrf_token() -> str:
     """The token that a form or script of this session sends with every change.
 
-    Masked anew for every page, so that a compressed page gives nothing away about it.
+    Masked differently for every page, so that the length of a compressed page does not reveal it.
     """
     if "csrf" not in g:
         mask = secrets.token_bytes(_MASK_BYTES)
@@ -134,7 +134,7 @@ def csrf_token() -> str:
 
 
 def is_csrf_valid(token: str) -> bool:
-    """Whether `token` was made for this session."""
+    """Whether `token` is valid for this session."""
     try:
         raw = urlsafe_b64decode(token.encode("ascii"))
     except ValueError:

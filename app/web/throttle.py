@@ -1,8 +1,8 @@
-"""How often the token may be guessed: by address, and by everybody together.
+"""Rate limit of wrong tokens: by address, and in total.
 
-Tokens have 32 characters and more, which is what makes guessing hopeless; this tells those who try to slow down. Only
-wrong tokens are refused: the right one is never kept out. It counts in one process; several let as many times more
-through. Addresses that have not failed lately share a few tries a second, while all the others must wait.
+Tokens have at least 32 characters, so guessing is infeasible; the limit slows down attempts. Only wrong tokens are
+rejected: the right one is always accepted. Each process counts separately. Addresses without recent failures share a
+few attempts per second, while all others must wait.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ MAX_ADDRESSES = 10_000
 
 @dataclass
 class TokenBucket:
-    """Tries that are left; they come back with time."""
+    """Remaining attempts, refilled over time (token bucket)."""
 
     capacity: float
     refill_per_s: float
@@ -27,19 +27,19 @@ class TokenBucket:
     updated_at: float
 
     def wait_s(self, now: float) -> float:
-        """Seconds until there is a try; 0 where there is one."""
+        """Seconds until the next attempt; 0 if one is available."""
         self.tokens = min(self.capacity, self.tokens + (now - self.updated_at) * self.refill_per_s)
         self.updated_at = now
         return 0.0 if self.tokens >= 1 else (1 - self.tokens) / self.refill_per_s
 
     def take(self, now: float) -> None:
-        """Use a try up."""
+        """Use one attempt."""
         self.wait_s(now)
         self.tokens = max(0.0, self.tokens - 1)
 
 
 class Throttle:
-    """Wrong tokens, counted. Safe to share between threads."""
+    """Counts wrong tokens. Thread-safe."""
 
     def __init__(self, now: float | None = None) -> None:
         now = time.monotonic() if now is None else now
@@ -49,7 +49,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def wait_s(self, address: str, now: float | None = None) -> float:
-        """How long somebody at `address` who gave a wrong token must wait; 0 for not at all."""
+        """How long `address` must wait after a wrong token; 0 if not at all."""
         now = time.monotonic() if now is None else now
         with self._lock:
             known = self._addresses.get(_network(address))
@@ -61,7 +61,7 @@ class Throttle:
             return together if failed_lately else self._new.wait_s(now)
 
     def record_failure(self, address: str, now: float | None = None) -> None:
-        """A wrong token came from there."""
+        """Count a wrong token from this address."""
         now = time.monotonic() if now is None else now
         network = _network(address)
         with self._lock:
@@ -78,7 +78,7 @@ class Throttle:
 
 
 def _network(address: str) -> str:
-    """Who counts as one: an IPv4 address, or the IPv6 network that one customer has."""
+    """The unit of counting: an IPv4 address, or the IPv6 network of a customer."""
     try:
         ip_address = ipaddress.ip_address(address)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Uploaded files go straight to disk: `<data>/uploads`, flushed, gone again with the request unless it keeps them.
+"""Uploaded files are written directly to disk: `<data>/uploads`, flushed, and removed after the request unless kept.
 
-Only a view marked with `accepts_files` may receive them; any other gets the small limit of a form. The mark is read
-before the form is (see security), because looking for a CSRF token in a form means reading all of it.
+Only views marked with `accepts_files` can receive them; others have the small limit of a form. The mark is checked
+before the form is read (see security), because finding the CSRF token requires reading the complete form.
 """
 
 import io
@@ -48,7 +48,7 @@ class Upload:
             return self._file.write(data)
 
     def save_as(self, target: Path) -> None:
-        """Make it the file `target`, flushed to disk; it no longer goes with the request."""
+        """Move it to `target`, flushed to disk, and keep it after the request."""
         with disk_errors(target.parent):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -62,7 +62,7 @@ class Upload:
 
 
 class LimitedForm(FormDataParser):
-    """Counts the fields of a form before it makes anything of them, of every kind of form."""
+    """Limits the number of fields before a form of any kind is parsed."""
 
     def _parse_urlencoded(
         self, stream: IO[bytes], mimetype: str, content_length: int | None, options: dict[str, str]
@@ -74,7 +74,7 @@ class LimitedForm(FormDataParser):
 
 
 class UploadRequest(Request):
-    """A request that knows where its files go."""
+    """A request with a directory for its files."""
 
     form_data_parser_class = LimitedForm
     upload_directory: Path | None = None
@@ -92,7 +92,7 @@ class UploadRequest(Request):
         content_length: int | None = None,
     ) -> IO[bytes]:
         if self.upload_directory is None:
-            # It is not used, and a form is small.
+            # Not used for files; forms are small.
             return io.BytesIO()
         upload = Upload(self.upload_directory)
         self.uploads.append(upload)
@@ -100,21 +100,21 @@ class UploadRequest(Request):
 
 
 def accepts_files(view: _View) -> _View:
-    """Mark a view that receives uploads, up to the limit that is set."""
+    """Mark a view that receives uploads, up to the configured limit."""
     setattr(view, _ACCEPTS_FILES, True)
     return view
 
 
 def register(app: Flask, settings: Settings) -> None:
-    """Let views of `app` receive files, and clear what an earlier crash left."""
+    """Enable uploads in `app`, and remove files left by an earlier crash."""
     app.request_class = UploadRequest
     app.teardown_request(_discard)
     remove_stale(settings.data / "uploads")
 
 
 def prepare(view: Any, settings: Settings) -> None:
-    """Set where the files of the present request go and how large they may be. Raises TooLarge at once where the
-    request says itself that it is larger."""
+    """Set the directory and the size limit for files of this request. Raises TooLarge immediately if the Content-Length
+    is larger."""
     if not getattr(view, _ACCEPTS_FILES, False) or request.method != "POST":
         return
     upload = cast(UploadRequest, request)
@@ -138,7 +138,7 @@ def prepare(view: Any, settings: Settings) -> None:
 
 
 def received_files(name: str) -> tuple[FileStorage, ...]:
-    """The files sent as field `name`. Raises InvalidRequest where there is none, or one of them is empty."""
+    """The files sent as field `name`. Raises InvalidRequest if there is none, or one is empty."""
     files = tuple(file for file in request.files.getlist(name) if file.filename)
     if not files:
         raise InvalidRequest("No file selected; select at least one.", name)
@@ -150,7 +150,7 @@ def received_files(name: str) -> tuple[FileStorage, ...]:
 
 
 def save_all(files: Sequence[FileStorage], directory: Path) -> tuple[str, ...]:
-    """Move received files into `directory`, made here; their names there, made safe, in the order given."""
+    """Move received files into the new `directory`; returns their sanitized names, in the same order."""
     names: list[str] = []
     with disk_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def save_all(files: Sequence[FileStorage], directory: Path) -> tuple[str, ...]:
 
 
 def remove_stale(directory: Path, now: float | None = None) -> int:
-    """Remove what crashed requests left in `directory` more than a day ago; how many files that were."""
+    """Remove files that crashed requests left in `directory` more than a day ago; returns their number."""
     limit = (time.time() if now is None else now) - STALE_S
     cleared = 0
     for path in directory.glob(f"{PREFIX}*{SUFFIX}"):

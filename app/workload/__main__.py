@@ -51,7 +51,7 @@ def name_thread(name: str) -> None:
     """Give the calling thread the name that perf sees (at most 15 bytes)."""
     try:
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name[:15])
-    except OSError:  # a name is an ornament: without /proc the work goes on
+    except OSError:  # the name is optional: without /proc the work continues
         pass
 
 

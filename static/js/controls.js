@@ -1,4 +1,4 @@
-// Small comforts: a choice that submits its form, menus that close, times in the reader's own zone.
+// Small enhancements: selects that submit their form, menus that close, times in the local time zone.
 
 /** @type {NodeListOf<HTMLSelectElement>} */
 const submitting = document.querySelectorAll('[data-submit-on-change]');
@@ -6,10 +6,10 @@ for (const control of submitting) {
   control.addEventListener('change', () => control.form?.requestSubmit());
 }
 
-// The button that such a form needs without scripts.
+// The submit button is only needed without scripts.
 for (const button of document.querySelectorAll('[data-without-scripts]')) button.hidden = true;
 
-// Fields left empty only lengthen the address.
+// Omit empty fields from the URL.
 for (const form of document.querySelectorAll('form[data-drop-empty]')) {
   form.addEventListener('formdata', (/** @type {FormDataEvent} */ event) => {
     for (const [name, value] of [...event.formData.entries()]) {

@@ -1,4 +1,4 @@
-// Buttons with data-copy put that text on the clipboard. Also for nodes that come later (`addCopyButtons`).
+// Buttons with data-copy copy that text to the clipboard. Also for nodes added later (`addCopyButtons`).
 
 export async function copyText(text) {
   if (navigator.clipboard) {
@@ -6,7 +6,7 @@ export async function copyText(text) {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // Not allowed here; the older way below may be.
+      // Not allowed here; the fallback below may be.
     }
   }
   const area = document.createElement('textarea');

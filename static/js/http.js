@@ -1,4 +1,4 @@
-// Requests to our own server, with what it asks of a script.
+// Requests to our server, with the required headers.
 
 export class RequestFailed extends Error {
   /**
@@ -20,7 +20,7 @@ export function csrfToken() {
 }
 
 /**
- * JSON of `url`. Throws RequestFailed with the server's own sentence, or DOMException AbortError.
+ * JSON of `url`. Throws RequestFailed with the server's message, or DOMException AbortError.
  * @param {string} url
  * @param {{signal?: AbortSignal}} options
  * @returns {Promise<any>}
@@ -49,7 +49,7 @@ export async function postJSON(url, body, { signal } = {}) {
 }
 
 /**
- * Whether a request was given up by its own page.
+ * Whether a request was aborted by its page.
  * @param {unknown} error
  */
 function isAbort(error) {

@@ -1,12 +1,12 @@
-// The events of a job: chips for what was chosen, a search in everything that perf offers on the machine. What counts
-// is the text area below; whoever prefers it may type there.
+// The events of a job: chips for selected events, and a search in the output of perf list. The text area below is
+// authoritative and can be edited directly.
 
 import { getJSON } from './http.js';
 
 const TYPING_MS = 120;
 const NEAR_END_PX = 200;
 
-/** The events of a text: one a line or with commas between, but not inside pmu/…/ or {…}. As app/recording/fields/events.py. */
+/** The events of a text: one per line or separated by commas, but not inside pmu/…/ or {…}. As app/recording/fields/events.py. */
 export function splitEvents(text) {
   const events = [];
   for (const line of text.split(/\r?\n/)) {
@@ -29,7 +29,7 @@ export function splitEvents(text) {
   return events.map((event) => event.trim()).filter(Boolean);
 }
 
-// What perf list writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,…]/, mem:<addr>[/len].
+// Placeholders of perf list for numbers and terms: rNNN, cpu/t1=v1[,…]/, mem:<addr>[/len].
 const PLACEHOLDER = /^(r)N+$|^(.*?)(?:<\w+>|t1=v1|\[,|\[\/)/;
 
 function element(name, properties, ...children) {
@@ -75,7 +75,7 @@ export class EventPicker {
       if (!event.currentTarget.contains(event.relatedTarget)) this.close();
     });
     this.popup.addEventListener('mousedown', (event) => {
-      // The search keeps the focus, so that one can go on typing.
+      // The search keeps the focus, to continue typing.
       if (!event.target.closest('button')) event.preventDefault();
     });
     this.list.addEventListener('click', (event) => {
@@ -105,7 +105,7 @@ export class EventPicker {
     this.changed();
   }
 
-  /** Draw the chips after what stands in the text area. */
+  /** Draw the chips for the content of the text area. */
   show() {
     const events = this.chosen();
     this.chips.hidden = events.length === 0;
@@ -157,7 +157,7 @@ export class EventPicker {
     } else if (event.key === 'Enter' && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
       const words = this.input.value.trim();
-      // Words with blanks between are a search; one word may be an event that no list knows.
+      // Words separated by blanks are a search; one word can be an event that is not in the list.
       const option = this.options[this.active] ?? (/\s/.test(words) && !words.includes(',') ? this.options[0] : null);
       if (option) this.choose(option);
       else if (words) {
@@ -223,7 +223,7 @@ export class EventPicker {
     this.next = null;
     try {
       const answer = await getJSON(`/jobs/events?${new URLSearchParams({ target: this.target(), query, group: this.group, offset })}`);
-      // A later search has overtaken this one.
+      // A later search replaced this one.
       if (mine !== this.asked) return;
       if (this.group && !answer.groups.some((group) => group.name === this.group) && answer.groups.length) {
         this.group = '';

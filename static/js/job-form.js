@@ -1,6 +1,5 @@
-// The job form while somebody types: the exact command, and what speaks against it, at the field it concerns; and what
-// is known of the target, when another one is chosen.
-// Everything is said by the server; without this module the same is said after a press of a button.
+// The job form during input: the exact command, findings next to their fields, and facts of the selected target. All
+// of it comes from the server; without this module it is shown after pressing a button.
 
 import { EventPicker } from './job-events.js';
 import { postJSON } from './http.js';
@@ -16,7 +15,7 @@ const note = form.querySelector('[data-preview-note]');
 const status = form.querySelector('[data-preview-status]');
 /** @type {HTMLButtonElement} */
 const start = form.querySelector('[data-start]');
-// Fields that nobody has come to yet are not blamed for being empty.
+// Fields that were not visited yet show no errors.
 const touched = new Set();
 let timer = 0;
 let request = null;
@@ -80,7 +79,7 @@ function show(answer) {
   status.textContent = counts ? `${counts} ${counts === 1 ? 'thing needs' : 'things need'} attention` : '';
 }
 
-/** Each piece between blanks holds together, so that a line is not broken behind a hyphen. As the server draws it. */
+/** Each part between blanks is unbreakable, so that lines do not break after a hyphen. As rendered by the server. */
 function showCommand(lines) {
   command.replaceChildren(...lines.map(([depth, pieces]) => {
     const shown = document.createElement('span');
@@ -95,7 +94,7 @@ function showCommand(lines) {
   }));
 }
 
-/** The events of each run of the command, where it is run several times. */
+/** The events of each run of the command, if there are several. */
 function showGroups(groups) {
   const list = form.querySelector('[data-groups-list]');
   list.replaceChildren(...groups.map((group) => {
@@ -108,7 +107,7 @@ function showGroups(groups) {
   form.querySelector('[data-groups]').hidden = groups.length === 0;
 }
 
-/** What is known of the target: its machine, queues and default events, and the passwords that it asks for. */
+/** Facts of the target: its machine, queues and default events, and required passwords. */
 function showPlace(place) {
   shownPlace = place.name;
   form.querySelector('[data-place-text]').textContent = place.text;
@@ -143,12 +142,12 @@ function showSecrets(secrets) {
   section.hidden = secrets.length === 0;
 }
 
-/** Ask for the preview; `check`: with a look at paths and command, by the machine's worker. */
+/** Request the preview; `check`: paths and command are checked by the worker of the machine. */
 async function ask(check) {
   request?.abort();
   request = new AbortController();
   const typed = new FormData(form);
-  // What is secret goes with the job alone.
+  // Secrets are sent only with the job.
   for (const name of [...typed.keys()]) if (name.startsWith('secret:')) typed.delete(name);
   if (check) typed.set('check', '1');
   try {
@@ -187,7 +186,7 @@ form.addEventListener('keydown', (event) => {
   form.requestSubmit(/** @type {HTMLInputElement} */ (event.target).name === 'preset_name' ? form.querySelector('[data-save]') : start);
 });
 
-// One press, one job. The server holds two presses together, too, by the form's id.
+// Prevent double submission. The server also detects it, by the id of the form.
 form.addEventListener('submit', (event) => {
   if (event.submitter?.getAttribute('formaction')) return;
   setTimeout(() => { start.disabled = true; });

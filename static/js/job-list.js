@@ -1,4 +1,4 @@
-// The list of jobs keeps itself up to date while one of them goes on.
+// Updates the list of jobs while one of them is running.
 
 import './ticks.js';
 import { localTimes } from './controls.js';
@@ -18,7 +18,7 @@ async function refresh() {
         localTimes(list);
       }
     } catch {
-      // The server is away; it may come back.
+      // The server is unreachable, maybe only temporarily.
     }
   }
   setTimeout(refresh, EVERY_MS);

@@ -1,5 +1,5 @@
-// The page of a job keeps itself up to date: it asks at once while things change, and less and less often while they
-// do not. Without this module the page is loaded again by a meta refresh.
+// Updates the page of a job: polls immediately after changes, and less often without changes. Without this module a
+// meta refresh reloads the page.
 
 import { elapsed } from './ticks.js';
 import { addCopyButtons } from './copy.js';
@@ -32,7 +32,7 @@ function showForward() {
   choice.addEventListener('change', () => localStorage.setItem(CHOICE, choice.checked ? 'yes' : 'no'));
 }
 
-// A press that the server has not answered yet is shown, so that nobody presses twice.
+// Show that a request is pending, to prevent a second click.
 document.addEventListener('submit', (event) => {
   /** @type {HTMLButtonElement | null} */
   const button = /** @type {HTMLFormElement} */ (event.target).querySelector('[data-cancel]');
@@ -40,7 +40,7 @@ document.addEventListener('submit', (event) => {
   setTimeout(() => { button.disabled = true; button.textContent = 'Cancelling'; });
 });
 
-/** Put the parts that have changed in place of the old ones; whoever is at a button of one stays there. */
+/** Replace the parts that changed, and keep the focus in them. */
 function place(parts) {
   for (const [name, { mark, html }] of Object.entries(parts)) {
     const part = page.querySelector(`[data-part="${name}"]`);
@@ -68,7 +68,7 @@ function announce(answer) {
 
 async function ask() {
   clearTimeout(timer);
-  // Two answers at once would both bring the same output.
+  // Two concurrent responses would contain the same output.
   if (asking) return;
   asking = true;
   const marks = [...page.querySelectorAll('[data-part]')].map((part) => part.dataset.mark);
@@ -85,7 +85,7 @@ async function ask() {
     trouble.textContent = error.message;
     trouble.hidden = false;
     delay = SLOWEST_MS;
-    // What is gone or forbidden stays so; a server that is away may come back.
+    // Missing or forbidden pages stay so; an unreachable server may return.
     if (error.status >= 400 && error.status < 500) watched = false;
   }
   asking = false;
@@ -99,7 +99,7 @@ function take(answer) {
   if (answer.parts.state) announce(answer);
   showSeen(answer.seen_s);
   delay = answer.parts.state || printed ? FIRST_MS : Math.min(changed ? COUNTING_MS : SLOWEST_MS, delay * 1.5);
-  // The end is the end once nothing of the output is missing.
+  // Finished when all of the output was received.
   if (answer.final && !printed) {
     watched = false;
     const go = answer.state === 'stored' && answer.open_url && localStorage.getItem(CHOICE) === 'yes';
@@ -107,7 +107,7 @@ function take(answer) {
   }
 }
 
-/** How long ago the job was looked at where it runs; counts on until the next look. */
+/** The time since the job was last polled at its target; counts up until the next poll. */
 function showSeen(seconds) {
   const old = page.querySelector('[data-seen]');
   if (!old || seconds === null) return;

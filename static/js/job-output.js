@@ -1,16 +1,16 @@
-// The output of a program, as it comes: text only, lines overwritten by carriage returns, and never more than a
-// browser can bear.
+// The output of a program as it arrives: text only, with carriage returns applied, limited to what a browser can
+// handle.
 
 const KEPT = 400_000;
 
-/** `text` put behind `before`, as a terminal would show it: a carriage return starts its line anew. */
+/** `before` and `text` as in a terminal: a carriage return restarts its line. */
 export function appended(before, text) {
   if (!text.includes('\r') && !before.endsWith('\r')) return before + text;
   const start = before.lastIndexOf('\n') + 1;
   const lines = (before.slice(start) + text).split('\n');
   const last = lines.length - 1;
   return before.slice(0, start) + lines.map((line, number) => {
-    // The line that is not finished keeps its return, so that what follows overwrites it.
+    // An unfinished line keeps its carriage return, so that the following text overwrites it.
     const whole = line.endsWith('\r') ? line.slice(0, -1) : line;
     const shown = whole.slice(whole.lastIndexOf('\r') + 1);
     return number === last && line.endsWith('\r') ? `${shown}\r` : shown;
@@ -26,7 +26,7 @@ export class OutputView {
     this.mark = section.dataset.mark;
   }
 
-  /** Show what an answer brings; whether that was anything. */
+  /** Show the output of a response; returns whether there was any. */
   take(answer) {
     const anything = answer.reset || answer.next !== this.next;
     this.next = answer.next;

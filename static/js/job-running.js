@@ -1,4 +1,4 @@
-// "Running now" on the page of results: kept up to date; says when a job has ended instead of moving the list.
+// "Running now" on the page of results: updates itself; reports ended jobs without moving the list.
 
 import './ticks.js';
 import { getJSON } from './http.js';
@@ -17,7 +17,7 @@ async function refresh() {
       if (gone) section.querySelector('[data-running-done]').hidden = false;
       known = answer.ids.join(' ');
     } catch {
-      // The server is away; it may come back.
+      // The server is unreachable, maybe only temporarily.
     }
   }
   setTimeout(refresh, EVERY_MS);

@@ -1,4 +1,4 @@
-// Keys that work on every page. A page adds its own by `onKey`, and tells of them in its template block `keys`.
+// Keys that work on every page. A page adds others by `onKey`, and documents them in its template block `keys`.
 
 const handlers = new Map();
 let prefix = '';

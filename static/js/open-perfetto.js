@@ -1,5 +1,5 @@
-// Opens Perfetto's UI in a window of its own and hands it the trace, by the protocol that Perfetto documents ("Deep
-// linking to the Perfetto UI"): PING until it says PONG, then one message with the bytes.
+// Opens Perfetto's UI in a new window and sends it the trace, by the documented protocol ("Deep
+// linking to the Perfetto UI"): PING until it answers PONG, then one message with the bytes.
 
 const panel = document.querySelector('[data-perfetto]');
 const button = panel.querySelector('[data-open]');
@@ -20,7 +20,7 @@ function fail(message) {
   failure.hidden = message === '';
 }
 
-/** The bytes of the trace; `seen` is told how many there are so far. */
+/** The bytes of the trace; `seen` is called with the number received so far. */
 async function fetched(seen, signal) {
   const response = await fetch(source, { headers: { Accept: 'application/json' }, signal });
   if (!response.ok) {
@@ -39,7 +39,7 @@ async function fetched(seen, signal) {
   return new Blob(parts).arrayBuffer();
 }
 
-/** Resolves when the window says that it listens. */
+/** Resolves when the window is ready. */
 function answered(handle, signal) {
   return new Promise((resolve, reject) => {
     const began = performance.now();
@@ -60,7 +60,7 @@ function answered(handle, signal) {
           + 'pages (Cross-Origin-Opener-Policy). Open it again, or open the trace manually as described below.'));
         return;
       }
-      // No secret, and before the page is there its origin is another.
+      // Not secret, and before the page is loaded its origin differs.
       handle.postMessage('PING', '*');
       if (performance.now() - began > PATIENCE_MS && failure.hidden) {
         fail(`${site} does not answer yet. Check the network in its window. Without a network, set `

@@ -1,4 +1,4 @@
-// The tabs of a page, which scroll sideways where the window is narrow.
+// The tabs of a page, which scroll horizontally in narrow windows.
 
 /** Scroll the tab of this page into view. */
 export function showActiveTab() {

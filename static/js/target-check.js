@@ -1,5 +1,5 @@
-// The page of a target while a check is on its way: it shows where it is, and loads itself again when it is done.
-// Without this module the page is loaded again by a meta refresh.
+// The page of a target during a check: shows its progress, and reloads when it is done. Without this module a meta
+// refresh reloads the page.
 
 import { getJSON } from './http.js';
 
@@ -25,7 +25,7 @@ async function ask() {
       status.textContent = answer.text;
       delay = FIRST_MS;
     }
-    // Who reloads the page goes on with the question that was asked last.
+    // After a reload, the page continues with the latest check.
     history.replaceState(null, '', answer.url);
   } catch (error) {
     status.textContent = error.message;

@@ -1,8 +1,8 @@
-// The colour switch without loading the page again. Says `perfloom:theme` on the document, for canvases to redraw.
+// The theme switch without reloading the page. Dispatches `perfloom:theme` on the document, for canvases to redraw.
 
 const SYSTEM = '(prefers-color-scheme: dark)';
 /**
- * When css/dark.css holds, by theme; templates/base.html says the same.
+ * The media query of css/dark.css by theme; as in templates/base.html.
  * @type {Record<string, string>}
  */
 const DARK_MEDIA = { light: 'not all', dark: 'all', system: SYSTEM };

@@ -1,4 +1,4 @@
-// Elapsed times that go on: an element with data-ticks="SECONDS" counts up from the moment it was first seen.
+// Running timers: an element with data-ticks="SECONDS" counts up from when it was first seen.
 
 // As app/domain/units.py: seconds of the smaller unit, how many of it the larger one has, below how many, names.
 /** @type {[number, number, number, string, string][]} */
@@ -9,7 +9,7 @@ const LONG = [
 ];
 const started = new WeakMap();
 
-/** Seconds as the server writes them: tenths below ten seconds. */
+/** Seconds in the format of the server: with tenths below ten seconds. */
 export function elapsed(seconds) {
   if (seconds < 99.5) return `${seconds.toFixed(seconds < 9.95 ? 1 : 0)}\u00a0s`;
   const whole = Math.round(seconds);

@@ -1,4 +1,4 @@
-// The import page with scripts: drop files, see how the upload goes, stop it. Without scripts the form does the same.
+// The import page with scripts: drop files, show progress, cancel. Without scripts the form is used.
 
 import { csrfToken } from './http.js';
 
@@ -73,7 +73,7 @@ function answer(request) {
   try {
     content = JSON.parse(request.responseText);
   } catch {
-    // Said below.
+    // Reported below.
   }
   if (request.status >= 200 && request.status < 300 && content?.jobs?.length) {
     location.assign(content.jobs.length === 1 ? content.jobs[0].url : '/');
@@ -125,7 +125,7 @@ function carriesFiles(event) {
   return [...(event.dataTransfer?.types ?? [])].includes('Files');
 }
 
-// The whole window takes files: one dropped beside the frame must not replace the page.
+// The whole window accepts files: a file dropped outside of the frame must not replace the page.
 window.addEventListener('dragenter', (event) => {
   if (!carriesFiles(event)) return;
   event.preventDefault();

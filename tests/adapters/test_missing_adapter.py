@@ -14,7 +14,7 @@ from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
@@ -94,7 +94,7 @@ def test_a_batch_system_that_is_taken_out_of_the_registry_leaves_no_key_error() 
         "SchedulerName.unregister('lsf'); del s.SCHEDULERS['lsf']; "
         "from perfloom.recording.fields import relevance; "
         "from perfloom.recording.probe.probe import probe_script; "
-        "relevance.batch_labels(), relevance.choices(), relevance.hiding_rules(), probe_script(Target('t')); "
+        "relevance.list_batch_labels(), relevance.list_choices(), relevance.make_hiding_rules(), probe_script(Target('t')); "
         "assert [s.scheduler_of(name) for name in SchedulerName][0] is None"
     )
     subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, check=True, timeout=60)

@@ -15,17 +15,17 @@ from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
 from perfloom.recording.fields import relevance
 from perfloom.recording.fields.job_validity import validate_job
-from perfloom.recording.fields.relevance import hiding_rules
+from perfloom.recording.fields.relevance import make_hiding_rules
 from perfloom.recording.plan.plan import make_plan, preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import checks
 from perfloom.workers.transports import open_transport
 from tests.adapters.toy_launcher import ToyLauncher
 from tests.adapters.toy_recorder import ToyRecorder
 from tests.adapters.toy_scheduler import ToyScheduler
-from tests.recording.plan.test_starters import functions
+from tests.recording.plan.test_launchers import functions
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
@@ -82,7 +82,7 @@ def submit_form(browser: Browser, typed: dict[str, str]) -> None:
     assert response.status_code == 303, response.text
 
 
-def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Browser) -> None:
+def test_toy_job_becomes_result(context: JobContext, target: Target, browser: Browser) -> None:
     store = context.store
     with open_transport(target) as transport:
         found = checks.probe(transport, target)
@@ -93,7 +93,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     form = browser.page("/jobs/new")
     for text in ("Toy counter", "Count runs of the command.", "Toy MPI", ">Lane</span>"):
         assert text in form, text
-    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in hiding_rules()
+    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in make_hiding_rules()
 
     typed = {"target": "toys", "command": "sh -c 'echo rank $TOY_RANK'", "recorder": "toy-count", "scope": "command"}
     typed |= {"mpi": "toympi", "ranks": "2", "recorded": "ranks", "queue": "fast", "action": "submit"}
@@ -174,7 +174,7 @@ def test_a_recorder_chooses_groups_of_fields(
     relevance._conditions.cache_clear()
     found = relevance.relevant_fields(JobSpec(recorder=name, command=("x",)))
     assert found.issuperset(used) and found.isdisjoint(unused)
-    hidden = relevance.hiding_choices()
+    hidden = relevance.list_hiding_choices()
     assert all("recorder-toy-count" not in hidden[field].split() for field in used)
     assert all("recorder-toy-count" in hidden[field].split() for field in unused)
     assert "<legend>PyTorch</legend>" in browser.page("/jobs/new")

@@ -42,7 +42,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other)) and type(one) is type(other)
 
 
-def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restored_values_equal_computed_ones(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_cache, "SMALL_SLICES", 1)
     monkeypatch.setattr(memo_store, "MIN_ROLLUP_SAMPLES", 1)
     (tmp_path / "tables-of-another-version").touch()
@@ -59,13 +59,13 @@ def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch:
     }
     for key, make in made.items():
         assert same(make(trace), pinned[key])
-    assert same(block_rollup_of(trace, 0), pinned["piles", 0])
+    assert same(block_rollup_of(trace, 0), pinned["sample_rollup", 0])
     judged = {key: value for key, value in pinned.items() if isinstance(key, tuple) and key[0] == "findings"}
     assert len(judged) > 20 and any(judged.values())
     assert find_advice(again, Selection()) == find_advice(trace, Selection())
 
 
-def test_what_is_damaged_is_made_again(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_data_is_recomputed(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_cache, "SMALL_SLICES", 1)
     table_cache.save(tmp_path, trace)
     [path] = tmp_path.iterdir()

@@ -18,7 +18,7 @@ from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
-from tests.analysis.test_flamegraph import selections
+from tests.analysis.stacks.test_flamegraph import selections
 from tests.support.profiles import profile_of, profiles
 
 # What DESIGN promises to scripts.
@@ -104,7 +104,7 @@ def test_hotspots(data: st.DataObject, profile: Profile, by: str) -> None:
     assert len(found) == count
 
 
-def test_hotspots_are_sorted_and_told_apart() -> None:
+def test_hotspots_are_sorted_and_distinguished() -> None:
     profile = profile_of(
         [
             ([("main", "app"), ("f", "one")], 10, 0, 0, 0),
@@ -229,7 +229,7 @@ def perf_stat() -> Profile:
     return builder.finish()
 
 
-def test_what_perf_stat_counted() -> None:
+def test_counts_of_perf_stat() -> None:
     profile = perf_stat()
     counts = rows_of("counts", profile)
     assert [(r["event"], r["thread"], r["run"], r["cpu"], r["value"], r["status"]) for r in counts] == [
@@ -252,7 +252,7 @@ def test_what_perf_stat_counted() -> None:
     assert rows_of("hotspots", profile) == []
 
 
-def test_windows_and_threads_of_what_was_counted() -> None:
+def test_windows_and_threads_of_counts() -> None:
     profile = perf_stat()
     # An interval belongs to the window in which it starts, a whole run to none.
     window = rows_of("counts", profile, Selection(start_ns=500_000_000, end_ns=2_000_000_000))
@@ -263,7 +263,7 @@ def test_windows_and_threads_of_what_was_counted() -> None:
         rows_of("counts", profile, Selection(ranks=((0, 1),)))
 
 
-def test_losses_are_told_most_frequent_first() -> None:
+def test_losses_are_sorted_by_frequency() -> None:
     builder = ProfileBuilder("test")
     builder.add_loss("no stack", "line 3")
     builder.add_loss("no period", "line 5", 7)
@@ -276,7 +276,7 @@ def test_losses_are_told_most_frequent_first() -> None:
     assert rows_of("summary", profile)[0]["losses"] == 9
 
 
-def test_weights_past_what_can_be_added_are_refused() -> None:
+def test_weights_with_overflowing_sums_are_rejected() -> None:
     profile = profile_of([("a", 1 << 61), ("a", 1 << 61), ("a", 1)])
     # No reader makes such a profile.
     heavy = pa.array([1 << 62, 1 << 62, 1], pa.int64())
@@ -287,7 +287,7 @@ def test_weights_past_what_can_be_added_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.uses_selection])
-def test_bad_selections_are_told(name: str) -> None:
+def test_invalid_selections_are_reported(name: str) -> None:
     profile = profile_of([("a", 1)])
     for selection, message in (
         (Selection(event="nope"), "no event 'nope'; choose one of: cycles"),
@@ -302,5 +302,5 @@ def test_bad_selections_are_told(name: str) -> None:
         TABLES[name].rows(profile, Selection(focus="["))
 
 
-def test_by_is_what_the_page_offers() -> None:
+def test_groupings_match_the_page() -> None:
     assert BY == ("function", "module", "thread")

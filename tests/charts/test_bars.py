@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfloom.analysis.core.flame_groups import FlameGroup
 from perfloom.charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, BarLayout, build_bars, draw_bars
-from perfloom.charts.svg import clean, width_em
+from perfloom.charts.svg import measure_text_em, strip_invalid_xml
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -37,10 +37,10 @@ HOSTILE = (
 def parsed(svg: str) -> ElementTree.Element:
     """The SVG, after a look at every element and attribute of it."""
     root = ElementTree.fromstring(svg)
-    for element in root.iter():
-        assert element.tag in ELEMENTS
-        assert set(element.keys()) <= ATTRIBUTES
-        for name, value in element.items():
+    for add_element in root.iter():
+        assert add_element.tag in ELEMENTS
+        assert set(add_element.keys()) <= ATTRIBUTES
+        for name, value in add_element.items():
             assert re.fullmatch(r"[\w .,()\-]*", value), (name, value)
     return root
 
@@ -95,7 +95,7 @@ def test_names_cannot_break_out() -> None:
     for by in BY:
         svg = draw_bars(build_bars(profile, Selection(), by))
         root = parsed(svg)
-        shown = [element.text or "" for element in root.iter()]
+        shown = [add_element.text or "" for add_element in root.iter()]
         assert any("<script>alert(1)</script>" in text for text in shown)
         for banned in ("<script", "<style", "<img", "style=", "onerror=alert(1)>", "\x00", "\x1b", "\ufffe"):
             assert banned not in svg.replace("&lt;", "").replace("&gt;", "_"), banned
@@ -135,7 +135,7 @@ def test_every_part_has_a_tooltip_and_a_colour() -> None:
     assert sorted(labels) == ["thread 0 100", "thread 1 101"]
 
 
-def test_what_was_counted_stands_in_too() -> None:
+def test_counts_are_included() -> None:
     builder = ProfileBuilder("perf-stat")
     event = builder.intern_event("instructions", "count")
     thread = builder.intern_thread(pid=7, tid=8)
@@ -148,7 +148,7 @@ def test_what_was_counted_stands_in_too() -> None:
     assert dict(zip(data.labels, data.series[0].values, strict=True)) == {"(all)": 100, "CPU 3": 40, "worker 8": 30.5}
     assert [s.name for s in data.series] == ["other"] and not data.by_function
     root = parsed(draw_bars(data))
-    texts = {element.text for element in root.iter() if element.tag in (f"{SVG}text", f"{SVG}title")}
+    texts = {add_element.text for add_element in root.iter() if add_element.tag in (f"{SVG}text", f"{SVG}title")}
     assert "other" not in texts and "CPU 3\n40" in texts
     assert {rect.get("class") for rect in root.iter(f"{SVG}rect")} == {"bars-part bars-plain"}
 
@@ -202,7 +202,7 @@ def test_no_label_is_wider_than_its_room(name: str, room: BarLayout) -> None:
     assert full == data.labels[0] and text[:1] == full[:1] and text[-2:] == full[-2:]
     assert (text == full) == (name == "short") and ("…" in text) == (name != "short")
     # 12 user units of size.
-    assert float(label.get("x", "0")) - 12 * width_em(text) >= 0
+    assert float(label.get("x", "0")) - 12 * measure_text_em(text) >= 0
 
 
 def test_nothing_measured() -> None:
@@ -220,13 +220,13 @@ def test_an_unknown_grouping_is_refused() -> None:
 
 @given(st.text())
 def test_cleaned_text_is_xml(text: str) -> None:
-    element = ElementTree.Element("a")
-    element.text = clean(text)
-    back = ElementTree.fromstring(ElementTree.tostring(element, encoding="unicode")).text or ""
-    assert back == clean(text).replace("\r\n", "\n").replace("\r", "\n")
+    add_element = ElementTree.Element("a")
+    add_element.text = strip_invalid_xml(text)
+    back = ElementTree.fromstring(ElementTree.tostring(add_element, encoding="unicode")).text or ""
+    assert back == strip_invalid_xml(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def test_styles_say_every_class() -> None:
+def test_every_class_has_a_style() -> None:
     from tests.conftest import ROOT
 
     css = (ROOT / "static/css/bars.css").read_text()

@@ -17,7 +17,7 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.text import shorten_middle
-from tests.analysis.test_flamegraph import GROUPS, selections
+from tests.analysis.stacks.test_flamegraph import GROUPS, selections
 from tests.support.profiles import profile_of, profiles
 
 KEYS = {"event", "unit", "total", "zoom", "functions", "kinds", "nodes", "groups", "pruned"}
@@ -140,7 +140,7 @@ def test_it_stays_small(longest: int, order: SiblingOrder, invert: bool) -> None
     assert all(b <= a + 1 for a, b in zip(data["nodes"]["depth"], data["nodes"]["depth"][1:], strict=False))
 
 
-def test_long_names_are_told_whole_where_there_is_room() -> None:
+def test_long_names_are_complete_if_there_is_room() -> None:
     name = "std::map<" + "x" * 1900 + ">"
     data = build_flame_payload(profile_of([([("main", "app"), (name, "app")], 1)]), Selection())
     assert name in data["functions"]["name"]

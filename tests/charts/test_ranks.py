@@ -54,7 +54,7 @@ def test_neighbours_share_a_column_where_there_are_many() -> None:
     assert len(draw_rank_columns("x", "ns", many, told)) < 80_000
 
 
-def test_what_cannot_be_compared() -> None:
+def test_incomparable_values() -> None:
     assert measure_balance([]) is None
     assert measure_balance([RankValue(0, 5), RankValue(1, None)]) is None
     told = measure_balance([RankValue(0, 0), RankValue(1, 0)])

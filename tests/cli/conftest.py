@@ -1,4 +1,4 @@
-"""Commands in this process, for tests that are not about a process of its own."""
+"""Runs commands in this process, for tests that need no separate process."""
 
 from __future__ import annotations
 

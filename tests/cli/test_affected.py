@@ -31,7 +31,7 @@ def test_figures_of_a_cut_trace_are_marked_and_advice_is_withheld(run: Run, tmp_
     assert "affected_by_losses" not in run("report", str(cut), "operators", "--format", "csv")[1]
 
 
-def test_a_line_that_was_lost_is_said(run: Run, tmp_path: Path) -> None:
+def test_lost_line_is_reported(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "stacks.txt"
     path.write_text("main;work 3\n" * 500 + "no stack here\n")
     status, out, err = run("report", str(path), "hotspots", "--format", "json")

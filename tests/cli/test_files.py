@@ -66,7 +66,7 @@ def test_import_of_several_files_is_one_result(run: Run, tmp_path: Path) -> None
     assert {row["rank"] for row in threads} == {0, 1}
 
 
-def test_a_large_file_is_kept_compressed_and_left_where_it_is(run: Run, tmp_path: Path) -> None:
+def test_large_file_is_stored_compressed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "large.txt"
     path.write_bytes(Path(SPIN).read_bytes() * (1 + (17 << 20) // Path(SPIN).stat().st_size))
     before = path.read_bytes()
@@ -100,7 +100,7 @@ def test_import_of_what_cannot_be_read(run: Run, tmp_path: Path, content: bytes 
     assert message in err or content is None
 
 
-def test_a_sparse_file_is_refused_at_once(run: Run, tmp_path: Path) -> None:
+def test_sparse_file_is_rejected(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     path.touch()
     os.truncate(path, 5_000_000_000)
@@ -134,7 +134,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_table_in_every_form(run: Run, table: str, events: tuple[str, ...]) -> None:
+def test_every_table_in_every_format(run: Run, table: str, events: tuple[str, ...]) -> None:
     status, out, _ = run("report", *events, table, "--format", "json")
     assert status == 0
     data = json.loads(out)
@@ -165,7 +165,7 @@ def test_report_of_a_result_is_that_of_its_file(run: Run, stored: str, tmp_path:
         assert run("report", source, table, "--format", "json") == run("report", stored, table, "--format", "json")
 
 
-def test_a_path_goes_before_an_id(run: Run, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_has_precedence_over_id(run: Run, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path(stored).write_text("x;y 7\n")
     summary = json.loads(run("report", stored, "summary", "--format", "json")[1])
@@ -364,7 +364,7 @@ def test_diff_of_counts(run: Run) -> None:
     assert run("diff", SPIN, SPIN, "counts")[0] != 0
 
 
-def test_a_gate_passes_over_few_samples_and_says_so(run: Run, tmp_path: Path) -> None:
+def test_gate_ignores_few_samples(run: Run, tmp_path: Path) -> None:
     a = collapsed(tmp_path, "a", "main;f 980\nmain;g 20\n")
     b = collapsed(tmp_path, "b", "main;f 971\nmain;h 29\n")
     status, _, err = run("diff", a, b, "--fail-above", "2")
@@ -430,7 +430,7 @@ def test_standard_input_and_output(tmp_path: Path, short_path: Path) -> None:
     assert len(done.stdout) == 13
 
 
-def test_a_reader_that_has_enough(tmp_path: Path) -> None:
+def test_closed_pipe_is_silent(tmp_path: Path) -> None:
     """`perfloom report … | head -1` says nothing on standard error."""
     big = tmp_path / "big"
     big.write_text("".join(f"main;function_{i} {i}\n" for i in range(20_000)))

@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 
 NOTE = f"page-faults: {SAMPLED_ONLY}"
 BESIDE = {"pprof": NOTE, "speedscope": f"page-faults ({SAMPLED_ONLY})"}
-"""What stands in files that have a place for it."""
+"""Formats that can contain estimates."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def text(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", [name for name in EXPORTERS if name != "profile"])
-def test_a_guess_is_no_count_in_a_file(run: Run, text: Path, tmp_path: Path, form: str) -> None:
+def test_estimate_is_not_exported_as_count(run: Run, text: Path, tmp_path: Path, form: str) -> None:
     file = tmp_path / "out"
     status, _, err = run("convert", str(text), "--to", form, "--event", "page-faults", "-o", str(file))
     assert status == 0 and NOTE in err

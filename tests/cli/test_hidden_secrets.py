@@ -13,7 +13,7 @@ import pytest
 from perfloom import secret_settings
 from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.serve import services
 from tests.support.parts import require
 from tests.support.servers import OrdinaryUser, RedisServer
@@ -33,7 +33,7 @@ SNOOP = (
 
 
 @pytest.mark.parametrize("way", ["environment", "files"])
-def test_a_job_does_not_find_them_in_any_environment(ordinary_user: OrdinaryUser, way: str) -> None:
+def test_secrets_are_in_no_environment(ordinary_user: OrdinaryUser, way: str) -> None:
     require("perf")
     env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": "", "XDG_DATA_HOME": ""}
     env |= {"PERFLOOM_RESERVE_BYTES": "0", "PERFLOOM_DATA": str(ordinary_user.home / "data")}
@@ -76,7 +76,7 @@ def test_a_job_does_not_find_them_in_any_environment(ordinary_user: OrdinaryUser
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_each_secret_may_stand_in_a_file(tmp_path: Path, name: str) -> None:
+def test_secrets_can_be_in_files(tmp_path: Path, name: str) -> None:
     values = {
         "PERFLOOM_TOKEN": "t" * 40,
         "PERFLOOM_SECRET_KEY": "k" * 40,

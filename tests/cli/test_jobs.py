@@ -21,8 +21,9 @@ from perfloom.domain.jobs import JobDetails, JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import job_client, job_runner, processes
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers import job_client, job_runner
+from perfloom.workers.base import processes
+from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from tests.support.marks import slow_except
 from tests.support.parts import require
@@ -125,7 +126,7 @@ def test_a_detached_job_runs_is_followed_and_stored(settings: Settings, tmp_path
 
 
 @pytest.mark.parametrize("command", slow_except(["jobs"], ["jobs", "job", "wait", "logs"]))
-def test_the_next_command_finds_a_job_that_nobody_runs(
+def test_next_command_resumes_job_without_process(
     settings: Settings, store: Store, tmp_path: Path, command: str
 ) -> None:
     id = detach(settings, tmp_path)
@@ -141,7 +142,7 @@ def test_the_next_command_finds_a_job_that_nobody_runs(
     assert store.jobs.get(id).attempt == 1, "the program was started once"
 
 
-def test_a_killed_shell_leaves_its_job(settings: Settings, store: Store, tmp_path: Path) -> None:
+def test_job_survives_killed_shell(settings: Settings, store: Store, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*PERFLOOM, "record", *LIGHT, *PROGRAM],
         env=services.environment_for(settings),
@@ -196,7 +197,7 @@ def test_end_of_a_wait_is_not_the_end_of_the_job(settings: Settings, store: Stor
     assert perfloom(settings, "wait", id)[0] == 0
 
 
-def test_a_failed_job_says_why(settings: Settings) -> None:
+def test_failed_job_has_reason(settings: Settings) -> None:
     status, out, err = perfloom(settings, "record", "-d", *LIGHT, "--", "/bin/sh", "-c", "exit 9")
     assert status == 0, err
     status, shown, err = perfloom(settings, "wait", out.strip())

@@ -24,7 +24,7 @@ def test_every_command_is_found_and_explained() -> None:
                 assert "--data" in options, f"{name} {one.name} takes no --data"
 
 
-def test_families_list_what_they_have() -> None:
+def test_modules_list_their_commands() -> None:
     import importlib
 
     for family, names in cli.COMMAND_MODULES.items():
@@ -46,7 +46,7 @@ MORE: dict[type, tuple[Any, ...]] = {
     errors.HostKeyUnknown: ("host", "key", "fingerprint"),
     errors.TooManyRequests: (60,),
 }
-"""What some kinds carry beside their message."""
+"""The additional arguments of some errors."""
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
 
 
@@ -60,9 +60,7 @@ def test_errors_become_a_message_and_a_status(
     assert captured.err == "perfloom: Do this instead.\n" and captured.out == ""
 
 
-def test_a_fault_of_ours_has_a_status_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_internal_error_has_its_own_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     _raise(monkeypatch, ValueError("oops"))
     assert cli.run(["list"]) == cli.EXIT_INTERNAL_ERROR
     assert "report it" in capsys.readouterr().err

@@ -66,7 +66,7 @@ def refused(capsys: pytest.CaptureFixture[str], line: str) -> str:
     return said.err
 
 
-def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
+def test_every_field_of_a_job_has_an_option(asked: Asked, tmp_path: Path) -> None:
     line = (
         "--on cluster --name n -e cycles -e faults -F 99 --call-graph fp --mpi openmpi -n 64 --ranks-per-node 16 "
         "--mpi-program /opt/mpirun --mpi-arg --bind-to --mpi-arg core --rank-arg -x --rank-arg A --record-every 4 "
@@ -108,7 +108,7 @@ def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
     assert asked("--on farm -R 'select[mem>1]' -q normal -- x").batch == Batch("normal", resources="select[mem>1]")
 
 
-def test_every_word_of_pytorch_can_be_said(asked: Asked, tmp_path: Path) -> None:
+def test_every_field_of_pytorch_has_an_option(asked: Asked, tmp_path: Path) -> None:
     line = (
         "--recorder pytorch --torch-steps 20,2,5,1 --torch-memory --torch-shapes --torch-stacks --torch-modules "
         "--torch-seconds 60 --save-preset torch.toml -- python train.py"
@@ -119,7 +119,7 @@ def test_every_word_of_pytorch_can_be_said(asked: Asked, tmp_path: Path) -> None
     assert asked("--preset torch.toml --torch-steps whole -- x").pytorch == PyTorch("whole", True, True, True, True, 60)
 
 
-def test_where_it_runs(asked: Asked, tmp_path: Path) -> None:
+def test_target_options(asked: Asked, tmp_path: Path) -> None:
     """Here in this directory; elsewhere, and with input files, in the job's own."""
     assert asked("-- ./x").cwd == str(tmp_path)
     assert asked("--cwd sub --path bin -- ./x") == JobSpec(
@@ -131,12 +131,12 @@ def test_where_it_runs(asked: Asked, tmp_path: Path) -> None:
     assert asked("--on cluster --cwd /scratch/me -- ./x").cwd == "/scratch/me"
 
 
-def test_the_targets_mpi_is_taken_where_none_is_named(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_default_mpi_of_target_is_used(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
     assert asked("--on node -n 4 -- x").mpi == Mpi(MpiFlavor.MPICH, ranks=4)
     assert "--ranks needs --mpi" in refused(capsys, "--on cluster -n 4 -- x")
 
 
-def test_a_preset_is_a_beginning(asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_override_preset(asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert asked("--preset usual -- x") == JobSpec(target="cluster", frequency=49, events=("cycles",), command=("x",))
     over = asked("--preset usual -c 7 -e faults --on local --count -- x")
     assert (over.period, over.frequency, over.events, over.target) == (7, None, ("faults",), "local")
@@ -204,7 +204,9 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
         ("--save-preset /no/such/folder/x -- x", "cannot be written"),
     ],
 )
-def test_what_cannot_be_is_said(settings: Settings, capsys: pytest.CaptureFixture[str], line: str, words: str) -> None:
+def test_invalid_options_are_reported(
+    settings: Settings, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
     assert words in refused(capsys, line).replace("\n", " ")
 
 

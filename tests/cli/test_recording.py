@@ -16,9 +16,9 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import open_store
-from perfloom.workers import job_client, processes
-from perfloom.workers.local import facts_probe
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers import job_client
+from perfloom.workers.base import facts_probe, processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.cli.conftest import Run
 from tests.support import paths
@@ -106,7 +106,7 @@ def test_exit_statuses(run: Run, arguments: tuple[str, ...], status: int, words:
     assert words in err.replace("\n", " ") and "Traceback" not in err
 
 
-def test_the_preflight_refuses_before_a_job_is_made(settings: Settings, run: Run) -> None:
+def test_preflight_error_creates_no_job(settings: Settings, run: Run) -> None:
     """Of an event that this host does not have, whichever way it is written."""
     events = ("node-prefetches/period=10/", "nosuchpmu/event=1/,{cpu-clock,L1-icache-loads/period=3/}:S")
     if facts_probe.probe().hardware_counters:
@@ -175,7 +175,7 @@ def test_page_faults_over_children_are_counted_while_they_are_sampled(
 
 
 @SLOW
-def test_a_running_process_is_counted_while_it_is_sampled(settings: Settings) -> None:
+def test_running_process_is_sampled_and_counted(settings: Settings) -> None:
     if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 1:
         missing("permission to see the kernel with perf", "sudo sysctl kernel.perf_event_paranoid=1")
     code = "import time; end = time.time() + 30; print(1, flush=True)\nwhile time.time() < end: time.sleep(0.001)"
@@ -211,7 +211,7 @@ def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:
     assert status == 0 and "exit status 3" in err and len(out) == 13
 
 
-def test_the_duration_ends_it(run: Run) -> None:
+def test_duration_ends_recording(run: Run) -> None:
     loop = (sys.executable, "-S", "-c", "while True: pass")
     status, _, err = run("record", *LIGHT, "--duration", "0.5", "--", *loop)
     assert status == 0 and "limit of 0.5 s" in err
@@ -253,13 +253,13 @@ def _size(path: Path) -> int:
 
 
 @SLOW
-def test_a_gigabyte_of_output_is_cut(run: Run) -> None:
+def test_long_output_is_shortened(run: Run) -> None:
     status, _, err = run("record", *LIGHT, "--", "head", "-c", "1000000000", "/dev/zero")
     assert status == 0, err[-1000:]
     assert len(err) < 2_200_000 and "bytes are left out here" in err
 
 
-def test_a_reader_that_goes_away(settings: Settings) -> None:
+def test_closed_output_pipe(settings: Settings) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     argv = [*PERFLOOM, "record", *LIGHT, *BUSY]
@@ -283,7 +283,7 @@ def test_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
 # ---- with a running worker ---------------------------------------------------------------------------------
 
 
-def test_a_running_worker_takes_it(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
+def test_running_worker_runs_job(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
     with running_worker(settings, tmp_path / "log", redis_server) as (settings, store):
         env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}
         argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", 'pwd; echo "$MY_OWN"; seq 3000000 | tail -1']

@@ -24,8 +24,8 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.jobs import Job
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.support import servers
 from tests.support.jobspecs import spec_of
@@ -55,13 +55,13 @@ class Kept:
         self.begin()
 
     def begin(self) -> None:
-        """Start it, or another one after it was killed or told to end."""
+        """Start it, or another one after it was killed or ended."""
         self._starts += 1
         self.running = Running(self.settings, self._folder / f"log{self._starts}", "serve")
         self.url = link(self.running)
 
     def submit(self, name: str, *command: str) -> Job:
-        """A recording that nobody was rung for."""
+        """A recording without a notification."""
         return self.store.jobs.create("record", spec_of(*command).to_json(), name)
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ def _recorded(store: Store, id: str) -> bool:
     return path.exists() and path.stat().st_size > 3000
 
 
-def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
+def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
     job = server.submit("endless", *ENDLESS)
     reached(server.store, job.id, JobState.RUNNING)
     until(lambda: len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
@@ -169,7 +169,7 @@ def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
 def test_serve_ends_when_another_server_took_its_database(
     settings: Settings, postgres_url: str, tmp_path: Path
 ) -> None:
-    """And no sooner: what the database ends meanwhile it gets back. What it records goes on for the next one."""
+    """Only then: a lock that the database releases meanwhile is acquired again. Recordings continue for the next server."""
     with servers.postgres_database(postgres_url, "taken") as url, contextlib.ExitStack() as stack:
         settings = dataclasses.replace(settings, database_url=url)
         store = stack.enter_context(contextlib.closing(open_store(settings)))
@@ -199,7 +199,7 @@ def test_serve_ends_when_another_server_took_its_database(
             assert ended(store, job.id).state is JobState.CANCELLED
 
 
-def test_what_is_killed_inside_is_started_again(server: Kept) -> None:
+def test_killed_children_are_restarted(server: Kept) -> None:
     for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
         victims = until(lambda name=name: _named(server.running, name), f"{name} runs")  # type: ignore[misc]
         for victim in victims:
@@ -235,7 +235,7 @@ def test_other_machines_need_a_token(settings: Settings) -> None:
     assert done.stdout == "[2, 2, 2]\n" and done.stderr.count("export PERFLOOM_TOKEN") == 3
 
 
-def test_a_port_that_is_taken(settings: Settings) -> None:
+def test_port_in_use(settings: Settings) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -306,7 +306,7 @@ def test_demo_of_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
         url = until(look, "a flame graph", 90)
         assert status_of(url) == 200
         id = url.rpartition("/results/")[2].partition("/")[0]
-        # Theirs, so nobody else may open it as a store.
+        # Owned by that user, so no other user can open it as a store.
         result = ordinary_user.home / ".local/share/perfloom/results" / id
         profile = columns.read(result)
         assert profile.meta.complete and profile.meta.command == shlex.join(workload.command())

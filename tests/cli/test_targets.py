@@ -173,12 +173,12 @@ def test_adding_showing_listing_deleting(perfloom: Command, store: Store) -> Non
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_done(perfloom: Command, arguments: tuple[str, ...], words: str) -> None:
+def test_impossible_target_commands(perfloom: Command, arguments: tuple[str, ...], words: str) -> None:
     done = perfloom("target", *arguments)
     assert (done.returncode, done.stdout) == (2, "") and words in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_file_goes_out_and_comes_back(perfloom: Command, store: Store, tmp_path: Path) -> None:
+def test_exported_target_is_imported(perfloom: Command, store: Store, tmp_path: Path) -> None:
     store.targets.save(Target("far", ssh=Ssh("node7"), environment={"TOKEN": "hush", "A": "b"}))
     for form in ("toml", "json"):
         path = str(tmp_path / f"far.{form}")
@@ -203,7 +203,7 @@ def test_a_check_of_this_machine(perfloom: Command, store: Store, tmp_path: Path
     assert again.returncode == 0 and "TO DO  perf" in again.stdout
 
 
-def test_a_key_is_shown_and_accepted(perfloom: Command, store: Store, perf: str) -> None:
+def test_host_key_is_shown_and_accepted(perfloom: Command, store: Store, perf: str) -> None:
     with servers.sshd() as server:
         store.targets.save(server.target("far host", perf=perf, ssh=server.ssh(host_keys=())))
         mark = fingerprint(server.known)
@@ -227,7 +227,7 @@ def test_a_key_is_shown_and_accepted(perfloom: Command, store: Store, perf: str)
         assert "already accepted" in perfloom("target", "accept", "far host").stderr
 
 
-def test_a_password_is_asked_for_on_the_terminal(settings: Settings, store: Store, perf: str) -> None:
+def test_password_prompt_on_terminal(settings: Settings, store: Store, perf: str) -> None:
     with servers.sshd(account=servers.Account(password=True)) as server:
         there = Path(perf).rename(server.folder / "perf")
         store.targets.save(server.target(perf=str(there), ssh=server.ssh(key_file="", password=True)))

@@ -1,4 +1,4 @@
-"""ProfileBuilder: what goes in comes out, interned, in order of time, in preorder."""
+"""ProfileBuilder: the finished profile is interned, in order of time, in preorder."""
 
 import random
 
@@ -27,7 +27,7 @@ def call_names(profile: Profile, node: int) -> list[str]:
     return found[::-1]
 
 
-def test_samples_come_out_in_order_of_time_with_their_stacks() -> None:
+def test_samples_are_in_order_of_time() -> None:
     random.seed(7)
     builder = ProfileBuilder("test")
     thread = builder.intern_thread(pid=1, tid=1)
@@ -53,7 +53,7 @@ def test_samples_come_out_in_order_of_time_with_their_stacks() -> None:
         assert profile.tables()[table].schema.equals(schema)
 
 
-def test_calls_merge_places_of_one_function_but_not_of_two_kinds() -> None:
+def test_calls_merge_locations_of_one_function_and_kind() -> None:
     builder = ProfileBuilder("test")
     function = builder.intern_function("work", "/bin/x")
     a, b = builder.intern_frame(function, address=1), builder.intern_frame(function, address=2)
@@ -65,7 +65,7 @@ def test_calls_merge_places_of_one_function_but_not_of_two_kinds() -> None:
     assert (profile.stacks.num_rows, profile.calls.num_rows) == (4, 3)
 
 
-def test_a_sample_without_a_stack_is_at_the_root() -> None:
+def test_sample_without_stack_is_at_the_root() -> None:
     builder = ProfileBuilder("test")
     builder.add_sample(5, builder.intern_thread(tid=1), builder.intern_event("e", "count"), builder.intern_stack([]), 2)
     profile = builder.finish()
@@ -73,7 +73,7 @@ def test_a_sample_without_a_stack_is_at_the_root() -> None:
     assert profile.stacks.num_rows == profile.calls.num_rows == 1
 
 
-def test_threads_bear_their_last_name_and_their_process_that_of_its_main_thread() -> None:
+def test_names_of_threads_and_processes() -> None:
     builder = ProfileBuilder("test")
     main, worker = builder.intern_thread(pid=1, tid=1), builder.intern_thread(pid=1, tid=2)
     builder.set_thread_name(main, 100, "perf")
@@ -90,28 +90,28 @@ def test_threads_bear_their_last_name_and_their_process_that_of_its_main_thread(
     ]
 
 
-def test_losses_keep_the_first_example_and_count_the_rest() -> None:
+def test_losses_keep_count_and_first_example() -> None:
     builder = ProfileBuilder("test")
     builder.add_loss("no number", "line 3: x")
     builder.add_loss("no number", "line 9: y", 4)
     assert builder.finish().losses.to_pylist() == [{"reason": "no number", "count": 5, "example": "line 3: x"}]
 
 
-def test_an_empty_profile_is_whole() -> None:
+def test_empty_profile_is_complete() -> None:
     profile = ProfileBuilder("test").finish(Meta("ignored", complete=False, reasons=("cut",)))
     assert profile.meta.format == "test" and profile.meta.main_event is None
     assert profile.samples.num_rows == 0 and profile.stacks.num_rows == 1
     assert Meta.from_json(profile.meta.to_json()) == profile.meta
 
 
-def test_unknown_symbols_are_shown_by_their_module() -> None:
+def test_unknown_symbols_show_their_module() -> None:
     assert format_symbol("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
     assert format_symbol("[unknown]", "[unknown]") == format_symbol("", "") == "[unknown]"
     assert format_symbol("[unknown]", "[kernel.kallsyms]") == "[kernel.kallsyms]"
     assert format_symbol("main", "/bin/x") == "main"
 
 
-def test_weights_that_no_sum_could_hold_are_lost_the_greatest_first() -> None:
+def test_weights_that_overflow_are_lost_greatest_first() -> None:
     builder = ProfileBuilder("test")
     thread, event = builder.intern_thread(tid=1), builder.intern_event("e", "count")
     for at, weight in enumerate((1 << 62, 5, -(1 << 62), 1 << 40, 1 << 62)):

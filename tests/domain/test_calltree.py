@@ -1,4 +1,4 @@
-"""Trees as arrays, against the same done with dicts and recursion."""
+"""Trees as arrays, compared with dicts and recursion."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def children(parent: np.ndarray) -> dict[int, list[int]]:
 
 
 @given(parents())
-def test_preorder_is_the_walk_of_the_tree(parent: np.ndarray) -> None:
+def test_preorder_equals_recursive_walk(parent: np.ndarray) -> None:
     below = children(parent)
     walk: list[int] = []
 
@@ -42,7 +42,7 @@ def test_preorder_is_the_walk_of_the_tree(parent: np.ndarray) -> None:
 
 
 @given(parents(), st.data())
-def test_siblings_follow_the_key(parent: np.ndarray, data: st.DataObject) -> None:
+def test_siblings_are_ordered_by_key(parent: np.ndarray, data: st.DataObject) -> None:
     key = np.array(data.draw(st.lists(st.integers(0, 5), min_size=len(parent), max_size=len(parent))))
     result = to_preorder(parent, key)
     for family in children(parent).values():
@@ -51,7 +51,7 @@ def test_siblings_follow_the_key(parent: np.ndarray, data: st.DataObject) -> Non
 
 
 @given(parents(), st.data())
-def test_totals_are_sums_over_subtrees(parent: np.ndarray, data: st.DataObject) -> None:
+def test_totals_are_subtree_sums(parent: np.ndarray, data: st.DataObject) -> None:
     tree = to_preorder(parent)
     own = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(parent), max_size=len(parent))))
     below = children(tree.parent)
@@ -63,7 +63,7 @@ def test_totals_are_sums_over_subtrees(parent: np.ndarray, data: st.DataObject) 
 
 
 @given(parents(), st.data())
-def test_merging_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> None:
+def test_merge_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> None:
     label = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(parent), max_size=len(parent))))
     merged, new_parent, new_label = merge_children(parent, label)
 
@@ -77,12 +77,12 @@ def test_merging_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> No
     assert all(above < node for node, above in enumerate(new_parent))
 
 
-def test_a_stack_of_many_thousand_frames_has_its_depth() -> None:
+def test_deep_stack_has_its_depth() -> None:
     parent = np.arange(-1, 9_999)
     assert compute_depths(parent).tolist() == list(range(10_000))
     assert to_preorder(parent).end.tolist() == [10_000] * 10_000
 
 
-def test_a_circle_is_refused() -> None:
+def test_cycle_is_refused() -> None:
     with pytest.raises(ValueError, match="a single tree"):
         compute_depths(np.array([-1, 2, 1]))

@@ -1,4 +1,4 @@
-"""Names of events: what is measured, told apart from how it is sampled; and stored results that have the old names."""
+"""Names of events, without sampling terms; and stored results with old names."""
 
 import pytest
 
@@ -53,7 +53,7 @@ DATA = paths.DATA / "perf"
         ("", "", ""),
     ],
 )
-def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str) -> None:
+def test_sampling_terms_are_attributes(typed: str, name: str, attributes: str) -> None:
     assert split_sampling_terms(typed) == (name, attributes)
     assert split_sampling_terms(name) == (name, "")
 
@@ -69,7 +69,7 @@ def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str
         ("mem:0x1000/4:rw", "mem:0x1000/4:rw"),
     ],
 )
-def test_an_event_without_what_stands_beside_its_name(event: str, name: str) -> None:
+def test_plain_event_names(event: str, name: str) -> None:
     assert strip_modifiers(event) == name
 
 
@@ -99,7 +99,7 @@ def test_an_event_without_what_stands_beside_its_name(event: str, name: str) -> 
         ("probe_bash:main:u", "", False),
     ],
 )
-def test_what_happens_in_the_kernel_is_unseen_from_user_space(event: str, about: str, expected: bool) -> None:
+def test_kernel_events_are_unobservable_from_user_space(event: str, about: str, expected: bool) -> None:
     assert is_unobservable(event, about) is expected
 
 
@@ -112,7 +112,7 @@ def stored_before(value: float) -> Profile:
     return builder.finish()
 
 
-def test_a_stored_zero_of_what_was_not_seen_is_none() -> None:
+def test_stored_zero_of_unobservable_event_becomes_null() -> None:
     profile = upgrade_profile(stored_before(0.0), SCHEMA_VERSION)
     assert [(row["value"], row["status"]) for row in profile.counts.to_pylist()] == [
         (None, NOT_OBSERVABLE),
@@ -126,7 +126,7 @@ def test_a_stored_zero_of_what_was_not_seen_is_none() -> None:
     assert upgrade_profile(seen, SCHEMA_VERSION).counts.equals(seen.counts)
 
 
-def test_one_recording_never_adds_up_one_event_twice() -> None:
+def test_events_of_one_recording_stay_distinct() -> None:
     typed = ["cpu-clock/freq=99/", "cpu-clock", "cpu-clock:u"]
     named = [("cpu-clock/freq=99/", ""), ("cpu-clock", ""), ("cpu-clock:u", "")]
     assert name_events((raw, "") for raw in typed) == named
@@ -135,7 +135,7 @@ def test_one_recording_never_adds_up_one_event_twice() -> None:
     assert name_events((raw, "") for raw in twice) == [("cpu-clock", "freq=99"), ("cpu-clock/freq=7/", "")]
 
 
-def test_a_name_that_a_person_gave_is_an_attribute() -> None:
+def test_custom_name_is_an_attribute() -> None:
     about = "name = ticks, , id = { 3 }, type = 1, size = 128, { sample_period, sample_freq } = 500, freq = 1"
     assert name_events([("ticks", about)]) == [("cpu-clock", "name=ticks")]
     faults = "type = 1 (software), size = 136, config = 0x2 (PERF_COUNT_SW_PAGE_FAULTS), exclude_kernel = 1"
@@ -161,7 +161,7 @@ def test_units(event: str, unit: str) -> None:
     assert get_unit(event, weighted=False) == "count"
 
 
-def test_the_main_event() -> None:
+def test_main_event() -> None:
     assert choose_main_event(["page-faults", "cpu-clock:u", "cycles"]) == "cpu-clock:u"
     assert choose_main_event(["page-faults", "cpu_core/cycles/u"]) == "cpu_core/cycles/u"
     assert choose_main_event(["page-faults", "cycles"], "page-faults") == "page-faults"
@@ -171,7 +171,7 @@ def test_the_main_event() -> None:
     assert not measures_time("cycle_activity.stalls_total")
 
 
-def test_an_event_is_found_as_it_was_typed() -> None:
+def test_event_is_found_as_typed() -> None:
     names, attributes = ["cpu-clock", "page-faults"], ["freq=99,name=ticks", None]
     assert find_event("cpu-clock/freq=7/", names, attributes) == 0
     assert find_event("ticks", names, attributes) == 0
@@ -209,7 +209,7 @@ def read(text: str) -> Profile:
     return perf_script.read(BytesIO(text.encode()))
 
 
-def test_the_heading_tells_what_was_named_first() -> None:
+def test_header_determines_main_event() -> None:
     faults_met = read(TEXT.format(first=CLOCK, second=FAULTS, met=FAULTS, other=CLOCK))
     assert faults_met.meta.main_event == "cpu-clock"
     assert faults_met.meta.facts[FIRST_EVENT_FACT] == "page-faults"
@@ -220,13 +220,13 @@ def test_the_heading_tells_what_was_named_first() -> None:
     assert read(bare.format(met=FAULTS, other=CLOCK)).meta.main_event == "cpu-clock"
 
 
-def test_an_event_recorded_twice_stays_two() -> None:
+def test_event_recorded_twice_stays_two_events() -> None:
     profile = read(TEXT.format(first=CLOCK, second="cpu-clock", met="cpu-clock", other=CLOCK))
     assert [row["name"] for row in profile.events.to_pylist()] == ["cpu-clock", CLOCK]
 
 
-def test_a_stored_result_with_old_names() -> None:
-    """schema4.perfloom was written by the version before: `perfloom convert old.script.txt --to profile`."""
+def test_stored_result_with_old_names() -> None:
+    """schema4.perfloom was written by the previous version: `perfloom convert old.script.txt --to profile`."""
     with open(DATA / "schema4.perfloom", "rb") as file:
         profile = stored_profile.read(file)
     assert profile.events.select(["name", "unit", "attributes"]).to_pylist() == [
@@ -238,7 +238,7 @@ def test_a_stored_result_with_old_names() -> None:
     assert profile.meta.facts[FIRST_EVENT_FACT] == "page-faults"
 
 
-def test_the_list_of_results_shows_todays_names_of_old_rows() -> None:
+def test_result_list_shows_current_names_of_old_rows() -> None:
     def row(**changes: object) -> ResultRow:
         columns = dict.fromkeys(("samples", "threads", "duration_ns", "bytes", "created"), 0)
         lists = dict.fromkeys(("reasons", "originals"), ())

@@ -1,4 +1,4 @@
-"""What the steps of a job note is stored as JSON, whose keys never change."""
+"""JobDetails are stored as JSON, whose keys never change."""
 
 from dataclasses import fields
 
@@ -36,7 +36,7 @@ STORED = {
 """As version 0.1 stores them: all keys."""
 
 
-def test_stored_details_stay_readable() -> None:
+def test_stored_details_remain_readable() -> None:
     details = JobDetails.from_json(STORED | {"of another version": 1})
     assert details == JobDetails(
         executor=Executor.SCRIPTS,
@@ -70,7 +70,7 @@ def test_stored_details_stay_readable() -> None:
     assert all(getattr(details, each.name) != getattr(default, each.name) for each in fields(JobDetails))
 
 
-def test_fields_with_default_values_are_not_stored() -> None:
+def test_default_values_are_not_stored() -> None:
     assert JobDetails().to_json() == {}
     # Earlier versions stored some of them.
     assert (
@@ -79,6 +79,6 @@ def test_fields_with_default_values_are_not_stored() -> None:
     )
 
 
-def test_a_target_that_can_be_reached_needs_no_secrets() -> None:
+def test_reachable_target_needs_no_secrets() -> None:
     details = JobDetails(unreachable_since=1.0, needed_secrets=(Prompt("a", "b"),), secrets_needed_at=2.0, begun=1)
     assert details.reachable() == JobDetails(begun=1)

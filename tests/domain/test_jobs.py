@@ -9,7 +9,7 @@ from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, Outcome, RecorderName, Scope
 
 
-def test_a_spec_survives_json() -> None:
+def test_spec_survives_json() -> None:
     spec = JobSpec(
         name="a",
         recorder=RecorderName.PERF_STAT,
@@ -23,7 +23,7 @@ def test_a_spec_survives_json() -> None:
     assert JobSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 
 
-def test_words_of_a_later_version_are_ignored_and_bad_values_are_said() -> None:
+def test_unknown_keys_are_ignored_and_bad_values_refused() -> None:
     assert JobSpec.from_json({"name": "x", "of_2031": True}) == JobSpec(name="x")
     with pytest.raises(InvalidRequest):
         JobSpec.from_json({"scope": "galaxy"})

@@ -1,4 +1,4 @@
-"""Which losses mark figures."""
+"""Which losses affect figures."""
 
 import ast
 
@@ -14,7 +14,7 @@ APP = paths.ROOT / "app"
 DATA = paths.DATA
 
 
-def test_each_reason_is_one_that_a_reader_gives() -> None:
+def test_reasons_exist_in_readers() -> None:
     named = {value: name for name, value in vars(losses).items() if isinstance(value, str)}
     used = {
         node.id
@@ -26,7 +26,7 @@ def test_each_reason_is_one_that_a_reader_gives() -> None:
     assert {named[reason] for reason in (*HARMLESS_REASONS, losses.EVENT_WITHOUT_VALUE)} <= used
 
 
-def test_no_reason_begins_like_another() -> None:
+def test_reasons_are_not_prefixes_of_others() -> None:
     sorts = (*HARMLESS_REASONS, losses.EVENT_WITHOUT_VALUE)
     assert not [(one, other) for one in sorts for other in sorts if one != other and one.startswith(other)]
 
@@ -42,7 +42,7 @@ def test_no_reason_begins_like_another() -> None:
         ("flow with only one end", True),
     ],
 )
-def test_figures_are_marked_where_they_may_be_too_small(reason: str, affects: bool) -> None:
+def test_losses_that_affect_figures(reason: str, affects: bool) -> None:
     builder = ProfileBuilder("pprof")
     builder.add_sample(0, builder.intern_thread(), builder.intern_event("cpu", "ns"), 0, 5)
     builder.add_loss(reason, "an example", 3)

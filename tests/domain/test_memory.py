@@ -1,10 +1,10 @@
-"""Blocks of memory paired by address, and what they weigh as samples."""
+"""Blocks of memory paired by address, and their samples."""
 
 import numpy as np
 
+from perfloom.domain.arrays import MISSING
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.memory import (
-    MISSING,
     AllocationColumns,
     MemoryDevice,
     add_samples,
@@ -16,8 +16,8 @@ from perfloom.domain.profile import Meta
 from perfloom.domain.tables import get_column
 
 
-def test_blocks_are_paired_by_address_and_device_in_the_order_of_events() -> None:
-    """Address 7 of device 0: 100 bytes freed and 50 that live on; of device 1: freed only, so it was there before."""
+def test_blocks_are_paired_by_address_and_device() -> None:
+    """Address 7 of device 0: 100 bytes freed and 50 never freed; of device 1: only freed, so it existed before."""
     pairs = pair_allocations(
         np.array([10, 11, 20, 30, 40, 50]),
         np.array([100, 8, -100, 50, -16, 0]),
@@ -33,7 +33,7 @@ def test_blocks_are_paired_by_address_and_device_in_the_order_of_events() -> Non
     assert select_live(pairs.start_ns, pairs.end_ns, 20).tolist() == [True, False, True, False]
 
 
-def test_what_is_missing_between_events_of_an_address_is_counted_and_filled_in() -> None:
+def test_missing_events_of_an_address_are_counted() -> None:
     """Allocated twice: the first ended when the second began. Freed twice: the second began when the first ended."""
     pairs = pair_allocations(np.array([1, 2, 3, 4]), np.array([5, 6, -6, -7]), np.zeros(4, int), np.full(4, 9))
     assert list(zip(pairs.start_ns.tolist(), pairs.end_ns.tolist(), pairs.bytes.tolist(), strict=True)) == [
@@ -44,19 +44,19 @@ def test_what_is_missing_between_events_of_an_address_is_counted_and_filled_in()
     assert (pairs.lost_frees, pairs.lost_allocations) == (1, 1)
 
 
-def test_without_addresses_every_event_is_a_row() -> None:
+def test_events_without_addresses_are_separate_rows() -> None:
     pairs = pair_allocations(np.array([1, 2]), np.array([5, -5]), np.zeros(2, int), None)
     assert pairs.start_ns.tolist() == [MISSING, 1]
     assert pairs.end_ns.tolist() == [2, MISSING]
 
 
-def test_a_peak_is_where_the_greatest_value_is_met_first() -> None:
+def test_peak_is_the_first_maximum() -> None:
     assert find_peak(np.array([1, 2, 3]), np.array([4.0, 9.0, 9.0])) == 2
     assert find_peak(np.zeros(0), np.zeros(0)) is None
 
 
-def test_blocks_weigh_as_samples_once_when_allocated_and_once_at_the_peak() -> None:
-    """Peak at 25: the block that was there before (16) and the one of 8 live; that of 100 is freed by then."""
+def test_blocks_are_samples_of_allocations_and_peak() -> None:
+    """Peak at 25: the block that existed before (16) and the one of 8 live; that of 100 is freed already."""
     builder = ProfileBuilder("test")
     stack = builder.intern_stack([builder.intern_frame(builder.intern_function("train"))])
     track = builder.intern_thread(tid=1, kind="track")

@@ -1,4 +1,4 @@
-"""What a process is called of which no main thread was seen."""
+"""The name of a process without a recorded main thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perfloom.domain.programs import get_program_name
         *((path, "") for path in ("/lib/modules/6.1/kernel/fs/ext4/ext4.ko", "/usr/share/java/a.jar")),
     ],
 )
-def test_a_file_is_a_program_or_none(module: str, name: str) -> None:
+def test_program_name_of_a_file(module: str, name: str) -> None:
     assert get_program_name(module) == name
 
 
@@ -41,7 +41,7 @@ def workers(*names: str, stack: tuple[tuple[str, str], ...], main: str = "") -> 
 IMB = (("start_thread", "/usr/lib/libc.so.6"), ("work", "/home/me/imb"), ("sin", "/usr/lib/libm.so.6"))
 
 
-def test_threads_with_names_of_their_own_are_of_one_process() -> None:
+def test_renamed_threads_belong_to_one_process() -> None:
     """pthread_setname_np on every thread, and a main thread that waits: it has no sample."""
     profile = workers("worker-0", "worker-1", "worker-2", stack=IMB)
     assert set(profile.threads["process"].to_pylist()) == {"imb"}
@@ -49,11 +49,11 @@ def test_threads_with_names_of_their_own_are_of_one_process() -> None:
     assert groups_of(profile, FlameGroup.PROCESS).labels == ("imb 100",)
 
 
-def test_the_name_of_a_main_thread_comes_first() -> None:
+def test_main_thread_name_is_preferred() -> None:
     assert set(workers("worker-0", stack=IMB, main="server").threads["process"].to_pylist()) == {"server"}
 
 
-def test_without_a_program_a_process_has_the_name_all_threads_have_or_none() -> None:
+def test_process_without_program_has_the_common_thread_name() -> None:
     stack = (("f", "/usr/lib/libc.so.6"),)
     assert workers("java", "java", stack=stack).threads["process"].to_pylist() == ["java", "java"]
     several = workers("worker-0", "worker-1", stack=stack)

@@ -1,4 +1,4 @@
-"""Selection: the same words in, the same words out."""
+"""Selection: query strings and selections are equivalent."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def selections(draw: st.DrawFn) -> Selection:
 
 
 @given(selections())
-def test_a_query_string_carries_all_of_it(selection: Selection) -> None:
+def test_query_string_round_trip(selection: Selection) -> None:
     query: dict[str, list[str]] = {}
     for word, value in selection.to_query():
         query.setdefault(word, []).append(value)
@@ -61,7 +61,7 @@ def test_milliseconds_are_exact() -> None:
         {"focus": ["x" * 2001]},
     ],
 )
-def test_what_cannot_be_understood_is_said(query: dict[str, list[str]]) -> None:
+def test_invalid_values_are_refused(query: dict[str, list[str]]) -> None:
     with pytest.raises(InvalidRequest):
         Selection.from_query(query)
 

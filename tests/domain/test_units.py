@@ -1,4 +1,4 @@
-"""Numbers for people: what they look like, and that none of them lies."""
+"""Numbers for display: their format and their precision."""
 
 import math
 import re
@@ -65,13 +65,11 @@ def test_durations(ns: int, text: str) -> None:
         ((0, 0), "count", ("0", "0")),
     ],
 )
-def test_the_marks_of_an_axis_are_written_in_one_way(
-    values: tuple[float, ...], unit: str, texts: tuple[str, ...]
-) -> None:
+def test_axis_labels_share_one_unit(values: tuple[float, ...], unit: str, texts: tuple[str, ...]) -> None:
     assert tuple(map(plain, units.format_axis_labels(values, unit))) == texts
 
 
-def test_all_durations_in_a_unit_that_was_chosen() -> None:
+def test_durations_in_the_selected_unit() -> None:
     units.set_time_unit("ms")
     try:
         shown = [plain(units.format_duration(ns)) for ns in (0, 1_234, -45_600_000_000, 7_200_000_000_000)]
@@ -119,13 +117,13 @@ def test_percents(value: float | None, text: str) -> None:
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_a_duration_is_within_a_hundredth_of_the_truth(ns: int) -> None:
+def test_duration_is_within_one_percent(ns: int) -> None:
     parts = re.findall(r"([\d.,]+)\u00a0(\S+)", units.format_duration(ns))
     assert sum(number(digits) * NS[unit] for digits, unit in parts) == pytest.approx(ns, rel=0.01, abs=0.5)
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_counts_and_sizes_are_within_a_hundredth_of_the_truth(value: int) -> None:
+def test_counts_and_sizes_are_within_one_percent(value: int) -> None:
     digits, _, prefix = units.format_count(value).partition("\u00a0")
     assert number(digits) * SI[prefix] == pytest.approx(value, rel=0.01)
     digits, _, prefix = units.format_bytes(value).partition("\u00a0")
@@ -133,7 +131,7 @@ def test_counts_and_sizes_are_within_a_hundredth_of_the_truth(value: int) -> Non
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.sampled_from(["ns", "count", "bytes", "percent"]))
-def test_a_column_shows_every_number_on_one_scale(values: list[int], unit: str) -> None:
+def test_column_has_one_scale(values: list[int], unit: str) -> None:
     scale = units.choose_scale(max(values), unit)
     for value in values:
         shown = scale.format(value)
@@ -144,11 +142,11 @@ def test_a_column_shows_every_number_on_one_scale(values: list[int], unit: str) 
 
 
 @given(st.integers(-(2**62), 2**62))
-def test_the_exact_value_keeps_every_digit(value: int) -> None:
+def test_exact_value_has_all_digits(value: int) -> None:
     assert int(units.format_exact(value, "count").replace(",", "").replace("−", "-")) == value
 
 
-def test_exact_values_name_their_unit() -> None:
+def test_exact_value_has_its_unit() -> None:
     assert plain(units.format_exact(1_234_567, "ns")) == "1,234,567 ns"
     assert plain(units.format_exact(12.5, "percent")) == "12.5 %"
     assert units.format_exact(3.0, "count") == "3"
@@ -156,7 +154,7 @@ def test_exact_values_name_their_unit() -> None:
 
 @pytest.mark.parametrize("unit", ["ns", "count", "bytes", "percent"])
 @pytest.mark.parametrize("value", [None, math.nan])
-def test_what_is_not_known_is_a_dash(unit: str, value: float | None) -> None:
+def test_unknown_value_is_a_dash(unit: str, value: float | None) -> None:
     assert units.format_quantity(value, unit) == units.Quantity(None, "–", "unknown")
     assert units.choose_scale(value, unit).format(value).text == "–"
 
@@ -166,7 +164,7 @@ def test_dates_are_utc() -> None:
     assert units.format_utc_iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
 
 
-def test_a_unit_of_its_own_stands_behind_the_digits() -> None:
+def test_custom_unit_follows_the_digits() -> None:
     assert units.format_quantity(12.345, "Joules").text == "12.3\N{NO-BREAK SPACE}Joules"
     assert units.format_quantity(12_345, "Joules").exact == "12,345\N{NO-BREAK SPACE}Joules"
     assert (units.choose_scale(12.3, "Joules").label, units.choose_scale(12.3, "Joules").format(1.5).text) == (
@@ -176,6 +174,6 @@ def test_a_unit_of_its_own_stands_behind_the_digits() -> None:
     assert units.format_quantity(5, "count").text == units.format_quantity(5, "none").text == "5"
 
 
-def test_what_samples_do_not_tell_has_no_digits() -> None:
+def test_undetermined_total_has_no_digits() -> None:
     shown = units.format_quantity(12, SAMPLED_ONLY)
     assert (shown.value, shown.text) == (None, SAMPLED_ONLY)

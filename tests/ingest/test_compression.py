@@ -1,4 +1,4 @@
-"""Packed files: recognised by content, unpacked piece by piece, and never more than allowed."""
+"""Compressed files: recognized by content, decompressed in chunks, and limited in size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "xz": lzma.compress,
 }
 LIMIT = 10**9
-# In a process of its own: the peak of pytest's own process also has what other tests leave to be freed.
+# In a separate process, because the peak of pytest's own process includes memory of other tests.
 READ_BOMB = """
 import io, json, resource, sys
 from perfloom.domain.errors import TooLarge
@@ -48,7 +48,7 @@ packed = pytest.mark.parametrize("name", PACKERS)
 
 
 @packed
-def test_told_by_content_and_unpacked(name: str) -> None:
+def test_compression_is_detected_by_content(name: str) -> None:
     data = PACKERS[name](TEXT)
     assert detect_compression(data) == name
     stream = open_decompressed(io.BytesIO(data), LIMIT)
@@ -61,7 +61,7 @@ def test_told_by_content_and_unpacked(name: str) -> None:
     assert (stream.packed, stream.defect, stream.read_bytes) == (name, None, len(data))
 
 
-def test_what_is_not_packed_stays_as_it_is() -> None:
+def test_uncompressed_file_is_unchanged() -> None:
     stream = open_decompressed(io.BytesIO(TEXT), LIMIT)
     assert (stream.packed, stream.read(), stream.defect) == (None, TEXT, None)
     for short in (b"", b"\x1f", b"\xfd7z"):
@@ -69,7 +69,7 @@ def test_what_is_not_packed_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("data", [TEXT[:5000], gzip.compress(TEXT[:5000])])
-def test_what_was_looked_at_to_its_end_stays_to_be_read(data: bytes) -> None:
+def test_peek_does_not_consume(data: bytes) -> None:
     stream, buffer = open_decompressed(io.BytesIO(data), LIMIT), bytearray(9_000)
     assert stream.peek(10_000) == TEXT[:5000]
     assert (stream.readinto(buffer), bytes(buffer[:5000])) == (5000, TEXT[:5000])
@@ -77,7 +77,7 @@ def test_what_was_looked_at_to_its_end_stays_to_be_read(data: bytes) -> None:
 
 
 @packed
-def test_several_behind_each_other(name: str) -> None:
+def test_concatenated_streams(name: str) -> None:
     pack = PACKERS[name]
     data = pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:])
     stream = open_decompressed(io.BytesIO(data), LIMIT)
@@ -85,13 +85,13 @@ def test_several_behind_each_other(name: str) -> None:
     assert stream.defect is None
 
 
-def test_padding_behind_is_ignored() -> None:
+def test_padding_is_ignored() -> None:
     stream = open_decompressed(io.BytesIO(gzip.compress(TEXT) + bytes(2048)), LIMIT)
     assert (stream.read(), stream.defect) == (TEXT, None)
 
 
 @packed
-def test_cut_at_every_kilobyte(name: str) -> None:
+def test_truncated_at_every_kilobyte(name: str) -> None:
     data = PACKERS[name](TEXT)
     for end in range(10, len(data), 1024):
         stream = open_decompressed(io.BytesIO(data[:end]), LIMIT)
@@ -100,7 +100,7 @@ def test_cut_at_every_kilobyte(name: str) -> None:
 
 
 @packed
-def test_damage_is_told(name: str) -> None:
+def test_damage_is_reported(name: str) -> None:
     data = bytearray(PACKERS[name](TEXT))
     data[len(data) // 2 : len(data) // 2 + 8] = b"damaged!"
     stream = open_decompressed(io.BytesIO(bytes(data)), LIMIT)
@@ -111,7 +111,7 @@ def test_damage_is_told(name: str) -> None:
 
 @pytest.mark.heavy
 @packed
-def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
+def test_decompression_bomb_is_refused(name: str) -> None:
     bomb = PACKERS[name](bytes(300_000_000))
     child = subprocess.run([sys.executable, "-c", READ_BOMB], input=bomb, capture_output=True, timeout=60)
     assert child.returncode == 0, child.stderr.decode()
@@ -120,13 +120,13 @@ def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
     assert growth_kib < 150_000
 
 
-def test_a_limit_is_exact() -> None:
+def test_limit_is_exact() -> None:
     assert len(open_decompressed(io.BytesIO(TEXT), len(TEXT)).read()) == len(TEXT)
     with pytest.raises(TooLarge):
         open_decompressed(io.BytesIO(TEXT), len(TEXT) - 1).read()
 
 
-def test_a_sparse_file_is_refused_without_reading_it(tmp_path: Path) -> None:
+def test_sparse_file_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     path.touch()
     os.truncate(path, 5_000_000_000)
@@ -136,7 +136,7 @@ def test_a_sparse_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     assert time.monotonic() - start < 1
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(UnreadableInput, match=why):
             open_decompressed(path, LIMIT)

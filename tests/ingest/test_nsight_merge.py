@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute brought together and narrowed: what belongs to a launch stays with it."""
+"""Merged and filtered reports of Nsight Compute: the data of a launch stays with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(*names: str) -> Profile:
     return nsight_compute.read(io.BytesIO(data), "x.csv")
 
 
-def test_two_reports_are_one_result() -> None:
+def test_two_reports_become_one_result() -> None:
     one, two = read("raw", "details", "source"), read("alone")
     whole = merge([one, two])
     assert find_error(whole) is None
@@ -39,7 +39,7 @@ def test_two_reports_are_one_result() -> None:
     assert get_column(whole.source_lines, "kernel").tolist() == get_column(one.source_lines, "kernel").tolist()
 
 
-def test_a_window_leaves_launches_and_takes_their_work() -> None:
+def test_time_window_removes_launches_and_their_work() -> None:
     profile = read("raw", "details")
     left = filter_profile(profile, Selection(start_ns=72_000, end_ns=100_000))
     assert find_error(left) is None

@@ -1,4 +1,4 @@
-"""Samples of many files in one order of time: as sorting them all would have it."""
+"""Samples of many files in order of time, compared with sorting."""
 
 import io
 
@@ -11,14 +11,14 @@ from perfloom.ingest.jit.sample_merge import STEP, SampleRun, merge_runs
 
 
 def put(spill: SpillFile, run: int, time_ns: list[int]) -> SampleRun:
-    """A run whose threads are its own number, and whose weights are the numbers of its rows."""
+    """A run whose threads are its own number, and whose weights are the row numbers."""
     rows = np.arange(len(time_ns))
     columns = dict.fromkeys(("weight", "cpu", "event", "stack"), rows) | {"thread": np.full(len(rows), run)}
     return SampleRun(spill, {"time_ns": np.array(time_ns, np.int64)} | columns)
 
 
 def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]:
-    """Compare with sorting; returns how long the pieces were."""
+    """Compare with sorting; returns the lengths of the chunks."""
     spill = SpillFile(io.BytesIO())
     runs = [put(spill, run, one) for run, one in enumerate(times)]
     wanted = sorted(
@@ -36,11 +36,11 @@ def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]
 
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=40).map(sorted), max_size=5), st.data())
-def test_small_ones(times: list[list[int]], data: st.DataObject) -> None:
+def test_small_files(times: list[list[int]], data: st.DataObject) -> None:
     check(times, [data.draw(st.integers(-20, 20)) for _ in times], 1)
 
 
-def test_large_ones_come_in_pieces_of_bounded_length() -> None:
+def test_large_files_are_merged_in_bounded_chunks() -> None:
     random = np.random.default_rng(1)
     for span in (10**9, 1000, 1):
         times = [np.sort(random.integers(0, span, random.integers(0, 4000))).tolist() for _ in range(9)]

@@ -1,4 +1,4 @@
-"""Texts in which some lines are of something else: a few are noted, more make a result incomplete, most are refused."""
+"""Texts with unrecognized lines: a few are losses, more make a result incomplete, most are refused."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def lines_of(text: bytes) -> int:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_share_of_other_lines_decides(name: str) -> None:
+def test_share_of_unrecognized_lines_determines_result(name: str) -> None:
     text, reader = TEXTS[name], READERS[name]
     assert detect_format(text).name == name
     plain, lines = reader.read(io.BytesIO(text), "x").meta, lines_of(text)
 
     def read_with(count: int) -> bytes:
-        # Behind the first third, at the end of a line.
+        # After the first third, at the end of a line.
         at = text.index(b"\n", len(text) // 3) + 1
         return text[:at] + OTHER * count + text[at:]
 

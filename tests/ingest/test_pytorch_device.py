@@ -1,4 +1,4 @@
-"""Device work in traces: what launched it, on which device, how; and traces without any."""
+"""Device work in traces: its launch, device and configuration; and traces without any."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def launches(got: Read) -> list[tuple[Any, ...]]:
     return [(row["slice"], row["launch"], row["operator"]) for row in got.work()]
 
 
-def test_work_hangs_below_what_launched_it() -> None:
+def test_work_is_below_its_launch() -> None:
     got = read(
         slice_("ProfilerStep#1", 0, 100, cat="user_annotation"),
         slice_("aten::mm", 10, 20),
@@ -46,7 +46,7 @@ def test_work_hangs_below_what_launched_it() -> None:
     assert (stream["pid"], stream["tid"], stream["name"]) == (1, 7, "stream 7")
 
 
-def test_one_graph_launches_many_kernels_and_a_driver_launches_too() -> None:
+def test_graph_and_driver_launches() -> None:
     got = read(
         call(0, 5, 1, name="cudaGraphLaunch"),
         kernel(10, 1, 1, "a"),
@@ -60,7 +60,7 @@ def test_one_graph_launches_many_kernels_and_a_driver_launches_too() -> None:
     ]
 
 
-def test_numbers_that_come_again_are_told_apart_by_time_and_process() -> None:
+def test_reused_correlation_numbers_are_distinguished() -> None:
     got = read(
         slice_("first", 0, 9),
         call(1, 1, 5),
@@ -70,7 +70,7 @@ def test_numbers_that_come_again_are_told_apart_by_time_and_process() -> None:
         slice_("second", 20, 9),
         call(21, 1, 5),
         kernel(23, 1, 5, "two"),
-        # Another process, on another device, with numbers of its own.
+        # Another process, on another device, with equal correlation numbers.
         slice_("other", 0, 50, pid=2),
         call(1, 2, 5, pid=2),
         call(4, 2, 6, pid=2),
@@ -85,18 +85,18 @@ def test_numbers_that_come_again_are_told_apart_by_time_and_process() -> None:
     ]
 
 
-def test_the_number_of_an_operator_helps_where_it_is_one() -> None:
+def test_operator_number_identifies_the_operator() -> None:
     rounded = read(
         slice_("mine", 0, 10, args={"External id": 3}),
         # Rounded to µs it begins when the operator ends.
         call(10, 0, 7, args={"correlation": 7, "External id": 3}),
         slice_("next", 10, 10, args={"External id": 4}),
         kernel(12, 1, 7, args={"External id": 3}),
-        # Nothing but the number tells who launched it.
+        # Only the number identifies the launch.
         kernel(14, 1, 8, "lone", args={"External id": 4}),
     )
     assert launches(rounded) == [("gemm", "cudaLaunchKernel", "mine"), ("lone", None, "next")]
-    # Its stack is that of the operator too, and not of the one that the call was put into.
+    # Its stack is that of the operator too, and not of the one around the call.
     assert [stack for _, _, stack in rounded.samples("device time")] == ["mine;cudaLaunchKernel;gemm", "next;lone"]
     old = read(
         slice_("mine", 0, 10, cat="Operator", args={"External id": 3}),
@@ -113,7 +113,7 @@ def test_the_number_of_an_operator_helps_where_it_is_one() -> None:
     assert {row["operator"] for row in same.work()} == {"right"}
 
 
-def test_an_arrow_tells_what_launched_work_where_nothing_else_does() -> None:
+def test_flow_identifies_the_launch() -> None:
     got = read(
         slice_("op", 0, 10),
         call(2, 3, None),
@@ -127,7 +127,7 @@ def test_an_arrow_tells_what_launched_work_where_nothing_else_does() -> None:
     assert got.losses == {}
 
 
-def test_an_arrow_without_an_id_or_a_time_tells_nothing() -> None:
+def test_flow_without_id_or_time_is_lost() -> None:
     got = read(
         slice_("op", 0, 10),
         call(2, 3, None),
@@ -147,7 +147,7 @@ def test_an_arrow_without_an_id_or_a_time_tells_nothing() -> None:
     }
 
 
-def test_how_kernels_were_launched() -> None:
+def test_launch_configurations() -> None:
     how = {
         "grid": [4, 2, 1],
         "block": [128, 1, 1],
@@ -202,11 +202,11 @@ def test_how_kernels_were_launched() -> None:
         ("Memset (Unknown)", DeviceWorkKind.MEMSET),
     ],
 )
-def test_what_sort_of_work_a_kernel_is(name: str, kind: DeviceWorkKind) -> None:
+def test_kinds_of_work(name: str, kind: DeviceWorkKind) -> None:
     assert read(kernel(0, 1, 1, name)).profile.device_work.column("kind").to_pylist() == [kind]
 
 
-def test_work_without_a_host_is_what_the_profile_shows_first() -> None:
+def test_device_time_is_main_event_without_host_time() -> None:
     got = read(kernel(5, 10), kernel(5, 10, None, "no number", stream=4294967295))
     assert got.profile.meta.main_event == "device time"
     assert [row["tid"] for row in got.threads] == [7, 4294967295]
@@ -215,7 +215,7 @@ def test_work_without_a_host_is_what_the_profile_shows_first() -> None:
     assert without.profile.steps.num_rows == 0
 
 
-def test_annotations_on_streams_are_around_work_and_launch_nothing() -> None:
+def test_stream_annotations_enclose_work() -> None:
     got = read(
         kernel(9.999, 20.002, name="ProfilerStep#3", cat="gpu_user_annotation", args={"External id": 4}),
         kernel(10, 5, 1),

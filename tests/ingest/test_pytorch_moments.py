@@ -1,4 +1,4 @@
-"""Memory, counters, arrows and instants of traces."""
+"""Memory, counters, flows and instants of traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def memory(at: float, size: int | None, address: int | None = None, device: int 
     )
 
 
-def test_blocks_are_paired_by_address_and_know_where() -> None:
+def test_blocks_are_paired_by_address() -> None:
     total = "Total Allocated"
     got = read(
         slice_("aten::empty", 0, 10),
@@ -57,7 +57,7 @@ def test_blocks_are_paired_by_address_and_know_where() -> None:
     assert got.profile.instants.num_rows == 0
 
 
-def test_memory_without_addresses_is_no_pair_and_its_sum_starts_where_none_is_negative() -> None:
+def test_memory_without_addresses() -> None:
     got = read(memory(1, 10), memory(2, -30), memory(3, 5))
     rows = got.profile.allocations.to_pylist()
     assert [(row["start_ns"], row["end_ns"], row["bytes"], row["address"]) for row in rows] == [
@@ -66,7 +66,7 @@ def test_memory_without_addresses_is_no_pair_and_its_sum_starts_where_none_is_ne
     assert [row["value"] for row in got.profile.counters.to_pylist()] == [30.0, 0.0, 5.0]
 
 
-def test_arrows_from_forward_to_backward_begin_and_end_at_their_operators() -> None:
+def test_flows_from_forward_to_backward() -> None:
     got = read(
         slice_("around", 0, 50),
         slice_("forward", 10, 10, args={"Sequence number": 4}),
@@ -95,7 +95,7 @@ def test_arrows_from_forward_to_backward_begin_and_end_at_their_operators() -> N
     assert got.losses == {trace_moments.UNMATCHED_FLOW: 1, trace_moments.NO_SLICE: 1}
 
 
-def test_counters_are_series_by_number_and_process() -> None:
+def test_counters_become_series() -> None:
     got = read(
         event("C", "GPU use", 2, args={"GPU use": 0.5}),
         event("C", "GPU use", 1, args={"GPU use": 1}),
@@ -130,7 +130,7 @@ def test_counters_are_series_by_number_and_process() -> None:
     assert got.losses == {trace_moments.NO_NUMBER: 2}
 
 
-def test_instants_know_their_threads_and_arguments() -> None:
+def test_instants_have_threads_and_arguments() -> None:
     got = read(
         event("i", "Record Window End", 9, pid="", tid="", s="g"),
         event("i", "mark", 3, cat="cpu_instant_event", args={"why": "so"}),
@@ -146,7 +146,7 @@ def test_instants_know_their_threads_and_arguments() -> None:
     assert got.profile.meta.duration_ns == 9_000
 
 
-def test_what_operators_were_given_stands_in_columns_as_it_is_written() -> None:
+def test_operator_arguments_have_columns() -> None:
     given = {
         "Ev Idx": 3,
         "Input Dims": [[2, 3], []],

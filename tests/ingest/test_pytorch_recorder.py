@@ -1,4 +1,4 @@
-"""Traces of the recorder of PyTorch: what it says in them, and several spans of one process."""
+"""Traces of the PyTorch recorder: its metadata, and several spans of one process."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def step(number: int, start: float, duration: float) -> dict[str, Any]:
     return slice_(f"ProfilerStep#{number}", start, duration, cat="user_annotation")
 
 
-def test_what_the_recorder_says() -> None:
+def test_recorder_metadata_is_read() -> None:
     said = read(step(1, 0, 5), step(2, 5, 5), step(3, 10, 2), perfloom=SAYS | {"reason": "It was\nended."}).profile
     assert said.steps.column("name").to_pylist() == ["ProfilerStep#1", "ProfilerStep#2"]
     assert set(said.threads.column("rank").to_pylist()) == set(said.steps.column("rank").to_pylist()) == {4}
     assert (said.meta.complete, said.meta.reasons) == (False, ("It was ended.",))
-    # What is the same for all ranks is a fact of all.
+    # Values that are equal for all ranks become a fact.
     assert json.loads(said.meta.facts["perfloom"]) == {word: SAYS[word] for word in ("step", "counted", "schedule")}
     told = read(step(1, 0, 5), perfloom=SAYS, distributedInfo={"rank": 7}).profile
     assert set(told.threads.column("rank").to_pylist()) == {7} and told.meta.complete
@@ -38,7 +38,7 @@ def test_what_the_recorder_says() -> None:
     "said",
     [None, [], "x", {"rank": -1, "steps_over": "3", "reason": 7, "step": {}}, {"rank": True, "steps_over": None}],
 )
-def test_what_somebody_else_says_there_does_no_harm(said: Any) -> None:
+def test_foreign_metadata_is_ignored(said: Any) -> None:
     profile = read(step(1, 0, 5), slice_("ProfilerStep#" + "9" * 5000, 5, 5), perfloom=said).profile
     assert profile.threads.column("rank").to_pylist() == [None] and profile.meta.complete
     assert profile.steps.num_rows == 2
@@ -61,7 +61,7 @@ def span(start_us: float, number: int, *more: Any, pid: int = 1, **top: Any) -> 
 
 
 def in_words(profile: Profile) -> list[tuple[Any, ...]]:
-    """All slices: where, what, when, within what, with how many numbers; and of the work also what launched it."""
+    """All slices: (thread, name, time, parent, numbers); of device work also its launch."""
     assert find_error(profile) is None
     names = profile.functions.column("name").to_pylist()
     slices, threads = profile.slices.to_pylist(), profile.threads.to_pylist()
@@ -78,8 +78,8 @@ def in_words(profile: Profile) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_spans_of_a_process_are_one_rank() -> None:
-    """Whatever the order in which they come; and one that has a thread more puts no slice in another's place."""
+def test_spans_of_a_process_form_one_rank() -> None:
+    """In any order; and one with an additional thread does not misplace slices."""
     extra = slice_("aten::add", 2_005, 3, tid=9)
     spans = [span(1_000, 1), span(2_000, 4, extra), span(3_000, 7, perfloom={"reason": "It ended."})]
     merged = merge(spans)
@@ -104,15 +104,15 @@ def test_spans_of_a_process_are_one_rank() -> None:
         assert other.counters.equals(merged.counters) and other.runs.equals(merged.runs)
 
 
-def test_spans_follow_each_other_though_the_clock_was_set_anew() -> None:
+def test_spans_are_in_order_after_clock_reset() -> None:
     first, second = span(1_000, 1), span(1_045, 2)
     words = in_words(merge([second, first]))
     assert [word[2] for word in words if word[1].startswith("Prof")] == [0, 50_000]
     assert [word[2] for word in words if word[1] == "aten::mm"] == [1_000, 51_000]
 
 
-def test_spans_and_ranks_at_once() -> None:
-    """Ranks of one host, spans of each, and a file that tells no time: what is known of the others holds."""
+def test_spans_and_ranks_together() -> None:
+    """Ranks of one host, spans of each, and a file without a time: the times of the others are kept."""
     ranks = [{"host_name": "a", "distributedInfo": {"rank": rank}} for rank in (0, 1)]
     files = [span(at, 1, pid=10 + n, **top) for at in (1_000, 2_000) for n, top in enumerate(ranks)]
     merged = merge(files)
@@ -125,8 +125,8 @@ def test_spans_and_ranks_at_once() -> None:
     assert [(word[0][0], word[2]) for word in words] == [(0, 1e3), (0, 1_001e3), (1, 1e3), (1, 1_001e3), (2, 1e3)]
 
 
-def test_what_overlaps_is_of_two_processes() -> None:
-    """Containers have processes of one number, and may not say their names."""
+def test_overlapping_recordings_are_two_processes() -> None:
+    """Containers may have processes with equal numbers and no host names."""
     merged = merge([span(1_000, 1, slice_("long", 1_000, 5_000)), span(2_000, 1)])
     assert merged.steps.column("rank").to_pylist() == [0, 1] and merged.threads.num_rows == 4
     elsewhere = merge([span(1_000, 1, host_name="a"), span(2_000, 1, host_name="b")])

@@ -1,4 +1,4 @@
-"""Slices of traces: nesting, own time, call stacks, samples, lanes, and what is bad about the times in a file."""
+"""Slices of traces: nesting, self time, call stacks, samples, lanes, and invalid times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfloom.readers import pytorch
 from tests.support.trace_json import Read, call, covered, event, kernel, read, slice_
 
 
-def test_slices_nest_and_time_belongs_to_the_innermost() -> None:
+def test_nested_slices_have_self_time() -> None:
     got = read(
         slice_("inner", 120, 30.5),
         slice_("outer", 100, 100, args={"External id": 5, "Input Dims": [[2, 3]]}),
@@ -45,7 +45,7 @@ def test_slices_nest_and_time_belongs_to_the_innermost() -> None:
     assert got.losses == {}
 
 
-def test_what_is_around_a_slice_of_the_same_time_follows_from_its_kind() -> None:
+def test_kind_orders_slices_with_the_same_interval() -> None:
     got = read(
         call(10, 5, 1),
         slice_("op", 10, 5),
@@ -65,10 +65,10 @@ def test_what_is_around_a_slice_of_the_same_time_follows_from_its_kind() -> None
     assert got.samples() == [(0, 5000, "mark;file.py(3): run;op;cudaLaunchKernel")]
 
 
-def test_a_call_may_return_a_little_after_what_it_ends_and_others_go_on_beside() -> None:
+def test_slices_that_overlap_their_parent() -> None:
     inside = read(slice_("forward", 0, 100, cat="user_annotation"), slice_("exit", 80, 24, cat="python_function"))
     assert [(one.stack, one.self) for one in inside.slices] == [("forward", 80_000), ("forward;exit", 24_000)]
-    # Rounded to µs, by which it is past the end.
+    # Because of rounding to µs, it ends after its parent.
     rounded = read(slice_("a", 0, 10), slice_("b", 7, 4))
     assert rounded.one("b").parent == "a"
     beside = read(slice_("enter", 0, 50), slice_("step", 20, 100), slice_("in", 60, 10))
@@ -87,9 +87,7 @@ SPANS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(SPANS, st.booleans())
-def test_every_moment_with_a_slice_is_in_exactly_one_sample(
-    spans: list[tuple[int, int, str, int]], coarse: bool
-) -> None:
+def test_samples_cover_slices_exactly_once(spans: list[tuple[int, int, str, int]], coarse: bool) -> None:
     scale = 1 if coarse else 0.25
     got = read(
         *(slice_(name, start * scale, length * scale, tid=tid) for start, length, name, tid in spans),
@@ -112,7 +110,7 @@ def test_every_moment_with_a_slice_is_in_exactly_one_sample(
 @pytest.mark.heavy
 @settings(max_examples=60, deadline=None)
 @given(SPANS)
-def test_slices_of_one_lane_never_overlap(spans: list[tuple[int, int, str, int]]) -> None:
+def test_slices_of_a_lane_do_not_overlap(spans: list[tuple[int, int, str, int]]) -> None:
     kinds = {"a": "kernel", "b": "gpu_user_annotation", "c": "cuda_sync"}
     got = read(
         *(kernel(start, length, name=name, cat=kinds[name], stream=stream) for start, length, name, stream in spans),
@@ -131,7 +129,7 @@ def test_slices_of_one_lane_never_overlap(spans: list[tuple[int, int, str, int]]
             assert one.start + one.duration <= around.start + around.duration and 0 <= around.self <= around.duration
 
 
-def test_begins_and_ends_belong_together_and_those_without_are_said() -> None:
+def test_begin_and_end_events_are_paired() -> None:
     got = read(
         event("E", "", 1),
         event("B", "outer", 5, cat="cpu_op"),
@@ -159,7 +157,7 @@ def test_begins_and_ends_belong_together_and_those_without_are_said() -> None:
     assert got.losses[trace_slices.TWO_ARGUMENTS] == 1
 
 
-def test_asynchronous_slices_overlap_in_lanes_of_a_track() -> None:
+def test_asynchronous_slices_have_lanes() -> None:
     got = read(
         event("b", "load", 0, cat="io", id=1),
         event("b", "load", 2, cat="io", id=2),
@@ -178,7 +176,7 @@ def test_asynchronous_slices_overlap_in_lanes_of_a_track() -> None:
     assert [got.names[row["function"]] for row in got.profile.instants.to_pylist()] == ["half"]
 
 
-def test_times_that_cannot_be_are_said() -> None:
+def test_invalid_times_are_losses() -> None:
     got = read(
         slice_("good", 1_700_000_000_000_000, 5),
         slice_("text", "1700000000000001.5", "2"),
@@ -205,14 +203,14 @@ def test_times_that_cannot_be_are_said() -> None:
     assert got.profile.meta.start_epoch_ns == 1_700_000_000_000_000_000
 
 
-def test_a_trace_without_events_says_what_to_do() -> None:
+def test_empty_trace_message_has_advice() -> None:
     with pytest.raises(UnreadableInput, match="traceEvents is empty"):
         read()
     only = read({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}})
     assert (only.slices, only.profile.meta.duration_ns, only.profile.meta.main_event) == ([], 0, None)
 
 
-def test_threads_are_told_by_pid_tid_and_what_lies_on_them() -> None:
+def test_threads_are_identified_by_pid_tid_and_content() -> None:
     far = 2**40
     got = read(
         {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": "first"}},
@@ -245,7 +243,7 @@ def test_threads_are_told_by_pid_tid_and_what_lies_on_them() -> None:
     assert got.profile.instants.column("thread").to_pylist() == [4, -1]
 
 
-def test_names_say_what_a_slice_is() -> None:
+def test_slice_names_are_classified() -> None:
     built_in = "<built-in method linear of type object at 0x7f1>"
     got = read(
         slice_("ProfilerStep#2", 0, 10),
@@ -275,7 +273,7 @@ def test_names_say_what_a_slice_is() -> None:
     assert steps == [("ProfilerStep#2", 0, 10_000, 0), ("ProfilerStep#3", 20_000, 30_000, 0)]
 
 
-def test_what_the_recorder_puts_into_programs_is_the_same_in_every_job() -> None:
+def test_injected_recorder_functions_are_equal_in_all_jobs() -> None:
     first, second = (
         read(slice_(f"/data/jobs/{job}/sitecustomize.py(7): outer", 0, 5, cat="python_function")) for job in "ab"
     )
@@ -284,7 +282,8 @@ def test_what_the_recorder_puts_into_programs_is_the_same_in_every_job() -> None
     assert displays == ["outer", "outer"]
 
 
-def test_slices_nested_beyond_measure_have_the_stack_around_them() -> None:
+@pytest.mark.heavy
+def test_deeply_nested_slices_have_the_enclosing_stack() -> None:
     depth = nesting.MAX_DEPTH + 20
     got = Read(
         pytorch.read(io.BytesIO(json.dumps([slice_(f"f{i % 3}", i, 2 * (depth - i)) for i in range(depth)]).encode()))

@@ -1,4 +1,4 @@
-"""Ranks of a planned job as one result: who they are, when they were at work, and what is missing of them."""
+"""Ranks of a planned job as one result: numbers, times, and missing data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EPOCH = 1_760_000_000 * S
 
 
 def text(rank: int, samples: int = 4, *, clock_s: float = 100.0, event: str = "cycles", base: int = 0) -> Profile:
-    """A recording of perf. base: where the program lies in memory."""
+    """A recording of perf. base: the address of the program in memory."""
     lines = []
     for number in range(samples):
         lines.append(f"solve {rank + 50}/{rank + 50} {clock_s + number:.9f}: 7 {event}: \n")
@@ -43,7 +43,7 @@ def text(rank: int, samples: int = 4, *, clock_s: float = 100.0, event: str = "c
 
 
 def counts(*values: int, event: str = "instructions", running: int = 100, interval: bool = False) -> Profile:
-    """What perf stat counted, in intervals of a second or once."""
+    """The output of perf stat, in intervals of a second or once."""
     lines = []
     for number, value in enumerate(values):
         line = {"counter-value": f"{value}.0", "unit": "", "event": event, "event-runtime": S * running // 100}
@@ -64,8 +64,8 @@ def plan(ranks: int | None = None, runs: int = 1, **more: Any) -> RecordingPlan:
     return parse_plan(json.dumps(told | more).encode())
 
 
-def brought(planned: RecordingPlan, *found: tuple[Rank, list[Profile]]) -> Profile:
-    """What becomes of these ranks; every result must be a sound one."""
+def merge_ranks(planned: RecordingPlan, *found: tuple[Rank, list[Profile]]) -> Profile:
+    """The merged profile of these ranks; every result must be valid."""
     ranks = RankMerger(planned, ProfileMerger(SpillFile(io.BytesIO())))
     for rank, profiles in found:
         for profile in profiles:
@@ -77,7 +77,7 @@ def brought(planned: RecordingPlan, *found: tuple[Rank, list[Profile]]) -> Profi
 
 
 def times(profile: Profile) -> dict[Any, list[float]]:
-    """When each rank has samples, in seconds, by (run, rank)."""
+    """The times of each rank's samples, in seconds, by (run, rank)."""
     found: dict[Any, list[float]] = {}
     threads = profile.threads.to_pylist()
     for row in profile.samples.to_pylist():
@@ -86,9 +86,9 @@ def times(profile: Profile) -> dict[Any, list[float]]:
     return found
 
 
-def test_every_rank_keeps_what_is_its_own() -> None:
+def test_ranks_keep_their_samples_and_counts() -> None:
     found = [(Rank(0, str(n), state(host=f"host{n // 2}")), [text(n, 4 * (1 + (n == 1)))]) for n in range(4)]
-    profile = brought(plan(4), *found)
+    profile = merge_ranks(plan(4), *found)
     assert {key: len(at) for key, at in times(profile).items()} == {(0, 0): 4, (0, 1): 8, (0, 2): 4, (0, 3): 4}
     rows = profile.threads.to_pylist()
     assert [(row["rank"], row["host"], row["pid"]) for row in rows] == [
@@ -115,56 +115,56 @@ def test_every_rank_keeps_what_is_its_own() -> None:
     ]
 
 
-def test_the_ranks_of_a_host_share_perfs_clock() -> None:
-    """The second began 2 s later by that clock, whatever the notes of their starts say of how long perf took."""
+def test_ranks_of_a_host_share_perf_clock() -> None:
+    """The second began 2 s later by that clock, whatever delay of perf the recorded starts imply."""
     found = [(Rank(0, "0", state(0.5)), [text(0, clock_s=100)]), (Rank(0, "1", state(0.9)), [text(1, clock_s=102)])]
-    profile = brought(plan(2), *found)
+    profile = merge_ranks(plan(2), *found)
     assert times(profile) == {(0, 0): [0, 1, 2, 3], (0, 1): [2, 3, 4, 5]}
     assert profile.meta.start_epoch_ns == EPOCH + S // 2
     assert profile.meta.duration_ns == 5 * S
 
 
-def test_hosts_are_brought_together_by_their_starts() -> None:
+def test_hosts_are_aligned_by_starts() -> None:
     found = [
         (Rank(0, "0", state(1.0, host="one")), [text(0, clock_s=100)]),
         (Rank(0, "1", state(3.0, host="two")), [text(1, clock_s=5000)]),
-        # It slept at first: on its own host's clock, that is known.
+        # It slept at first, which its own host's clock shows.
         (Rank(0, "2", state(1.0, host="one")), [text(2, clock_s=104)]),
     ]
-    assert times(brought(plan(3), *found)) == {(0, 0): [0, 1, 2, 3], (0, 1): [2, 3, 4, 5], (0, 2): [4, 5, 6, 7]}
+    assert times(merge_ranks(plan(3), *found)) == {(0, 0): [0, 1, 2, 3], (0, 1): [2, 3, 4, 5], (0, 2): [4, 5, 6, 7]}
 
 
-def test_hosts_whose_clocks_cannot_be_right_begin_together() -> None:
+def test_hosts_with_wrong_clocks_start_together() -> None:
     found = [
         (Rank(0, "0", state(0.0, 9.0, host="one")), [text(0, clock_s=100)]),
         (Rank(0, "1", state(3600.0, 3609.0, host="two")), [text(1, clock_s=5000)]),
     ]
-    profile = brought(plan(2), *found)
+    profile = merge_ranks(plan(2), *found)
     assert times(profile) == {(0, 0): [0, 1, 2, 3], (0, 1): [0, 1, 2, 3]}
     assert profile.meta.facts["clocks"] == CLOCKS_DIFFER
     assert profile.meta.complete
 
 
-def test_times_are_of_our_clock_where_that_of_the_target_is_known() -> None:
-    profile = brought(plan(1, clock_ns=5 * S), (Rank(0, "0", state()), [text(0)]))
+def test_target_clock_offset_is_applied() -> None:
+    profile = merge_ranks(plan(1, clock_ns=5 * S), (Rank(0, "0", state()), [text(0)]))
     assert profile.meta.start_epoch_ns == profile.runs.to_pylist()[0]["start_ns"] == EPOCH - 5 * S
     assert profile.ranks.to_pylist()[0]["start_ns"] == EPOCH - 5 * S
 
 
-def test_without_any_start_all_begin_together_unless_one_clock_tells() -> None:
+def test_ranks_without_start_times() -> None:
     def two(**hosts: str) -> dict[Any, list[float]]:
         found = [
             (Rank(0, str(n), state(None, host=host)), [text(n, 2, clock_s=100 + 3 * n)])
             for n, host in enumerate(hosts.values())
         ]
-        return times(brought(plan(2), *found))
+        return times(merge_ranks(plan(2), *found))
 
     assert two(a="one", b="one") == {(0, 0): [0, 1], (0, 1): [3, 4]}
     assert two(a="one", b="two") == {(0, 0): [0, 1], (0, 1): [0, 1]}
 
 
-def test_every_run_begins_at_its_own_start() -> None:
-    """Event groups one after the other, or at once, are no long run; and an event that comes again is one."""
+def test_runs_begin_at_their_start() -> None:
+    """Event groups, consecutive or concurrent, are no long run; and a repeated event is one event."""
     found = []
     for run, (event, other) in enumerate((("cycles", "faults"), ("cycles", "misses"))):
         for rank in range(2):
@@ -175,7 +175,7 @@ def test_every_run_begins_at_its_own_start() -> None:
                     [text(rank, 3 + run, clock_s=at, event=event), text(rank, 1, clock_s=at, event=other)],
                 )
             )
-    profile = brought(plan(2, runs=2), *found)
+    profile = merge_ranks(plan(2, runs=2), *found)
     assert profile.events.column("name").to_pylist() == ["cycles", "faults", "misses"]
     assert {key: sorted(set(at)) for key, at in times(profile).items()} == {
         (0, 0): [0, 1, 2],
@@ -192,20 +192,20 @@ def test_every_run_begins_at_its_own_start() -> None:
     assert profile.meta.reasons == ("Run 1, ranks 0–1: ended with exit status 3.",)
 
 
-def test_a_program_without_ranks_has_none() -> None:
-    profile = brought(plan(), (Rank(0, "all", state(exit_status=2)), [text(5)]))
+def test_program_without_ranks() -> None:
+    profile = merge_ranks(plan(), (Rank(0, "all", state(exit_status=2)), [text(5)]))
     assert profile.threads.column("rank").to_pylist() == [None]
     assert profile.runs.to_pylist()[0]["host"] == "one"
     assert profile.meta.reasons == ("The command: ended with exit status 2.",)
 
 
 def test_one_recording_for_each_host() -> None:
-    """Nobody can say of which rank the threads are that perf saw on a host."""
+    """perf does not record the rank of a thread on a host."""
     found: list[tuple[Rank, list[Profile]]] = [
         (Rank(0, f"on-node{n}", state(host=f"node{n}")), [text(n)]) for n in range(2)
     ]
     found += [(Rank(0, str(n), state(host=f"node{n % 2}", recorded=False)), []) for n in range(4)]
-    profile = brought(plan(4), *found)
+    profile = merge_ranks(plan(4), *found)
     assert profile.meta.complete
     assert [(row["rank"], row["host"]) for row in profile.threads.to_pylist()] == [(None, "node0"), (None, "node1")]
     assert Counter(row["recorded"] for row in profile.ranks.to_pylist()) == {True: 2, False: 4}
@@ -228,17 +228,17 @@ def test_one_recording_for_each_host() -> None:
         ),
     ],
 )
-def test_what_makes_it_incomplete(how: RankState | None, profiles: list[Profile], reason: str) -> None:
+def test_incomplete_reasons(how: RankState | None, profiles: list[Profile], reason: str) -> None:
     others = [(Rank(0, str(n), state(size=4)), [text(n)]) for n in (0, 1, 3)]
-    profile = brought(plan(4), *others, (Rank(0, "2", how), profiles))
+    profile = merge_ranks(plan(4), *others, (Rank(0, "2", how), profiles))
     assert (profile.meta.complete, profile.meta.reasons) == (False, (reason,))
     noted = profile.ranks.to_pylist()[2]
     assert noted["rank"] == 2 and noted["note"].lower() == reason.removeprefix("Rank 2: ").lower()
 
 
-def test_a_rank_that_wrote_no_samples_is_no_fault() -> None:
+def test_rank_without_samples_is_complete() -> None:
     nothing = perf_data.read(io.BytesIO(b"# ========\n# captured on : now\n# ========\n"))
-    profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", state()), [nothing]))
+    profile = merge_ranks(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", state()), [nothing]))
     assert profile.meta.complete
     assert [row["note"] for row in profile.ranks.to_pylist()] == [
         None,
@@ -246,17 +246,17 @@ def test_a_rank_that_wrote_no_samples_is_no_fault() -> None:
     ]
 
 
-def test_a_rank_whose_perf_was_killed_before_it_wrote_samples() -> None:
+def test_rank_whose_perf_was_killed() -> None:
     nothing = perf_data.read(io.BytesIO(b"# ========\n# captured on : now\n# ========\n"))
     killed = state(perf_signal=9, exit_status=None)
-    profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", killed), [nothing]))
+    profile = merge_ranks(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", killed), [nothing]))
     note = profile.ranks.to_pylist()[1]["note"]
     assert "ended by signal 9" in note and "perf had them in its buffer" in note and "too little CPU" not in note
 
 
-def test_many_that_are_missing_are_told_in_one_line() -> None:
+def test_missing_ranks_are_reported_in_one_line() -> None:
     found = [(Rank(0, str(n), state()), [text(n, 1)]) for n in range(0, 1000, 100)]
-    profile = brought(plan(1024), *found)
+    profile = merge_ranks(plan(1024), *found)
     assert profile.meta.reasons == (
         "Ranks 1–99, 101–199, 201–299, 301–399, 401–499, 501–599, 601–699, 701–799 and 222 more: no data returned: "
         "never started, or the host was lost.",
@@ -264,15 +264,15 @@ def test_many_that_are_missing_are_told_in_one_line() -> None:
     assert profile.ranks.num_rows == 1024
 
 
-def test_a_run_of_which_nothing_came() -> None:
-    profile = brought(plan(2, runs=2), *[(Rank(1, str(n), state()), [text(n)]) for n in range(2)])
+def test_run_without_data() -> None:
+    profile = merge_ranks(plan(2, runs=2), *[(Rank(1, str(n), state()), [text(n)]) for n in range(2)])
     assert profile.meta.reasons == ("Run 0: no data returned: never started, or the host was lost.",)
     assert profile.runs.num_rows == 2
 
 
-def test_losses_and_cut_texts_are_told_with_their_rank() -> None:
+def test_losses_and_truncations_name_their_rank() -> None:
     bad = perf_data.read(io.BytesIO(b"solve 1/1 1.000000: 5 cycles: \n\t1 main (/bin/a)\n\nnonsense\n\nsolve 1/1 2.0"))
-    profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", state()), [bad]))
+    profile = merge_ranks(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", state()), [bad]))
     first, second = profile.ranks.to_pylist()
     assert first["losses"] == 0 < second["losses"]
     assert all(row["example"].startswith("rank 1, line ") for row in profile.losses.to_pylist())
@@ -286,7 +286,7 @@ def test_counts_of_ranks_and_runs() -> None:
         for run, event in enumerate(("instructions", "cycles"))
         for rank in range(2)
     ]
-    profile = brought(plan(2, runs=2), *found)
+    profile = merge_ranks(plan(2, runs=2), *found)
     rows = profile.counts.to_pylist()
     assert [(row["run"], row["host"], row["rank"], row["event"], row["value"]) for row in rows] == [
         (0, "h0", 0, 0, 1),
@@ -298,27 +298,27 @@ def test_counts_of_ranks_and_runs() -> None:
     assert profile.meta.duration_ns == 9 * S
 
 
-def test_the_scaling_of_all_ranks_is_of_all_their_time() -> None:
+def test_scaling_covers_all_ranks() -> None:
     found = [(Rank(0, str(n), state()), [counts(1, running=share)]) for n, share in enumerate((100, 50))]
-    profile = brought(plan(2), *found)
+    profile = merge_ranks(plan(2), *found)
     assert profile.events.column("scaling").to_pylist() == [pytest.approx(2 / 1.5)]
     found = [(Rank(0, str(n), state()), [counts(1)]) for n in range(2)]
-    assert brought(plan(2), *found).events.column("scaling").to_pylist() == [None]
+    assert merge_ranks(plan(2), *found).events.column("scaling").to_pylist() == [None]
 
 
-def test_intervals_stand_when_they_were() -> None:
+def test_intervals_keep_their_times() -> None:
     found = [
         (Rank(0, "0", state(0.0, 2.0)), [counts(1, 2, interval=True)]),
         (Rank(0, "1", state(0.5, 2.5, host="two")), [counts(3, 4, interval=True)]),
     ]
-    profile = brought(plan(2), *found)
+    profile = merge_ranks(plan(2), *found)
     rows = [(row["rank"], row["start_ns"] / S, row["end_ns"] / S) for row in profile.counts.to_pylist()]
     assert rows == [(0, 0, 1), (0, 1, 2), (1, 0.5, 1.5), (1, 1.5, 2.5)]
     assert profile.meta.duration_ns == 2.5 * S
 
 
-def test_of_many_ranks_addresses_are_not_kept() -> None:
-    """So that what is known of code does not grow with the number of processes."""
+def test_addresses_of_many_ranks_are_not_kept() -> None:
+    """So that memory for code does not grow with the number of processes."""
     merging = ProfileMerger(SpillFile(io.BytesIO()), addresses=False)
     ranks = RankMerger(plan(40), merging)
     for number in range(40):
@@ -338,12 +338,12 @@ NO_PLANS = (
 
 
 @pytest.mark.parametrize("number", range(len(NO_PLANS)))
-def test_plans_that_are_none(number: int) -> None:
+def test_invalid_plans_are_refused(number: int) -> None:
     with pytest.raises(UnreadableInput, match=r"plan\.json"):
         parse_plan(NO_PLANS[number].encode(errors="surrogateescape"))
 
 
-def test_plans_with_absurd_numbers() -> None:
+def test_plans_with_huge_numbers() -> None:
     for ranks in (10**30, MAX_RANKS + 1, -1, 0, "4", True, 4.0, None):
         assert parse_plan(json.dumps({"runs": [], "ranks": ranks}).encode()).ranks is None
     assert parse_plan(json.dumps({"runs": [{}] * 5000}).encode()).runs[-1].run == 999
@@ -355,7 +355,7 @@ def test_plans_with_absurd_numbers() -> None:
     assert told.target is not None and len(told.target) <= 400 and told.target.isprintable()
 
 
-def test_states_are_taken_as_far_as_they_are_some() -> None:
+def test_invalid_state_lines_are_ignored() -> None:
     told = (
         b"start 5\nhost  a\x00b\xff\nexit 999\nsignal 4000\nsize 99999999999999999999\nend x\nrecorded 0\nnote one\n"
         b"note one\nnote\nnote two\x1b[2J\nstart 6\n" + b"key" * 10**6 + b"\npid -4"
@@ -370,13 +370,13 @@ def test_states_are_taken_as_far_as_they_are_some() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_state_is_too_much(told: bytes) -> None:
+def test_any_state_is_parsed(told: bytes) -> None:
     found = parse_state(told)
     assert all(note.isprintable() for note in found.notes)
     assert found.exit_status is None or 0 <= found.exit_status < 256
 
 
-def test_folders_that_count() -> None:
+def test_rank_directory_names() -> None:
     assert [
         parse_run_folder(name) for name in ("run0", "run12", "run00", "run", "run-1", "xrun1", "run1 ", "run9999999")
     ] == [

@@ -1,4 +1,4 @@
-"""What compiled loops make of a text of trace events is what the patient decoder makes of it."""
+"""The compiled scanner and the decoder read trace events alike."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ values = st.recursive(
 
 @st.composite
 def objects(draw: st.DrawFn, keys: st.SearchStrategy[str], inner: st.SearchStrategy[str]) -> str:
-    """The text of an object, blanks anywhere."""
+    """The text of an object, with white space anywhere."""
     parts = [
         f"{draw(blanks)}{draw(keys)}{draw(blanks)}:{draw(blanks)}{draw(inner)}{draw(blanks)}"
         for _ in range(draw(st.integers(0, 6)))
@@ -73,7 +73,7 @@ members = st.sampled_from(
 
 @st.composite
 def events(draw: st.DrawFn) -> str:
-    """The text of an event, most of the time a sound one."""
+    """The text of an event, usually a valid one."""
     if draw(st.booleans()):
         return EVENT.replace("aten", draw(st.sampled_from("abcdefgh")))
     text = draw(objects(members | members | strings, values | numbers | strings))
@@ -84,7 +84,7 @@ def events(draw: st.DrawFn) -> str:
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """The text of a file, now and then with something wrong at one place."""
+    """The text of a file, sometimes with one error."""
     found = draw(st.lists(events(), max_size=8))
     text = "".join(f"{draw(blanks)}{event}{draw(blanks)}{draw(odd_blanks)}," for event in found)
     text = f'{{"schemaVersion":1,"traceEvents":[{text}],"traceName":"n"}}' if draw(st.booleans()) else f"[{text}]"
@@ -99,11 +99,11 @@ def texts(draw: st.DrawFn) -> str:
 @given(texts(), st.sampled_from([60, 300, 1 << 20]))
 @example('[{"args":{"a":[1]]}}]', 300)
 @example('[{"args":{"a":{"b":"]"}}}]', 300)
-def test_both_ways_agree(text: str, pieces: int) -> None:
+def test_scanner_and_decoder_agree(text: str, pieces: int) -> None:
     read(text.encode("utf-8", "surrogatepass"), pieces)
 
 
-def test_both_ways_agree_on_recordings() -> None:
+def test_scanner_and_decoder_agree_on_recordings() -> None:
     for name in ("training", "workers"):
         found = read(gzip.decompress((RECORDED / f"{name}.pt.trace.json.gz").read_bytes()), 20_000)
         assert len(found.events) > 200
@@ -113,14 +113,14 @@ def test_both_ways_agree_on_recordings() -> None:
 @pytest.mark.heavy
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
 @pytest.mark.parametrize("name", ["amd_mi250", "ddp_rank0", "nccl_a100"])
-def test_real_traces_are_read_as_they_are(name: str) -> None:
+def test_real_traces_equal_plain_json(name: str) -> None:
     text = gzip.decompress((FOLDER / f"{name}.pt.trace.json.gz").read_bytes())
     found = scan_events_parallel(io.BytesIO(text), 1 << 18)
     assert (listed(found), found.lost) == (plain(text), [])
 
 
 def plain(text: bytes) -> list[Event]:
-    """What Python's own decoder makes of a sound trace."""
+    """A valid trace, read by Python's own decoder."""
     rows = json.loads(text, parse_float=Decimal)["traceEvents"]
     raw = listed(scan_events_parallel(io.BytesIO(text)))
     found = []
@@ -128,7 +128,7 @@ def plain(text: bytes) -> list[Event]:
         given_ = row.get("args", {})
         whole = {key: value for key, value in given_.items() if key in NUMERIC_ARGUMENTS and isinstance(value, int)}
         rest = {key: value for key, value in given_.items() if key not in whole}
-        # The text of arguments is that of the file: what matters is what it says.
+        # The text of arguments is that of the file: compare their values.
         same = json.loads(one.arguments or "{}", parse_float=Decimal) == rest and (one.arguments is None) == (not rest)
         found.append(
             Event(
@@ -147,7 +147,7 @@ def plain(text: bytes) -> list[Event]:
     return found
 
 
-def test_a_recording_cut_anywhere_is_read_up_to_there() -> None:
+def test_truncated_recording_is_read_up_to_its_end() -> None:
     text = gzip.decompress((RECORDED / "whole.pt.trace.json.gz").read_bytes())
     whole = listed(scan_events_parallel(io.BytesIO(text)))
     for end in range(0, len(text), 997):
@@ -158,8 +158,8 @@ def test_a_recording_cut_anywhere_is_read_up_to_there() -> None:
         assert [reason for reason, _, _ in found.lost] == ([trace_documents.CUT_OFF] if end else [])
 
 
-def test_what_loops_share_is_known_to_the_cache() -> None:
-    """A change of a piece that is compiled into another module's loops must make that be compiled anew."""
+def test_cache_lists_shared_modules() -> None:
+    """A change of a module that is compiled into another module's loops must invalidate their cache."""
     pieces: dict[str, set[str]] = {}
     trees = {path.stem: ast.parse(path.read_bytes()) for path in READERS.glob("*.py")}
     marks = {"compiled", "compiled_with_checks", "lean", "inlined", "_instruction"}

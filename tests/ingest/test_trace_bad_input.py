@@ -1,4 +1,4 @@
-"""Trace events in texts that are bent, cut or damaged: what can be read is read, what is lost is said."""
+"""Trace events in invalid, truncated or damaged texts: valid parts are read, the others are losses."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def named(name: str, **more: str) -> str:
         trace(EVENT, EVENT).encode("utf-32"),
     ],
 )
-def test_documents_of_every_form(text: str | bytes) -> None:
+def test_document_forms(text: str | bytes) -> None:
     found = read(text)
     assert (found.events, found.lost) == ([ONE, ONE], {})
     assert is_trace_json(text.encode() if isinstance(text, str) else text)
 
 
-def test_what_stands_beside_the_events() -> None:
+def test_members_next_to_the_events() -> None:
     text = '{"deviceProperties":[{"id":0,"totalGlobalMem":34084028416}],"traceEvents":[],"big":123456789012345678901,'
     found = read(text + '"baseTimeNanoseconds":1711964646000000001,"x":NaN,"deep":' + "[" * 5000 + "]" * 5000 + "}")
     assert found.top["deviceProperties"] == [{"id": 0, "totalGlobalMem": 34084028416}]
@@ -62,7 +62,7 @@ def test_what_stands_beside_the_events() -> None:
     assert {reason: count for reason, (count, _) in found.lost.items()} == {documents.NO_VALUE: 1, documents.DAMAGED: 1}
 
 
-def test_documents_behind_each_other_are_of_one_time() -> None:
+def test_consecutive_documents_share_a_clock() -> None:
     found = read(
         trace(EVENT, baseTimeNanoseconds="1000", host='"a"')
         + trace(EVENT, named("no time"), baseTimeNanoseconds="7000", host='"b"')
@@ -74,7 +74,7 @@ def test_documents_behind_each_other_are_of_one_time() -> None:
 
 
 @pytest.mark.heavy
-def test_what_is_cut_off_is_read_up_to_there() -> None:
+def test_truncated_text_is_read_up_to_its_end() -> None:
     whole = trace(EVENT, named("second"), named("third"), traceName='"n"')
     for end in range(len(whole)):
         found = read(whole[:end])
@@ -86,7 +86,7 @@ def test_what_is_cut_off_is_read_up_to_there() -> None:
     assert read(whole[:-5]).lost[documents.CUT_OFF] == (1, f"byte {len(whole) - 5:,}")
 
 
-def test_damaged_events_cost_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_events_do_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [
         '{"ph":"X","name":"a" "b":1}',
         '{"ph":"X","name":"a,"b":1}',
@@ -113,7 +113,7 @@ def test_damaged_events_cost_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     for pieces in (1000, 1 << 16):
         many = read(f"[{','.join(f'{text},{EVENT}' for text in bad * 10)}]", pieces)
         assert (many.events, many.lost[documents.DAMAGED][0]) == ([ONE] * 50, 50)
-    # What is damaged is passed over where it is found: each piece is gone through once.
+    # Damaged bytes are skipped when found: each chunk is scanned once.
     assert len(returns) < 10
 
 
@@ -131,7 +131,7 @@ def test_damaged_events_cost_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
         (f"{EVENT},{{x}},", 300, 300),
     ],
 )
-def test_what_is_opened_again_and_again_is_looked_at_once(
+def test_unterminated_values_are_scanned_once(
     monkeypatch: pytest.MonkeyPatch, text: str, times: int, events: int
 ) -> None:
     class Counted:
@@ -154,11 +154,11 @@ def test_what_is_opened_again_and_again_is_looked_at_once(
     found = read('{"traceEvents":[' + text * times, 4000)
     assert (len(found.events), documents.DAMAGED in found.lost) == (events, True)
     assert tokens.bytes < 30 * len(text) * times
-    # Once for each part of the file that comes into sight.
+    # Once for each visible part of the file.
     assert closes.bytes < 60 * len(text) * times
 
 
-def test_a_damaged_head_costs_no_events() -> None:
+def test_damaged_header_loses_no_events() -> None:
     found = read(f'{{"schemaVersion":1,"a":{{x}},"traceEvents":[{EVENT}],"traceName":"n"}}')
     assert (found.events, found.top) == ([ONE], {"schemaVersion": 1, "traceName": "n"})
     assert list(found.lost) == [documents.DAMAGED]
@@ -180,18 +180,18 @@ def test_a_damaged_head_costs_no_events() -> None:
         ('[{"ts":NaN,"args":{"a":-inf,"b":[Infinity,nan(ind)],"c":1e999}}]', documents.NO_VALUE, 5),
     ],
 )
-def test_what_is_not_understood_is_said(text: str, reason: str, count: int) -> None:
+def test_unrecognized_text_is_a_loss(text: str, reason: str, count: int) -> None:
     found = read(text)
     assert found.lost[reason][0] == count
     assert found.lost[reason][1].startswith("byte ")
 
 
-def test_nothing_is_no_trace() -> None:
+def test_empty_input() -> None:
     assert read("").lost == read(" \n").lost == {}
     assert read('{"traceEvents":[]}').lost == {}
 
 
-def test_texts_are_those_of_the_file() -> None:
+def test_texts_equal_those_of_the_file() -> None:
     found = read(
         r'[{"name":"a\"\\\/\n\u00e9\ud83d\ude00","p\u0068":"\u0058","pid":-5,"tid":4294967295.0,"id":"0x1f"},'
         r'{"name":12,"pid":"","tid":123456789012345678901234567890,"bind_id":1073741824,"ph":"X"},'
@@ -206,14 +206,14 @@ def test_texts_are_those_of_the_file() -> None:
     ]
 
 
-def test_texts_that_are_no_unicode_stay_different_and_json() -> None:
+def test_invalid_unicode_stays_distinct() -> None:
     found = read(b'[{"name":"a\xff"},{"name":"a\\ud800"},{"name":"a\xed\xa0\x80","args":{"k\xfe":"\\udc00\\\\udc00"}}]')
     assert found.names == ["a\\xff", "a\\ud800", "a\\xed\\xa0\\x80"]
     assert json.loads(found.events[2].arguments or "") == {"k\\xfe": "\\udc00\\udc00"}
     assert found.lost == {NO_UNICODE: (4, "byte 1: a\\xff")}
 
 
-def test_controls_and_bad_escapes_are_kept() -> None:
+def test_control_characters_and_bad_escapes_are_kept() -> None:
     found = read('[{"name":"a\tb\x01","args":{"path":"D:\\data","x":[1,,2,],}}]')
     assert found.names == ["a\tb\x01"]
     assert found.events[0].arguments == '{"path":"D:\\\\data","x":[1,2]}'
@@ -221,7 +221,7 @@ def test_controls_and_bad_escapes_are_kept() -> None:
     assert found.lost == {}
 
 
-def test_numbers_stand_apart_where_they_are_whole() -> None:
+def test_whole_numbers_are_separate_columns() -> None:
     found = read(
         '[{"args":{"correlation":-5,"Bytes":9223372036854775807,"Addr":9223372036854775808,"Ev Idx":3.0,'
         '"Sequence number":1.5,"External id":"7","Python parent id":null,"Python id":1e3,"bytes":-9223372036854775808}},'
@@ -275,7 +275,7 @@ def test_times_are_exact() -> None:
     assert found.lost == {}
 
 
-def test_huge_texts_and_many_members() -> None:
+def test_long_texts_and_many_members() -> None:
     long = "n" * 3_000_000
     many = ",".join(f'"k{i}":{i}' for i in range(500))
     found = read(f'[{named(long)},{{"args":{{{many}}}}},{EVENT}]', 1 << 20)
@@ -295,7 +295,7 @@ def test_many_distinct_texts_and_events() -> None:
     assert [event.numbers for event in found.events] == [(("Ev Idx", i),) for i in range(count)]
 
 
-def test_errors_of_the_stream_are_passed_on() -> None:
+def test_stream_errors_are_passed_on() -> None:
     class Broken(io.RawIOBase):
         def readable(self) -> bool:
             return True
@@ -321,7 +321,7 @@ def test_errors_of_the_stream_are_passed_on() -> None:
         (b"main;f 3\n", False, []),
     ],
 )
-def test_a_trace_is_told_by_how_it_begins(head: bytes, is_trace: bool, keys: list[str]) -> None:
+def test_traces_are_detected_by_their_beginning(head: bytes, is_trace: bool, keys: list[str]) -> None:
     assert (is_trace_json(head), find_top_keys(head)) == (is_trace, keys)
 
 
@@ -329,7 +329,7 @@ def nested(depth: int) -> str:
     return named("deep", pid="1", tid="1", ts="3", dur="2", args='{"a":' * depth + "1" + "}" * depth)
 
 
-def test_beside_an_event_with_deeply_nested_arguments_all_is_read() -> None:
+def test_events_after_deeply_nested_arguments_are_read() -> None:
     for depth in (65, 900):
         found = read(trace(nested(depth)))
         assert [event.name for event in found.events] == ["deep"] and documents.DAMAGED not in found.lost
@@ -338,7 +338,7 @@ def test_beside_an_event_with_deeply_nested_arguments_all_is_read() -> None:
         assert len(found.events) == 2 and found.lost[documents.DAMAGED][0] == 1
 
 
-def test_a_trace_in_which_no_event_can_be_read_says_why() -> None:
+def test_unreadable_trace_message_has_the_reason() -> None:
     text = trace(nested(grammar.MAX_DEPTH + 1))
     with pytest.raises(UnreadableInput, match=r"x has no readable event: .*nested deeper than 1,000.*first at byte"):
         chrome.read(io.BytesIO(text.encode()), "x")

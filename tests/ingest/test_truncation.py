@@ -1,4 +1,4 @@
-"""A file that was cut off never looks whole: either it is refused, or incomplete with a loss, whatever its format."""
+"""A truncated file is refused, or incomplete with a loss, in every format."""
 
 from __future__ import annotations
 
@@ -69,28 +69,28 @@ UNDETECTABLE = {
     "memray": "each line stands for itself",
     "collapsed": "each line stands for itself",
 }
-"""Formats of lines without an end mark: a cut exactly behind a line leaves a file that its writer could have written."""
+"""Formats of lines without an end mark: truncated after a line, the file is still valid."""
 
 
 WHOLE_JSON = ("speedscope", "cpuprofile")
-"""Formats whose JSON is read as a whole, so that a part of it is refused."""
+"""Formats whose JSON is read as a whole, so that a truncated file is refused."""
 
 
 def read(data: bytes) -> Profile:
     return detect_format(data[:HEAD_BYTES]).read(io.BytesIO(data), "cut")
 
 
-def test_every_format_is_cut() -> None:
+def test_all_formats_are_tested() -> None:
     assert {*FILES, *ELSEWHERE} == set(READERS) and UNDETECTABLE.keys() <= FILES.keys()
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_cut_off_is_not_whole(name: str) -> None:
+def test_truncated_file_is_incomplete(name: str) -> None:
     data = FILES[name]()
     assert detect_format(data[:HEAD_BYTES]).name == name
     assert read(data).meta.complete
-    # The line end of the last line is no part of what is told.
+    # The line end of the last line contains no information.
     end = len(data.rstrip())
     cuts = {end - 1, end - 2, end - 7, *(end * part // 11 for part in range(2, 11))}
     refused = 0
@@ -109,7 +109,7 @@ def test_a_file_that_is_cut_off_is_not_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_plain_json_is_as_incomplete_as_packed(bare: bool) -> None:
+def test_truncated_plain_and_compressed_json_agree(bare: bool) -> None:
     events = [
         {"ph": "X", "name": f"f{n}", "pid": 1, "tid": 1, "ts": n * 10, "dur": 5, "cat": "cpu_op", "args": {}}
         for n in range(200)

@@ -1,4 +1,4 @@
-"""Sampled JavaScript: files of Node, parts of Chrome's traces, and samples beside the events of a trace."""
+"""Sampled JavaScript: files of Node, profiles in Chrome's traces, and samples next to the events of a trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def stacks(profile: Profile) -> list[tuple[int, str, int, str]]:
     ]
 
 
-def test_a_sample_holds_until_the_next() -> None:
+def test_sample_lasts_until_the_next() -> None:
     profile = read(FILE)
     assert profile.meta.format == cpuprofile.FORMAT and profile.meta.duration_ns == 90_000
     assert stacks(profile) == [
@@ -71,17 +71,17 @@ def test_a_sample_holds_until_the_next() -> None:
     assert not profile.losses.num_rows
 
 
-def test_a_file_of_node() -> None:
+def test_node_cpuprofile() -> None:
     raw = (DATA / "busy.cpuprofile").read_bytes()
     told = json.loads(raw)
     profile = read(raw)
-    # All of the time from the first sample to the end.
+    # The whole time from the first sample to the end.
     assert sum(events_of(profile).values()) == (told["endTime"] - told["startTime"] - told["timeDeltas"][0]) * 1000
     rows = {row["name"]: row for row in compute_hotspots(profile, Selection(event=EVENT)).to_dict("records")}
     assert rows["busy"]["total"] >= rows["fib"]["total"] > 0
 
 
-def test_a_trace_of_node_has_samples_beside_slices() -> None:
+def test_node_trace_has_samples_and_slices() -> None:
     profile = read(gzip.decompress((DATA / "trace.json.gz").read_bytes()))
     assert profile.meta.format == chrome.FORMAT
     assert {"host time", EVENT} <= set(events_of(profile))
@@ -97,11 +97,11 @@ def chunk(id: str, tid: int, data: dict[str, Any], name: str = "ProfileChunk") -
     return {"ph": "P", "name": name, "cat": category, "id": id, "pid": 7, "tid": tid, "ts": 1, "args": {"data": data}}
 
 
-def test_parts_of_a_trace_are_put_together() -> None:
+def test_profile_chunks_are_combined() -> None:
     events = [
         {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "CrRendererMain"}},
         chunk("0x1", 8, {"startTime": 1000}, "Profile"),
-        # From the thread that samples.
+        # From the sampling thread.
         chunk("0x1", 9, {"cpuProfile": {"nodes": [node(1, "(root)"), node(2, "main", parent=1)], "samples": [2]}, "timeDeltas": [10]}),
         chunk("0x1", 9, {"cpuProfile": {"nodes": [node(3, "f", parent=2)], "samples": [3, 2]}, "timeDeltas": [20, 5]}),
         chunk("0x1", 9, {"endTime": 1100}),
@@ -112,7 +112,7 @@ def test_parts_of_a_trace_are_put_together() -> None:
     assert not profile.losses.num_rows and profile.meta.duration_ns == 90_000
 
 
-def test_samples_beside_the_events() -> None:
+def test_samples_next_to_the_events() -> None:
     trace = {
         "traceEvents": [{"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": 5, "dur": 20}],
         "stackFrames": {"1": {"name": "main", "category": "app"}, "2": {"name": "f", "parent": 1}},
@@ -131,7 +131,7 @@ def test_samples_beside_the_events() -> None:
     assert events_of(read(trace | {"traceEvents": []}))["cycles:u"] == 7
 
 
-def test_what_is_damaged_is_counted() -> None:
+def test_damaged_entries_are_counted() -> None:
     bent = FILE | {"nodes": [*NODES, {"id": 6}, 7], "samples": [2, 99, "x", 3], "timeDeltas": [10, 20, 5]}
     profile = read(bent)
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
@@ -155,7 +155,7 @@ def test_what_is_damaged_is_counted() -> None:
         ([node(2, "main"), node(2, "f")], "'functionName': 'f'"),
     ],
 )
-def test_nodes_that_are_no_tree_are_lost(nodes: Any, said: str) -> None:
+def test_nodes_outside_the_tree_are_lost(nodes: Any, said: str) -> None:
     profile = read({"nodes": nodes, "startTime": 0, "endTime": 100, "samples": [2, 2], "timeDeltas": [10, 20]})
     count, example = losses(profile)[BAD_NODE]
     assert count == 1 and said in example
@@ -170,7 +170,7 @@ def test_nodes_that_are_no_tree_are_lost(nodes: Any, said: str) -> None:
     ("samples", "deltas", "weights_us"),
     [([2, 3, 2], [1], [0]), ([2, 3, 2], [10, 20], [20, 0]), ([2], [10, 20, 5], [20]), ([2, "x", 3], [10, 20, 5], [20, 65])],
 )  # fmt: skip
-def test_a_sample_without_a_time_or_a_time_without_a_sample_is_lost(samples: Any, deltas: Any, weights_us: Any) -> None:
+def test_samples_and_times_must_match(samples: Any, deltas: Any, weights_us: Any) -> None:
     profile = read(FILE | {"startTime": 0, "endTime": 100, "samples": samples, "timeDeltas": deltas})
     assert [one[2] for one in stacks(profile)] == weights_us
     reason = NO_PROFILE if len(samples) != len(deltas) else BAD_SAMPLE
@@ -186,7 +186,7 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=4), st.lists(JSON, max_size=4), st.lists(JSON, max_size=4), JSON)
-def test_any_json_is_read_or_refused(nodes: Any, samples: Any, deltas: Any, end: Any) -> None:
+def test_random_json_is_read_or_refused(nodes: Any, samples: Any, deltas: Any, end: Any) -> None:
     file = {"nodes": [*NODES, *nodes], "samples": samples, "timeDeltas": deltas, "startTime": end, "endTime": end}
     try:
         assert find_error(cpuprofile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None

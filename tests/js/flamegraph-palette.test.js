@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { MODULES, ModuleColours, Palette, change, colours, cssOf, hash, kinds, mixed, moduleName, modules } from '../../static/js/charts/flamegraph/palette.js';
+import { MODULES, ModuleColors, Palette, change, cssOf, hash, kinds, mixed, moduleName, modules, nodeColors } from '../../static/js/charts/flamegraph/palette.js';
 import { Picture } from '../../static/js/charts/flamegraph/model.js';
 
 /** A palette whose properties are all one color, but those given. */
@@ -39,7 +39,7 @@ test('a module is called by the last part of its path', () => {
 });
 
 test('modules have different colors while there are any, and keep them', () => {
-  const chosen = new ModuleColours();
+  const chosen = new ModuleColors();
   const names = Array.from({ length: MODULES }, (_, n) => `lib${n}.so`);
   const slots = names.map((name) => chosen.slot(name));
   assert.equal(new Set(slots).size, MODULES);
@@ -58,21 +58,21 @@ test('kinds and modules are listed by self weight', () => {
 test('a frame has the color of its kind, of its module, or of its self weight', () => {
   const colors = { '--flame-kernel-a': '#ff0000', '--flame-kernel-b': '#ff0000', '--flame-hot-4': '#00ff00' };
   const some = palette(colors);
-  const byKind = colours(picture(), 'kind', some, new ModuleColours());
+  const byKind = nodeColors(picture(), 'kind', some, new ModuleColors());
   assert.equal(cssOf(byKind[2]), 'rgb(255 0 0)');
   assert.equal(cssOf(byKind[1]), 'rgb(16 32 48)');
-  const hot = colours(picture(), 'hot', some, new ModuleColours());
+  const hot = nodeColors(picture(), 'hot', some, new ModuleColors());
   assert.equal(cssOf(hot[2]), 'rgb(0 255 0)');
   assert.equal(cssOf(hot[0]), 'rgb(16 32 48)');
-  const used = new ModuleColours();
-  const byModule = colours(picture(), 'module', palette({ [`--flame-module-${new ModuleColours().slot('[kernel]')}`]: '#0000ff' }), used);
+  const used = new ModuleColors();
+  const byModule = nodeColors(picture(), 'module', palette({ [`--flame-module-${new ModuleColors().slot('[kernel]')}`]: '#0000ff' }), used);
   assert.equal(cssOf(byModule[2]), 'rgb(0 0 255)');
 });
 
 test('a difference is colored by what grew, whatever the mode', () => {
   const nodes = { id: [0, 1, 2], depth: [0, 1, 1], function: [0, 1, 2], self: [0, 4, 6], total: [10, 4, 6], base_self: [0, 0, 6], base_total: [6, 0, 6] };
   const some = palette({ '--flame-more': '#ff0000', '--flame-same': '#ffffff', '--flame-less': '#0000ff' });
-  const shown = (reversed) => colours(picture({ nodes, base: { total: 6, measured: 6, reversed } }), 'hot', some, new ModuleColours());
+  const shown = (reversed) => nodeColors(picture({ nodes, base: { total: 6, measured: 6, reversed } }), 'hot', some, new ModuleColors());
   assert.deepEqual([...shown(false)].slice(1).map(cssOf), ['rgb(255 0 0)', 'rgb(255 255 255)']);
   assert.equal(cssOf(shown(true)[1]), 'rgb(0 0 255)');
 });

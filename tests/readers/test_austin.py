@@ -1,4 +1,4 @@
-"""austin's samples, as text and as MOJO: who did what for how long, in ns, and how much memory came and went."""
+"""austin's samples, as text and as MOJO: time in ns, and memory allocated and freed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import austin, detect_format
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
@@ -72,7 +73,7 @@ def test_wall_time() -> None:
     )
 
 
-def test_memory_and_everything() -> None:
+def test_memory_and_full_mode() -> None:
     grown = [bytes_ for (bytes_,) in numbers("austin.memory")]
     assert sums(read((DATA / "austin.memory").read_bytes())) == {
         "memory allocated": sum(b for b in grown if b > 0),
@@ -89,7 +90,7 @@ def test_memory_and_everything() -> None:
     assert "[garbage collection]" in profile.functions.column("display").to_pylist()
 
 
-def test_the_binary_form_is_what_its_own_reader_says() -> None:
+def test_mojo_equals_its_own_reader() -> None:
     binary, text = (read((DATA / name).read_bytes()) for name in ("austin.mojo", "austin.mojo.txt"))
     assert stacks(binary) == stacks(text) and binary.meta == text.meta
     assert binary.threads.to_pylist() == text.threads.to_pylist()
@@ -98,7 +99,7 @@ def test_the_binary_form_is_what_its_own_reader_says() -> None:
     assert sums(full)["CPU time"] < sums(full)["wall time"] and not full.losses.num_rows
 
 
-def test_times_follow_one_another() -> None:
+def test_times_are_consecutive() -> None:
     profile = read(HEAD + b"P1;T0:5;a.py:f:1 10\nP1;T0:5;a.py:g:2 20\nP1;T0:6;a.py:f:1 20\nP1;T0:5;a.py:f:3 5\n")
     assert [(s.time_ns, s.tid, s.weight, s.stack[0].name) for s in samples_of(profile)] == [
         *((10_000, 5, 10_000, "f"), (30_000, 5, 20_000, "g"), (30_000, 6, 20_000, "f"), (35_000, 5, 5_000, "f")),
@@ -106,7 +107,7 @@ def test_times_follow_one_another() -> None:
     assert profile.meta.reasons == (austin_samples.CUT_OFF,)
 
 
-def test_frames_of_every_sort() -> None:
+def test_kinds_of_frames() -> None:
     line = rb"P1;T7f3b00;C:\a.py:f:3;a;b.py:g:4;libc.so.6:malloc:0;kernel:do_syscall:0;:INVALID:;x:y;z 7"
     (sample,) = samples_of(profile := read(HEAD + line + b"\r\n"))
     names = [(f.name, f.module, FrameKind(f.kind).name, f.line) for f in sample.stack]
@@ -122,10 +123,10 @@ def test_frames_of_every_sort() -> None:
     assert [row["file"] for row in profile.functions.to_pylist()][:2] == [r"C:\a.py", "a;b.py"]
 
 
-def test_what_cannot_be_read_is_listed() -> None:
+def test_losses() -> None:
     profile = read(HEAD + b"P1;T0:5;a.py:f:1 10\nnonsense\nP1;T0:5;a.py:f:1 -4\nP1;T0:5;a.py:f:1 999999999999999999\n")
     assert losses_of(profile) == {
-        austin.NO_LINE: (1, "line 6: nonsense"),
+        UNRECOGNIZED_LINE: (1, "line 6: nonsense"),
         austin_samples.NO_METRIC: (2, "-4 µs, None bytes"),
     }
 
@@ -146,7 +147,7 @@ def event(number: int, *values: int | str) -> bytes:
     return bytes([number]) + b"".join(integer(v) if isinstance(v, int) else v.encode() + b"\0" for v in values)
 
 
-def test_what_later_versions_add() -> None:
+def test_events_of_version_4() -> None:
     m = austin_mojo
     told = (
         event(m.STRING, 9, "a.py") + event(m.STRING, 10, "f") + event(m.STRING, 11, "g") + event(m.STRING, 12, "x.so")
@@ -171,7 +172,7 @@ def test_what_later_versions_add() -> None:
     assert "of interpreter 1" in profile.thread_names.column("name").to_pylist()[0]
 
 
-def test_cut_at_every_place() -> None:
+def test_truncated_anywhere() -> None:
     data = (DATA / "austin.mojo").read_bytes()
     most = read(data).samples.num_rows
     for end in range(3, len(data), 67):
@@ -182,7 +183,7 @@ def test_cut_at_every_place() -> None:
     assert losses_of(read(data + b"\xff")) == {austin_mojo.NO_EVENT: (1, f"byte {len(data)}: 255")}
 
 
-def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {name: stacks(read((DATA / name).read_bytes())) for name in ("austin.wall", "austin.mojo")}
     for module in (text_lines, austin_mojo):
         monkeypatch.setattr(module, "CHUNK_BYTES", 7)
@@ -190,12 +191,12 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", HEAD, b"MOJ", b"MOJ\x03\x01mode\0wall\0", b"MOJ\x03\x02\x01"])
-def test_nothing_to_read(data: bytes) -> None:
+def test_empty_files_are_refused(data: bytes) -> None:
     with pytest.raises(UnreadableInput, match="that has no samples"):
         austin.read(io.BytesIO(data), "that")
 
 
-def test_recognised() -> None:
+def test_detection() -> None:
     for path in DATA.glob("austin.*"):
         assert detect_format(path.read_bytes()).name == austin.FORMAT
     for data in (b"P1;T0:5;a.py:f:1 10\n", b"P1;T5;a.py:f:1 10,1,-3\nP1;T5 4\nP1;", b"P1;T0x7f;:GC: 3"):
@@ -205,7 +206,8 @@ def test_recognised() -> None:
 
 @settings(max_examples=120)
 @given(st.data())
-def test_nothing_breaks_it(data: st.DataObject) -> None:
+@pytest.mark.heavy
+def test_random_bytes_do_not_fail(data: st.DataObject) -> None:
     source = data.draw(
         st.sampled_from([HEAD + b"P1;T0:5;a.py:f:1;a.py:g:2 10,1,-5\n" * 2, (DATA / "austin.mojo").read_bytes()[:400]])
     )

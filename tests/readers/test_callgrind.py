@@ -1,4 +1,4 @@
-"""Files of callgrind: what functions spent is exact, to the unit; stacks are what the calls tell."""
+"""Files of callgrind: self costs are exact; stacks are estimated from calls."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import callgrind, detect_format
 from perfloom.readers.callgrind import assembly as callgrind_assembly
 from perfloom.readers.callgrind import lines as callgrind_lines
@@ -59,7 +60,7 @@ def read(text: str | bytes) -> Profile:
 
 
 def spent(profile: Profile, event: str) -> dict[str, int]:
-    """What each stack spent itself."""
+    """The self cost of each stack."""
     found: Counter[str] = Counter()
     for sample in samples_of(profile):
         if sample.event == event:
@@ -89,7 +90,7 @@ def calls() -> Profile:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["calls", "everything", "long"])
-def test_what_callgrind_annotate_says(name: str) -> None:
+def test_costs_equal_callgrind_annotate(name: str) -> None:
     profile = read((DATA / f"{name}.out").read_bytes())
     told: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
     assert get_strings(profile.events, "name") == [*told, "calls"] and profile.meta.main_event == "Ir"
@@ -97,7 +98,7 @@ def test_what_callgrind_annotate_says(name: str) -> None:
         assert own(profile, event) == {name: value for name, value in numbers["self"].items() if value}
         assert sum(own(profile, event).values()) == numbers["total"]
     with_calls, wanted = inclusive(profile, "Ir"), told["Ir"]["inclusive"]
-    # What calls itself, directly or not, is counted again and again there.
+    # Recursive functions are counted repeatedly there.
     circles = {"fib'2", "even'2", "odd'2"}
     assert {f for f in wanted if abs(with_calls[f] - wanted[f]) > 1 + wanted[f] / 500} == circles
     assert all(with_calls[f] <= wanted["main"] for f in circles)
@@ -114,13 +115,13 @@ def test_functions_have_files_lines_and_objects(calls: Profile) -> None:
     assert note.startswith("Call stacks were not recorded. They are estimated from callers")
 
 
-def test_how_often_functions_were_called(calls: Profile) -> None:
+def test_call_counts(calls: Profile) -> None:
     called = own(calls, "calls")
     assert called["work"] == 12 and called["fib"] + called["fib'2"] == 177
     assert spent(calls, "calls")[next(s for s in spent(calls, "calls") if s.endswith("backup;reader;work"))] == 1
 
 
-def test_threads_are_apart() -> None:
+def test_threads_are_separate() -> None:
     profile = read((DATA / "threads.out").read_bytes())
     assert get_strings(profile.threads, "name") == ["thread 1", "thread 2"]
     by_thread: Counter[int] = Counter()
@@ -132,32 +133,32 @@ def test_threads_are_apart() -> None:
     assert any(stack.endswith(";run") for stack in spent(profile, "Ir"))
 
 
-def test_the_example_of_the_specification() -> None:
+def test_example_of_the_specification() -> None:
     profile = read(SPEC)
     # func2 was called 3 times from main for 400, and twice from func1 for 300.
     assert spent(profile, "Instructions") == {"main": 20, "main;func1": 100, "main;func2": 400, "main;func1;func2": 300}
     assert spent(profile, "calls") == {"main;func1": 1, "main;func2": 3, "main;func1;func2": 2}
 
 
-def test_positions_may_be_relative() -> None:
+def test_relative_positions() -> None:
     short = "positions: instr line\nevents: ticks\nfn=func\n0x80001234 90 1\n+3 * 5\n+1 +1 6\ncfn=g\ncalls=2 0x90 -81\n"
     profile = read(short + "* * 7\njump=3 +4 *\n* * 9\njcnd=3/4 -2 +1\n* *\nfn=g\n0x90 10 7\n")
     assert spent(profile, "ticks") == {"func": 12, "func;g": 7}
     assert not profile.losses.num_rows
 
 
-def test_more_positions_than_there_can_be_are_passed_over() -> None:
+def test_too_many_positions_are_ignored() -> None:
     """The compiled loop checks no index: only so many are kept as there is room for."""
     assert own(read(f"positions: {'line ' * 500}\nevents: Ir\nfn=f\n1 1 1 1 5\n"), "Ir") == {"f": 5}
 
 
-def test_a_file_of_xdebug() -> None:
+def test_xdebug_file() -> None:
     profile = read((DATA / "xdebug.out").read_bytes())
     assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [
         *(("Time", "ns"), ("Memory", "bytes"), ("calls", "count")),
     ]
     assert own(profile, "Time") == {"{main}": 20_000, "func1": 10_000, "func2": 8_000, "php::strrev": 4_000}
-    # The call that lacks its file is of the only func2 there is.
+    # The call without a file is to the only func2.
     assert inclusive(profile, "Time") == {"{main}": 42_000, "func1": 22_000, "func2": 12_000, "php::strrev": 4_000}
     assert losses_of(profile) == {callgrind.format.BELOW_ZERO: (1, "line 23")}
     for event, creator, wanted in (
@@ -170,7 +171,7 @@ def test_a_file_of_xdebug() -> None:
         assert callgrind_assembly.unit_of(event, creator) == wanted
 
 
-def test_what_cachegrind_writes_has_no_calls() -> None:
+def test_cachegrind_file_has_no_calls() -> None:
     profile = read(
         "desc: I1 cache: none\ncmd: ./x\nevents: Ir Dr\nfl=a.c\nfn=f\n1 5 .\n2 7 1\nfl=b.c\nfn=f\n9 1\nsummary: 13 1\n"
     )
@@ -181,7 +182,7 @@ def test_what_cachegrind_writes_has_no_calls() -> None:
     assert not list_stack_notes(profile)
 
 
-def test_events_that_are_sums_of_others() -> None:
+def test_derived_events() -> None:
     head = "event: Sum = Ir + 2 Dr : Both\nevent: More = Sum + 3*Ir\nevent: Bad = Nothing + Ir\nevent: Ir : Fetched\n"
     profile = read(head + "events: Ir Dr\nfn=f\n1 10 1\ncfn=g\ncalls=1 1\n1 5 5\nfn=g\n1 5 5\n")
     assert own(profile, "Sum") == {"f": 12, "g": 15} and own(profile, "More") == {"f": 42, "g": 30}
@@ -189,20 +190,20 @@ def test_events_that_are_sums_of_others() -> None:
     assert losses_of(profile) == {callgrind.format.NO_FORMULA: (1, "Bad = 1 Nothing + 1 Ir")}
 
 
-def test_recursion_ends() -> None:
-    """Circles of any sort give finite stacks, in which no function is twice."""
+def test_recursion_is_bounded() -> None:
+    """Any cycle yields finite stacks, in which no function occurs twice."""
     profile = read(
         "events: Ir\nfn=main\n1 10\ncfn=a\ncalls=1 1\n1 990\nfn=a\n1 100\ncfn=a\ncalls=9 1\n1 5000\n"
         "cfn=b\ncalls=5 1\n1 800\nfn=b\n1 300\ncfn=a\ncalls=5 1\n1 700\ncfn=c\ncalls=1 1\n1 590\nfn=c\n1 590\n"
     )
     assert own(profile, "Ir") == {"main": 10, "a": 100, "b": 300, "c": 590}
     assert set(spent(profile, "Ir")) == {"main", "main;a", "main;a;b", "main;a;b;c"}
-    # Nobody called these from outside: the one with the most is the first.
+    # These have no callers from outside: the one with the highest cost is the first.
     lonely = read("events: Ir\nfn=a\n1 1\ncfn=b\ncalls=1 1\n1 9\nfn=b\n1 5\ncfn=a\ncalls=1 1\n1 90\n")
     assert spent(lonely, "Ir") == {"b;a": 1, "b": 5}
 
 
-def test_a_graph_of_any_sort_is_divided_to_the_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_graphs_keep_exact_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callgrind_tree, "MAX_WIDTH", 20)
     monkeypatch.setattr(callgrind_tree, "MAX_DEPTH", 7)
     chance = random.Random(4)
@@ -224,7 +225,7 @@ def test_a_graph_of_any_sort_is_divided_to_the_unit(monkeypatch: pytest.MonkeyPa
         assert (tree.parent < np.arange(len(tree.parent))).all()
 
 
-def test_a_long_chain_and_a_wide_fan_are_bounded() -> None:
+def test_deep_and_wide_graphs_are_bounded() -> None:
     deep = "".join(f"fn=f{i}\n1 1\ncfn=f{i + 1}\ncalls=1 1\n1 {3000 - i}\n" for i in range(3000))
     profile = read("events: Ir\n" + deep + "fn=f3000\n1 1\n")
     assert sum(own(profile, "Ir").values()) == 3001
@@ -236,20 +237,20 @@ def test_a_long_chain_and_a_wide_fan_are_bounded() -> None:
     assert own(many, "Ir") == {f"a{i}": 5 for i in range(60)}
 
 
-def test_what_cannot_be_read_is_listed() -> None:
+def test_losses() -> None:
     profile = read(
         "events: Ir\nfn=(1) f\n1 5\nwhat is this\n1 two\n1 3 4\n99999999999999999999 1\nfn=(77)\n1 2\n"
         "1 9999999999999999999\ncalls=x\nfn=(99999999) g\ntotals: 8\n# end\n# of it\n"
     )
     assert own(profile, "Ir") == {"f": 5, "???": 2}
     assert losses_of(profile) == {
-        callgrind.NO_LINE: (7, "line 4: what is this"),
+        UNRECOGNIZED_LINE: (7, "line 4: what is this"),
         callgrind.format.NOT_NAMED: (1, "line 8"),
         callgrind.format.OTHER_SUM: (1, "line 13: Ir: 8 in the totals, 7 found"),
     }
 
 
-def test_a_cut_file_is_told_of() -> None:
+def test_truncated_file_is_reported() -> None:
     text = (DATA / "calls.out").read_text()
     for end in range(400, len(text), 397):
         try:
@@ -260,7 +261,7 @@ def test_a_cut_file_is_told_of() -> None:
     assert read(text.replace("\n", "\r\n")).losses.num_rows == 0
 
 
-def test_names_are_only_texts() -> None:
+def test_hostile_names_are_unchanged() -> None:
     name = "operator()<a;b>(\u202e\"'<script>, int) [clone .isra.0]"
     profile = read(f"events: Ir\nfl=../../etc/passwd\nfn={name}\n1 1\nfn=(below main)\n1 2\nfn=\n1 3\nfn=???\n1 4\n")
     assert [row["name"] for row in profile.functions.to_pylist()] == [name, "(below main)", "", "???"]
@@ -269,7 +270,7 @@ def test_names_are_only_texts() -> None:
     ]
 
 
-def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> None:
+def test_chunk_size_does_not_matter(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> None:
     monkeypatch.setattr(callgrind, "CHUNK_BYTES", 97)
     monkeypatch.setattr(callgrind_lines, "ROWS", 3)
     monkeypatch.setattr(callgrind_lines, "NAMES", 2)
@@ -277,12 +278,12 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> 
 
 
 @pytest.mark.parametrize("text", ["", "events: Ir\n", "# callgrind format\nfn=f\n1 2\n", "events: a a\nfn=f\n1 2\n"])
-def test_nothing_to_read(text: str) -> None:
+def test_empty_files_are_refused(text: str) -> None:
     with pytest.raises(UnreadableInput, match="that has no costs"):
         callgrind.read(io.BytesIO(text.encode()), "that")
 
 
-def test_recognised() -> None:
+def test_detection() -> None:
     for path in DATA.glob("*.out"):
         assert detect_format(path.read_bytes()).name == callgrind.FORMAT
     assert callgrind.sniff(b"event: ns : Nanoseconds\nevents: ns\nsummary: 7\nfl=a.py\nfn=f\n2 7\n")
@@ -293,7 +294,7 @@ def test_recognised() -> None:
 @pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.data())
-def test_nothing_breaks_it(data: st.DataObject) -> None:
+def test_random_bytes_do_not_fail(data: st.DataObject) -> None:
     raw = bytearray(SPEC.encode())
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(raw) - 1))

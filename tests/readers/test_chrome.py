@@ -11,7 +11,7 @@ from perfloom.readers import chrome, detect_format, pytorch
 from tests.support.trace_json import kernel, slice_
 
 
-def test_whatever_wrote_it() -> None:
+def test_traces_of_any_writer() -> None:
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 9, "args": {"name": "renderer"}},
         {"ph": "X", "name": "ParseHTML", "cat": "blink", "pid": 9, "tid": 4, "ts": 10, "dur": 30, "cname": "good"},
@@ -45,7 +45,7 @@ def test_whatever_wrote_it() -> None:
         )
 
 
-def test_pytorch_keeps_its_own() -> None:
+def test_pytorch_traces_have_their_own_reader() -> None:
     data = json.dumps({"schemaVersion": 1, "traceEvents": [slice_("aten::mm", 1, 2), kernel(2, 3)]}).encode()
     assert detect_format(data).name == pytorch.FORMAT
 
@@ -68,24 +68,24 @@ def marks(*of: tuple[str, str, int]) -> list[dict[str, Any]]:
     return [{"ph": ph, "name": name, "pid": 1, "tid": 1, "ts": ts} for ph, name, ts in of]
 
 
-def test_an_end_closes_the_slice_of_its_name() -> None:
-    """As trace_processor does it: what is inside ends with it, and what has no begin is nobody's."""
+def test_end_with_a_name_closes_that_slice() -> None:
+    """As in trace_processor: inner slices end with it, and an end without a begin is ignored."""
     nested = marks(("B", "a", 0), ("B", "b", 10), ("B", "c", 20), ("E", "b", 30), ("E", "a", 50))
     assert durations(nested) == ([("a", 0, 50), ("b", 10, 20), ("c", 20, 10)], {NEVER_ENDED: 1})
     other = marks(("B", "a", 0), ("E", "x", 10), ("B", "b", 20), ("E", "b", 30), ("E", "a", 50))
     assert durations(other) == ([("a", 0, 50), ("b", 20, 10)], {UNMATCHED_END: 1})
-    # An end that came after what is around it ended is none of it.
+    # An end after the end of its parent is ignored.
     late = marks(("B", "a", 0), ("B", "b", 10), ("E", "a", 20), ("E", "b", 30), ("B", "b", 40), ("E", "b", 45))
     assert durations(late) == ([("a", 0, 20), ("b", 10, 10), ("b", 40, 5)], {NEVER_ENDED: 1, UNMATCHED_END: 1})
 
 
-def test_an_end_without_a_name_closes_what_began_last() -> None:
+def test_end_without_a_name_closes_the_last_slice() -> None:
     events = marks(("B", "a", 0), ("B", "b", 10), ("E", "", 20), ("E", "a", 30))
     assert durations(events) == ([("a", 0, 30), ("b", 10, 10)], {})
     for event in events:
         if event["ph"] == "E":
             del event["name"]
     assert durations(events) == ([("a", 0, 30), ("b", 10, 10)], {})
-    # The same name again and again: the innermost.
+    # With a repeated name, the innermost.
     again = marks(("B", "f", 0), ("B", "f", 10), ("E", "f", 20), ("E", "f", 30))
     assert durations(again) == ([("f", 0, 30), ("f", 10, 10)], {})

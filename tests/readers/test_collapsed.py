@@ -1,4 +1,4 @@
-"""Collapsed stacks: what is written is read, and the other way round."""
+"""Collapsed stacks: reading and writing."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
 from perfloom.exporters import get_exporter
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import collapsed, detect_format
 from tests.support.samples import losses_of, samples_of
 
@@ -35,7 +36,7 @@ def test_every_element_is_a_frame() -> None:
     assert (profile.meta.format, profile.meta.duration_ns, profile.meta.complete) == ("collapsed", None, True)
 
 
-def test_marks_give_the_kind_and_are_not_shown() -> None:
+def test_suffixes_determine_the_kind() -> None:
     profile = read("java;call_[j];read_[k];inner_[i];wake_[w];[unknown] 1\n")
     (sample,) = samples_of(profile)
     assert [FrameKind(frame.kind).name for frame in sample.stack] == [
@@ -45,36 +46,36 @@ def test_marks_give_the_kind_and_are_not_shown() -> None:
     assert profile.functions.column("name").to_pylist()[1] == "call_[j]"
 
 
-def test_what_is_no_stack_is_lost_and_said() -> None:
+def test_unrecognized_lines_are_losses() -> None:
     profile = read(
         b"a;b 1\nno weight\n\n# a comment\na;b \xff\x00 x\n99999999999999999999\na 99999999999999999999\nc 2\r\n"
     )
     assert stacks(profile) == [("a;b", 1), ("c", 2)]
     assert losses_of(profile) == {
-        collapsed.NO_STACK: (3, "line 2: no weight"),
+        UNRECOGNIZED_LINE: (3, "line 2: no weight"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: a 99999999999999999999"),
     }
 
 
-def test_fractions_are_rounded_and_said() -> None:
+def test_fractions_are_rounded() -> None:
     profile = read("a 1.5\nb 2.4\nc 3.0\n")
     assert stacks(profile) == [("a", 2), ("b", 2), ("c", 3)]
     assert losses_of(profile) == {collapsed.FRACTION: (2, "line 1: a 1.5")}
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "nothing\nof that\n"])
-def test_nothing_to_read(text: str) -> None:
+def test_empty_files_are_refused(text: str) -> None:
     with pytest.raises(UnreadableInput, match="that has no stacks"):
         collapsed.read(io.BytesIO(text.encode()), "that")
 
 
 @pytest.mark.parametrize("text", ["a;b;c 1\n", "a 1", "a;b (x.py:3) 12\r\n", "ä;b 1\n" * 3000, "a b;c d 0\n"])
-def test_recognised(text: str) -> None:
+def test_detection(text: str) -> None:
     assert detect_format(text.encode()).name == "collapsed"
 
 
 @pytest.mark.parametrize("text", ["{}\n", "a;b;c\n" * 9 + "a;b 1\n", "\0a;b 1\n", "a,b\n1,2\n"])
-def test_not_recognised(text: str) -> None:
+def test_other_texts_are_not_recognized(text: str) -> None:
     assert not collapsed.sniff(text.encode())
 
 
@@ -85,7 +86,8 @@ lines = st.lists(
 
 
 @given(lines)
-def test_there_and_back(written: list[tuple[str, int]]) -> None:
+@pytest.mark.heavy
+def test_round_trip(written: list[tuple[str, int]]) -> None:
     written = [(stack, weight) for stack, weight in written if not stack.startswith("#")] or [("a", 1)]
     profile = read("".join(f"{stack} {weight}\n" for stack, weight in written))
     assert sorted(stacks(profile)) == sorted(written)
@@ -98,7 +100,7 @@ def test_there_and_back(written: list[tuple[str, int]]) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_nothing_breaks_it(raw: bytes) -> None:
+def test_random_bytes_do_not_fail(raw: bytes) -> None:
     collapsed.sniff(raw)
     try:
         profile = read(raw)
@@ -107,7 +109,7 @@ def test_nothing_breaks_it(raw: bytes) -> None:
     assert profile.samples.num_rows > 0
 
 
-def test_cut_at_every_place() -> None:
+def test_truncated_anywhere() -> None:
     text = "main;f;g 31\nmain;f 42\nmain 53\n"
     for end in range(len(text)):
         try:
@@ -117,19 +119,19 @@ def test_cut_at_every_place() -> None:
         assert len(found) <= text[:end].count("\n") + 1
 
 
-def test_very_long_and_very_deep() -> None:
+def test_long_and_deep_stacks() -> None:
     deep = ";".join(f"f{i}" for i in range(3000))
     assert stacks(read(f"{'x' * 10_000};y 1\n{deep} 2\n")) == [(f"{'x' * 10_000};y", 1), (deep, 2)]
 
 
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"a;b{i};c{i % 7} {i}\n" for i in range(500))
     whole = stacks(read(text))
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", 100)
     assert stacks(read(text)) == whole
 
 
-def test_a_name_with_a_zero_byte() -> None:
+def test_name_with_a_zero_byte() -> None:
     text = b"main;one\x00two 3\nmain;three 4\n"
     assert detect_format(text).name == "collapsed"
     profile = read(text)
@@ -137,13 +139,13 @@ def test_a_name_with_a_zero_byte() -> None:
     svg = b"".join(get_exporter("svg").write(profile, Selection(), {}))
     assert b"\0" not in svg
     ElementTree.fromstring(svg)
-    # Bytes of another sort are none: text in UTF-16, numbers.
+    # Other binary data is refused: text in UTF-16, numbers.
     for other in (text.decode().encode("utf-16-le"), bytes(40) + text):
         with pytest.raises(UnreadableInput):
             detect_format(other)
 
 
-def test_a_weight_that_does_not_fit_makes_the_result_incomplete() -> None:
+def test_weight_out_of_range_makes_the_result_incomplete() -> None:
     profile = read("main;a 99999999999999999999999999\nmain 5\n")
     assert stacks(profile) == [("main", 5)]
     assert losses_of(profile) == {collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 1: main;a 99999999999999999999999999")}

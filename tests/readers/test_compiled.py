@@ -1,4 +1,4 @@
-"""Compiled loops: all are made ready by small recordings, kept where nobody else writes, and can be done without."""
+"""Compiled loops: warm-up compiles all of them, their cache is private, and readers work without them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ with gzip.open(sys.argv[1]) as file:
 
 
 def run(code: str, *paths: Path) -> str:
-    """What a program prints."""
+    """The output of a program."""
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, paths)], check=True, capture_output=True, text=True, timeout=580
     ).stdout
 
 
-@pytest.mark.timeout(600)  # a minute or two of computing, beside other tests
-def test_small_recordings_have_all_compiled() -> None:
+@pytest.mark.timeout(600)  # one or two minutes of computation while other tests run
+def test_warmup_compiles_all_loops() -> None:
     assert (
         run(COVERED, DATA / "pytorch" / "training.pt.trace.json.gz", DATA / "pytorch-memory" / "training.pickle")
         == "[]\n"
@@ -64,7 +64,7 @@ def test_small_recordings_have_all_compiled() -> None:
     assert compiled_cache.is_ready()
 
 
-def test_traces_are_read_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_can_be_read_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(WITHOUT, DATA / "pytorch" / "whole.pt.trace.json.gz") == "211\n"
     text = f"[{EVENT}]".encode()
     fast = listed(trace_read.read_events(io.BytesIO(text)))
@@ -72,7 +72,7 @@ def test_traces_are_read_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> 
     assert listed(trace_read.read_events(io.BytesIO(text))) == fast
 
 
-def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "given"))
     numba = SimpleNamespace(config=SimpleNamespace(CACHE_DIR=""))
     assert compiled_cache.configure_folder(numba)
@@ -91,7 +91,7 @@ def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monke
     assert not compiled_cache.configure_folder(numba)
 
 
-def test_what_versions_left_that_nobody_uses_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_caches_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     compiled_cache.remove_unused()
     old = time.time() - compiled_cache.UNUSED_S - 60
@@ -107,12 +107,12 @@ def test_what_versions_left_that_nobody_uses_goes(tmp_path: Path, monkeypatch: p
     (tmp_path / ("d" * 16)).symlink_to(others["a" * 16])
     compiled_cache.remove_unused()
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, *others, "d" * 16} - {"a" * 16}
-    # What is used is not old.
+    # A used cache is not old.
     assert compiled_cache.configure_folder(SimpleNamespace(config=SimpleNamespace(CACHE_DIR="")))
     assert mine.stat().st_mtime > old + 60
 
 
-def test_it_is_kept_in_the_user_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_is_in_the_user_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "not absolute")
     monkeypatch.setenv("HOME", str(tmp_path))

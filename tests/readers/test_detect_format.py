@@ -1,4 +1,4 @@
-"""Formats are told by content, never by name."""
+"""Formats are detected by content, never by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = paths.DATA / "perf"
 def test_perf_script(name: str) -> None:
     raw = (DATA / f"{name}.script.txt").read_bytes()
     assert detect_format(raw).name == "perf-script"
-    # Without its heading too, and when only the beginning is there.
+    # Without its header too, and with only the beginning.
     body = b"\n".join(line for line in raw.split(b"\n") if not line.startswith(b"#"))
     assert detect_format(body).name == "perf-script"
     assert detect_format(body[:600]).name == "perf-script"
@@ -60,27 +60,28 @@ def test_perf_data() -> None:
         (b'{"a": 1}', "The format of x is unknown"),
     ],
 )
-def test_refused_with_what_is_known(head: bytes, message: str) -> None:
+def test_unknown_files_are_refused_with_advice(head: bytes, message: str) -> None:
     with pytest.raises(UnreadableInput, match=message) as caught:
         detect_format(head, "x")
     if "is unknown" in message:
         assert all(reader.label in caught.value.message for reader in READERS.values())
 
 
-def test_random_bytes_are_never_taken_for_a_format() -> None:
+@pytest.mark.heavy
+def test_random_bytes_have_no_format() -> None:
     for seed in range(200):
         with pytest.raises(UnreadableInput):
             detect_format(random.Random(seed).randbytes(5000))
 
 
-def test_what_perf_prints_before_is_no_hindrance() -> None:
+def test_messages_of_perf_before_the_text() -> None:
     raw = b"Warning:\nProcessed 10 events and lost 2 chunks!\n\n" + (DATA / "spin.script.txt").read_bytes()
     reader = detect_format(raw)
     assert reader.name == "perf-script"
     assert reader.read(io.BytesIO(raw), "x").losses.num_rows == 1
 
 
-def test_perf_data_opens_on_the_event_that_was_asked_for_first() -> None:
+def test_first_requested_event_is_main_event() -> None:
     heading = "# event : name = cpu-clock, , id = { 1 }\n# event : name = page-faults, , id = { 2 }\n"
     samples = [f"a 1/1 [000] {at}.000000000: 5 {event}: 10 f (/bin/a)\n" for at, event in enumerate(EVENTS)]
     meta = perf_data.read(io.BytesIO((heading + "".join(samples)).encode())).meta
@@ -157,7 +158,7 @@ GPERFTOOLS = b"".join(number.to_bytes(8, "little") for number in (0, 3, 0, 10_00
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "Git LFS", "git lfs pull"),
     ],
 )
-def test_what_is_not_read_is_named_with_what_to_do(head: bytes, what: str, advice: str) -> None:
+def test_unsupported_files_are_named_with_advice(head: bytes, what: str, advice: str) -> None:
     with pytest.raises(UnreadableInput, match=r"^x (is|looks like) ") as caught:
         detect_format(head, "x")
     assert what in caught.value.message and advice in caught.value.message
@@ -170,7 +171,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text_may_begin_with_empty_lines(name: str) -> None:
+def test_text_may_begin_with_empty_lines(name: str) -> None:
     text = (DATA.parent / name).read_bytes()
     reader = detect_format(text[:HEAD_BYTES])
     after = detect_format((b"\n\n" + text)[:HEAD_BYTES])
@@ -180,7 +181,7 @@ def test_a_text_may_begin_with_empty_lines(name: str) -> None:
     assert moved.meta.complete == plain.meta.complete
 
 
-def test_a_text_that_begins_with_an_empty_line_is_no_trace_of_perfetto() -> None:
+def test_text_after_an_empty_line_is_no_perfetto_trace() -> None:
     """The first letter of the second line would be the size of a packet, the others its fields."""
     for letter in range(0x20, 0x7F):
         text = b"\n" + bytes([letter]) + b"@ PAX;main;Py;PP 12\nb;c 3\n" * 20

@@ -1,4 +1,4 @@
-"""Text of the kernel's tracer: what ran where, marks, calls, and lines that are damaged."""
+"""Text of the kernel's tracer: switches, marks, calls, and damaged lines."""
 
 import io
 
@@ -11,11 +11,11 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from perfloom.ingest.trace.losses import LOST_SWITCHES, NEVER_ENDED
 from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, ftrace
-from perfloom.readers.ftrace.format import LOST, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
-from perfloom.readers.ftrace.profile import NO_LINE
+from perfloom.readers.ftrace.format import LOST, OVERWRITTEN, UNMATCHED_RETURN
 from tests.support.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"
@@ -50,14 +50,14 @@ SCHEDULED = HEAD + "".join(
         line("my app-7", 165, switch("my app", 7, "S", "swapper/0", 0)),
         line("<idle>-0", 170, "sched_waking: comm=b-2 pid=9 prio=120 target_cpu=001", 1),
         line("<idle>-0", 180, switch("swapper/1", 0, "R", "b-2", 9), 1),
-        # The thread that leaves here never came.
+        # The thread that leaves here was never switched in.
         line("c-11", 190, switch("c", 11, "S", "swapper/1", 0), 1),
         line("c-11", 200, "hrtimer_expire: function=tick", 1),
     )
 )
 
 
-def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
+def test_switches_become_cpu_slices_and_states() -> None:
     profile = read(SCHEDULED)
     assert slices(profile) == [
         ("CPU 0", "my app", 0, 40 * US, 0),
@@ -89,13 +89,13 @@ def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
         LOST_SWITCHES: (1, "thread 11 on CPU 1 at 100000190000 ns"),
     }
     assert len(profile.instants) == 1 and profile.meta.facts == {"tracer": "nop"}
-    # As libtraceevent prints it, with CR LF, and one event at a time.
+    # As libtraceevent prints it, with CR LF, and with single events.
     other = SCHEDULED.replace("prev_comm=my app prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 ",
                               "my app:7 [120] S ==> swapper/0:0 [120]").replace("\n", "\r\n")  # fmt: skip
     assert slices(read(other)) == slices(profile)
 
 
-def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
+def test_marks_and_system_calls() -> None:
     profile = read(
         "cpus=2\n"
         + "".join(
@@ -127,13 +127,13 @@ def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["sys_enter_openat", "done", "vfs_read"]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
         UNMATCHED_RETURN: 1,
-        NOT_UNDERSTOOD: 1,
+        UNRECOGNIZED_SCHED_EVENT: 1,
         LOST: 12,
-        NO_LINE: 1,
+        UNRECOGNIZED_LINE: 1,
     }
 
 
-def test_the_states_of_a_thread_stand_below_what_it_ran() -> None:
+def test_states_are_below_their_thread() -> None:
     profile = read(
         SCHEDULED + line("b-2-9", 195, "tracing_mark_write: B|5|work") + line("b-2-9", 199, "tracing_mark_write: E|5")
     )
@@ -141,7 +141,7 @@ def test_the_states_of_a_thread_stand_below_what_it_ran() -> None:
     assert [track.name for track in shown] == ["b-2 9", "b-2 9 states", "my app 7", "CPU 0", "CPU 1", "c 11"]
 
 
-def test_calls_in_the_kernel_are_nested() -> None:
+def test_kernel_calls_are_nested() -> None:
     graph = """# tracer: function_graph
 #
 # CPU  DURATION                  FUNCTION CALLS
@@ -180,7 +180,7 @@ def test_calls_in_the_kernel_are_nested() -> None:
     assert slices(read(reported)) == [("ls", "outer", 0, 10_000, 0), ("ls", "f", 2_000, 1_500, 1)]
 
 
-def test_a_page_of_systrace_has_the_trace_in_it() -> None:
+def test_systrace_page() -> None:
     begin = (
         '<!DOCTYPE html>\n<html>\n<head><title>Android System Trace</title>\n<script>\nlet x-1 = "[000]";\n</script>\n'
     )
@@ -189,7 +189,7 @@ def test_a_page_of_systrace_has_the_trace_in_it() -> None:
     assert slices(profile) == slices(read(SCHEDULED)) and losses(profile) == losses(read(SCHEDULED))
 
 
-def test_a_trace_of_nothing_says_what_to_do() -> None:
+def test_empty_trace_message_has_advice() -> None:
     with pytest.raises(UnreadableInput, match="Enable events"):
         ftrace.read(io.BytesIO(HEAD.encode()))
     assert not ftrace.sniff(b"bash 12 [000] 100.000001: cycles: \n") and not ftrace.sniff(b"")

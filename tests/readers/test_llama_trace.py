@@ -1,4 +1,4 @@
-"""Text traces of llama.cpp's tracer and of ours: what they say, and what is made of those that are damaged."""
+"""Text traces of llama.cpp's tracer and of perfloom_trace.h, complete and damaged."""
 
 import io
 import re
@@ -18,6 +18,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, llama_trace
 from perfloom.readers.llama_trace import assembly as llama_assembly
 from perfloom.readers.llama_trace import format as llama_format
@@ -65,7 +66,7 @@ end_time: 1100
 """
 
 
-def test_a_whole_trace() -> None:
+def test_complete_trace() -> None:
     found = read(WHOLE)
     assert sorted(slices(found)) == [
         ("build graph", 0, 30_000, 0, "thread 77"),
@@ -84,7 +85,7 @@ def test_a_whole_trace() -> None:
 
 
 def evaluations(*marks: tuple[str, int, int], counters: tuple[tuple[int, int], ...] = ()) -> str:
-    """A trace of marks, each with when it begins and ends, and of a counter of tokens: (when, how many)."""
+    """A trace of marks, each with start and end, and of a counter of tokens: (time, number)."""
     lines = ["start_time: 0"]
     for number, (name, begin, end) in enumerate(marks):
         lines += [f"thr: 1, name: {name}_{number}, time: {begin}", f"thr: 1, name: end_{name}_{number}, time: {end}"]
@@ -92,22 +93,22 @@ def evaluations(*marks: tuple[str, int, int], counters: tuple[tuple[int, int], .
     return "\n".join([*lines, "end_time: 9999", ""])
 
 
-def told(profile: Profile) -> tuple[list[tuple[str, float, Any, Any]], Any, Any]:
-    """(name, length, tokens and tokens a second of each step, those of the prompt a second, those made a second)"""
+def get_step_rates(profile: Profile) -> tuple[list[tuple[str, float, Any, Any]], Any, Any]:
+    """(name, length, tokens and tokens per second of each step, those of the prompt, those generated)."""
     steps = records(TABLES["steps"].compute(profile, Selection())) if profile.steps.num_rows else []
     (summary,) = records(TABLES["summary"].compute(profile, Selection()))
     rows = [(row["step"], row["total_us"], row["tokens"], row["tokens_per_s"]) for row in steps]
     return rows, summary["prefill_tokens_per_s"], summary["decode_tokens_per_s"]
 
 
-def test_tokens_a_second() -> None:
-    """Tokens made are counted with what is between them; how long the prompt was a counter alone tells."""
+def test_tokens_per_second() -> None:
+    """Generated tokens per second include the time between steps; only a counter shows the length of the prompt."""
     marks = (("prefill", 100, 500), ("decode", 600, 700), ("sampling", 700, 790), ("decode", 800, 900))
-    steps, prefill, decode = told(read(evaluations(*marks)))
+    steps, prefill, decode = get_step_rates(read(evaluations(*marks)))
     assert steps == [("prefill", 400, None, None), ("decode 1", 100, 1, 10_000), ("decode 2", 100, 1, 10_000)]
     assert (prefill, decode) == (None, pytest.approx(2 / 300e-6))
     counted = read(evaluations(*marks, counters=((510, 8), (705, 9), (905, 12))))
-    assert told(counted) == (
+    assert get_step_rates(counted) == (
         [("prefill", 400, 8, 20_000), ("decode 1", 100, 1, 10_000), ("decode 2", 100, 3, 30_000)],
         20_000,
         pytest.approx(4 / 300e-6),
@@ -115,22 +116,24 @@ def test_tokens_a_second() -> None:
     (half,) = records(TABLES["summary"].compute(counted, Selection(step="decode 2")))
     assert half["decode_tokens_per_s"] == 30_000 and half["prefill_tokens_per_s"] is None
     backwards = read(evaluations(*marks, counters=((510, 8), (705, 2))))
-    assert told(backwards)[0][0][2] is None, "a counter that goes back counts something else"
+    assert get_step_rates(backwards)[0][0][2] is None, "a counter that goes back counts something else"
 
 
-def test_evaluations_that_are_not_marked_as_such() -> None:
+def test_evaluations_without_step_marks() -> None:
     graphs = read(evaluations(("build graph", 0, 50), ("eval", 50, 400), ("build graph", 400, 410), ("eval", 410, 500)))
-    assert [row[:2] for row in told(graphs)[0]] == [("prefill", 350), ("decode 1", 90)], "what took most of the time"
+    assert [row[:2] for row in get_step_rates(graphs)[0]] == [("prefill", 350), ("decode 1", 90)], (
+        "what took most of the time"
+    )
     tensors = read(
         evaluations(("matmul_x-0", 10, 20), ("matmul_result_output", 20, 40), ("matmul_result_output", 50, 70))
     )
-    assert [row[:2] for row in told(tensors)[0]] == [("prefill", 30), ("decode 1", 30)]
-    assert told(read(evaluations(("matmul_x-0", 10, 20), ("once", 30, 40)))) == ([], None, None)
+    assert [row[:2] for row in get_step_rates(tensors)[0]] == [("prefill", 30), ("decode 1", 30)]
+    assert get_step_rates(read(evaluations(("matmul_x-0", 10, 20), ("once", 30, 40)))) == ([], None, None)
     two = read(evaluations(("prompt eval", 0, 9), ("decode", 10, 20), ("prompt eval", 20, 30), ("decode 7", 31, 40)))
-    assert [row[0] for row in told(two)[0]] == ["prefill 1", "decode 1", "prefill 2", "decode 2"]
+    assert [row[0] for row in get_step_rates(two)[0]] == ["prefill 1", "decode 1", "prefill 2", "decode 2"]
 
 
-def test_windows_line_ends_and_a_mark_of_utf8() -> None:
+def test_windows_line_ends_and_byte_order_mark() -> None:
     assert slices(read(b"\xef\xbb\xbf" + WHOLE.replace("\n", "\r\n").encode())) == slices(read(WHOLE))
 
 
@@ -146,7 +149,7 @@ thr: 2, name: end_open_5, time: 12
 """
 
 
-def test_what_can_be_read_is_read() -> None:
+def test_losses() -> None:
     found = read(DAMAGED)
     assert [(name, length) for name, _, length, _, _ in slices(found)][:2] == [
         ("a, b: c, time: 7", 10_000),
@@ -155,12 +158,12 @@ def test_what_can_be_read_is_read() -> None:
     assert not found.meta.complete and found.meta.reasons == (llama_assembly.CUT_OFF,)
     lost = losses(found)
     assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
-    assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
+    assert lost[UNRECOGNIZED_LINE] == (1, "line 6: this is nothing")
     assert lost[llama_format.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
-    assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
+    assert sum(count for count, _ in lost.values()) == 6, "slices that never ended are losses"
 
 
-def test_what_is_called_like_an_end() -> None:
+def test_names_that_look_like_ends() -> None:
     text = """start_time: 1
 thr: 1, name: end_round_5, time: 10
 thr: 1, name: inner_6, time: 11
@@ -208,16 +211,17 @@ COUNTED = re.compile(r"(.*), value: ([^ \t\v\f]+)", re.DOTALL)
 EDGE = re.compile(r"(start_time|end_time|lost): *([0-9]+)(?:\.[0-9]*)?[ \t\v\f]*")
 
 
-def looked_at(line: str) -> tuple[int, str, str, str | None, int] | str | None:
-    """(kind, thread, name, number or value, time in ns) of a line; why it is left out; None where nothing is to be told."""
+def parse_with_regex(line: str) -> tuple[int, str, str, str | None, int] | str | None:
+    """(kind, thread, name, number or value, time in ns) of a line; the reason of its loss; None for a line to
+    ignore."""
     if EDGE.fullmatch(line) or not line.strip(" \t\v\f"):
         return None
     match = LINE.fullmatch(line)
     if match is None or ", name: " in match[1] or ", counter: " in match[1]:
-        return llama_format.NO_LINE
+        return UNRECOGNIZED_LINE
     counted, numbered = COUNTED.fullmatch(match[3]), NUMBERED.fullmatch(match[3])
     if match[2] == "counter" and counted is None:
-        return llama_format.NO_LINE
+        return UNRECOGNIZED_LINE
     time_ns = int(match[4]) * 1000 + int((match[5] or "").ljust(3, "0")[:3])
     if len(match[4]) > 18 or time_ns >= 1 << 61:
         return llama_format.NO_TIME
@@ -231,14 +235,14 @@ def looked_at(line: str) -> tuple[int, str, str, str | None, int] | str | None:
 
 @settings(max_examples=150)
 @given(st.lists(PIECES, max_size=60), st.integers(3, 60))
-def test_the_compiled_loop_sees_what_regular_expressions_see(pieces: list[str], chunk: int) -> None:
-    """Also where a line goes from one chunk to the next."""
+def test_compiled_loop_equals_regular_expressions(pieces: list[str], chunk: int) -> None:
+    """Even if a line spans two chunks."""
     text = (WHOLE + "".join(pieces) + "\n" + WHOLE).replace("\r", "")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(text_lines, "CHUNK_BYTES", chunk)
         lines = llama_lines.read_lines(io.BytesIO(text.encode("latin-1")))
-    told = [(number, looked_at(line)) for number, line in enumerate(text.split("\n"), 1)]
-    rows = [(number, one) for number, one in told if isinstance(one, tuple)]
+    results = [(number, parse_with_regex(line)) for number, line in enumerate(text.split("\n"), 1)]
+    rows = [(number, one) for number, one in results if isinstance(one, tuple)]
     assert lines.line.tolist() == [number for number, _ in rows]
     numbers: dict[str, int] = {}
     for row, (_, (kind, thread, name, number, time_ns)) in enumerate(rows):
@@ -255,19 +259,19 @@ def test_the_compiled_loop_sees_what_regular_expressions_see(pieces: list[str], 
             assert seen < llama_lines.NONE or str(seen) == number
     assert len(set(numbers.values())) == len(numbers)
     assert {reason: count for reason, (count, _) in lines.lost.items()} == Counter(
-        one for _, one in told if isinstance(one, str)
+        one for _, one in results if isinstance(one, str)
     )
     assert lines.edges == {"start_time": 1000, "end_time": 1100}
 
 
-def test_a_line_without_end_takes_no_time() -> None:
-    """Of more than memory should hold: it is told, and what follows is read."""
+def test_too_long_line_is_skipped_quickly() -> None:
+    """Longer than memory should hold: it is a loss, and the following text is read."""
     data = b"start_time: 5\n" + b"x" * (3 * text_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
     found = llama_trace.read(io.BytesIO(data))
-    assert found.slices.num_rows == 4 and losses(found)[llama_trace.NO_LINE][0] == 1
+    assert found.slices.num_rows == 4 and losses(found)[UNRECOGNIZED_LINE][0] == 1
 
 
-def test_times_past_2_to_the_53_are_exact() -> None:
+def test_large_times_are_exact() -> None:
     lines = [
         f"thr: 1, name: {end}big_{number}, time: {2 * 10**12 + 1000 * number}.00{n}"
         for number in (0, 1)
@@ -279,7 +283,7 @@ def test_times_past_2_to_the_53_are_exact() -> None:
 
 @settings(max_examples=40)
 @given(st.data())
-def test_cut_off_anywhere(data: st.DataObject) -> None:
+def test_truncated_anywhere(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(WHOLE) - 1))
     try:
         found = llama_trace.read(io.BytesIO(WHOLE[:at].encode()))
@@ -290,7 +294,7 @@ def test_cut_off_anywhere(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     {
         "matmul_ffn_up-12": {"kind": "matmul", "tensor": "ffn_up", "layer": 12},
         "MUL_MAT_blk.3.attn_q.weight": {"kind": "mul_mat", "tensor": "attn_q.weight", "layer": 3},
@@ -302,11 +306,12 @@ def test_cut_off_anywhere(data: st.DataObject) -> None:
         "address_of": {},
     }.items(),
 )
-def test_what_names_say(name: str, told: dict[str, object]) -> None:
-    assert parse_operator_name(name) == told
+def test_operator_names(name: str, expected: dict[str, object]) -> None:
+    assert parse_operator_name(name) == expected
 
 
-def test_what_our_own_tracer_writes(tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_trace_of_perfloom_trace_h(tmp_path: Path) -> None:
     """From a program with the header to its profile."""
     program = tmp_path / "threads"
     options = ("-D_GNU_SOURCE", "-DPERFLOOM_TRACE", f"-I{HEADERS}", "-O2", "-pthread")

@@ -16,7 +16,7 @@ GARBAGE = b'\nnonsense\n{"nonsense": [\xff\n'
 
 
 def damaged(data: bytes) -> list[bytes]:
-    """A file with its end, some of its middle or an early part missing, or with nonsense in it."""
+    """A file with its end, a middle part or an early part missing, or with random bytes in it."""
     size = len(data)
     places = (size // 3, size // 2, size - size // 8)
     return [
@@ -27,7 +27,7 @@ def damaged(data: bytes) -> list[bytes]:
 
 
 def unlisted(profile: Profile, name: str) -> list[str]:
-    """The reasons of a profile that its reader does not export. What is said of all files that are cut off is none."""
+    """The reasons of a profile that its reader does not export, without that of truncated files."""
     ends = {TRUNCATED_LINE, *(reason.rstrip(".") for reason in profile.meta.reasons)}
     return [
         reason
@@ -37,7 +37,8 @@ def unlisted(profile: Profile, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted({*READERS} - {"profile", "perf-data"}))
-def test_a_reader_reports_only_losses_that_it_exports(name: str) -> None:
+@pytest.mark.heavy
+def test_readers_report_only_exported_losses(name: str) -> None:
     assert unlisted(profile_of(name), name) == []
     for data in damaged(FILES[name]()):
         try:

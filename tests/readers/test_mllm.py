@@ -1,4 +1,4 @@
-"""mllm's perf.json: figures worked out by hand, and files that are damaged."""
+"""mllm's perf.json: figures computed by hand, and damaged files."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def losses(profile: Profile) -> dict[str, int]:
     return {row["reason"]: row["count"] for row in profile.losses.to_pylist()}
 
 
-def test_a_file() -> None:
+def test_handwritten_file() -> None:
     """The peak of the CPU: 4096 + 1024 + 2048 from 40 to 80 µs."""
     found = read(FILE.read_bytes())
     memory = {row["device"]: row for row in table(found, "memory")}
@@ -84,8 +84,8 @@ def test_a_file() -> None:
 
 
 @pytest.mark.skipif(not ORACLE.exists(), reason="the file lies outside of the checkout")
-def test_a_file_as_mllm_wrote_it() -> None:
-    """13 blocks, all of which live when the last is made."""
+def test_real_file() -> None:
+    """13 blocks, all of which live when the last is allocated."""
     blobs = json.loads(ORACLE.read_text())["memory_blobs"]
     found = read(ORACLE.read_bytes())
     (memory,) = table(found, "memory")
@@ -97,7 +97,7 @@ def test_a_file_as_mllm_wrote_it() -> None:
 @pytest.mark.parametrize(
     ("scale", "unit"), [(1000, "nanoseconds"), (1, "microseconds"), (1e-3, "milliseconds"), (1e-6, "seconds")]
 )
-def test_the_unit_is_told_by_the_year(scale: float, unit: str) -> None:
+def test_unit_is_derived_from_the_year(scale: float, unit: str) -> None:
     start = int(INIT * scale)
     blob = {"device_type": "CPU", "start_time": start + 1, "end_time": start + 3, "memory_usage": 1, "uuid": 0}
     found = read({"init_time": start, "memory_blobs": [blob]})
@@ -108,8 +108,8 @@ def test_the_unit_is_told_by_the_year(scale: float, unit: str) -> None:
     )
 
 
-def test_a_clock_that_is_asked_for() -> None:
-    """Also one in which the times are of no epoch."""
+def test_requested_time_unit() -> None:
+    """Even if the times are not since an epoch."""
     for clock, factor in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):
         found = mllm.read(io.BytesIO(FILE.read_bytes()), "perf.json", clock)
         assert find_error(found) is None and found.meta.duration_ns == 90 * factor and not found.losses.num_rows
@@ -118,13 +118,13 @@ def test_a_clock_that_is_asked_for() -> None:
         assert {row["device"]: row["peak_bytes"] for row in table(found, "memory")} == {"CPU": 7168, "OpenCL": 8192}
 
 
-def test_a_clock_that_says_nothing_is_taken_for_microseconds() -> None:
+def test_unknown_clock_is_microseconds() -> None:
     blob = {"device_type": "CPU", "start_time": 1, "end_time": 3, "memory_usage": 1, "uuid": 0}
     found = read({"init_time": 0, "memory_blobs": [blob]})
     assert found.meta.duration_ns == 2_000 and "assumed" in found.meta.facts["clock"]
 
 
-def test_what_cannot_be_read_is_listed() -> None:
+def test_losses() -> None:
     good = {"device_type": "CPU", "start_time": INIT + 5, "end_time": INIT + 9, "memory_usage": 64, "uuid": 7}
     blobs = [
         good,
@@ -149,14 +149,14 @@ def test_what_cannot_be_read_is_listed() -> None:
     assert table(found, "memory")[0]["peak_bytes"] == 96
 
 
-def test_comments_are_passed_over() -> None:
+def test_comments_are_skipped() -> None:
     text = FILE.read_bytes().replace(b"{\n", b'{ // a "comment"\n/* "memory_blobs": [ */\n', 1)
     assert table(read(text), "memory") == table(read(FILE.read_bytes()), "memory")
 
 
 @settings(max_examples=40)
 @given(st.data())
-def test_cut_off_anywhere(data: st.DataObject) -> None:
+def test_truncated_anywhere(data: st.DataObject) -> None:
     text = FILE.read_bytes()
     at = data.draw(st.integers(1, len(text.rstrip()) - 1))
     try:
@@ -169,6 +169,6 @@ def test_cut_off_anywhere(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"init_time": 5, "memory_blobs": []}', b'{"memory_blobs": [], "op_blobs": [1]}'])
-def test_nothing_in_it(text: bytes) -> None:
+def test_empty_files_are_refused(text: bytes) -> None:
     with pytest.raises(UnreadableInput):
         mllm.read(io.BytesIO(text))

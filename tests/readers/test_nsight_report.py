@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute read without ncu: what they hold, and files that are cut off, bent, or made to do harm."""
+"""Reports of Nsight Compute read without ncu: their content, and truncated, invalid or malicious files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HUGE = b"\xff\xff\xff\xff"
 
 
 def profile_of(data: bytes) -> Profile:
-    """The profile of a report, recognised by its content."""
+    """The profile of a report, recognized by its content."""
     reader = detect_format(data, "a.ncu-rep")
     assert (reader.name, reader.accepts_ncu_output) == (nsight_compute.FORMAT, True)
     profile = reader.read(io.BytesIO(data), "a.ncu-rep")
@@ -39,12 +39,12 @@ def losses(profile: Profile) -> dict[str, tuple[int, str]]:
     return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}
 
 
-def one(*parts: bytes, names: tuple[str, ...] = (made.DURATION,)) -> bytes:
+def make_report(*parts: bytes, names: tuple[str, ...] = (made.DURATION,)) -> bytes:
     """A report of one launch of f with these fields."""
     return made.result(made.block(made.launch("f", *parts), names=made.listed(names)))
 
 
-def told(profile: Profile, name: str) -> tuple[float | None, str | None]:
+def get_first_metric(profile: Profile, name: str) -> tuple[float | None, str | None]:
     """The number and the text of a metric of the first launch."""
     of = get_strings(profile.metrics, "name").index(name)
     rows = [row for row in profile.metric_values.to_pylist() if (row["kernel"], row["metric"]) == (0, of)]
@@ -79,7 +79,7 @@ def test_sections_and_units() -> None:
         (title, "Duration", made.DURATION, "ns"),
         (title, "Memory Throughput", made.MEMORY, "%"),
     ]
-    # What a section shows stands nowhere else.
+    # The content of a section is only there.
     assert metrics["metric"].tolist().count(made.SM) == 1
 
 
@@ -97,13 +97,13 @@ def test_hints() -> None:
     ]
 
 
-def test_kinds_of_estimates_from_one_and_those_that_nothing_tells() -> None:
+def test_kinds_of_estimates() -> None:
     rules = [made.rule(f"R{kind}", "", "x", 4, (kind, 5.0)) for kind in (1, 2)]
-    assert get_strings(profile_of(one(*rules)).hints, "speedup_kind") == ["local", "global"]
-    assert profile_of(one(rules[0])).hints.to_pylist()[0]["speedup_kind"] is None
+    assert get_strings(profile_of(make_report(*rules)).hints, "speedup_kind") == ["local", "global"]
+    assert profile_of(make_report(rules[0])).hints.to_pylist()[0]["speedup_kind"] is None
 
 
-def test_instructions_by_their_place() -> None:
+def test_instructions_by_offset() -> None:
     profile = profile_of(REPORT)
     lines = compute_nsight_source(profile, Selection())
     assert lines["address"].tolist() == [f"{made.BASE + at:#x}" for at in (0, 16, 32)]
@@ -112,12 +112,12 @@ def test_instructions_by_their_place() -> None:
     assert lines["stall"].tolist()[1:] == ["long_scoreboard"] * 2
     assert lines["not_issued"].tolist() == [0, 15, 4]
     assert profile.meta.facts[nsight_report.INSTRUCTIONS_FACT] == nsight_report.INSTRUCTIONS_TEXT
-    # What is no address is no instruction.
-    assert told(profile, "launch__occupancy_per_block_size") == (2338.0, None)
-    assert told(profile, "sass__inst_executed_per_opcode") == (300.0, "300 (MOV: 200; EXIT: 100)")
+    # An invalid address is no instruction.
+    assert get_first_metric(profile, "launch__occupancy_per_block_size") == (2338.0, None)
+    assert get_first_metric(profile, "sass__inst_executed_per_opcode") == (300.0, "300 (MOV: 200; EXIT: 100)")
 
 
-def test_instructions_that_the_report_has_the_text_of() -> None:
+def test_instructions_with_text() -> None:
     place = encode_message(5, made.whole(2, 17), made.whole(3, 1))
     lines = [
         encode_message(
@@ -127,7 +127,7 @@ def test_instructions_that_the_report_has_the_text_of() -> None:
         encode_message(12, made.whole(1, 32), made.text(3, "ret;")),
     ]
     counts = made.metric(0, None, [(0, 7), (16, 9)])
-    rows = profile_of(one(*lines, counts, names=("inst_executed", "a.cu"))).source_lines.to_pylist()
+    rows = profile_of(make_report(*lines, counts, names=("inst_executed", "a.cu"))).source_lines.to_pylist()
     assert [(row["address"], row["text"], row["file"], row["line"]) for row in rows] == [
         (0, "MOV R1, R2", "a.cu", 17),
         (16, "EXIT", "b.cu", 18),
@@ -147,26 +147,26 @@ def test_instructions_that_the_report_has_the_text_of() -> None:
         (made.value(float("-inf")), (None, "-inf")),
     ],
 )
-def test_every_kind_of_value(of: bytes, seen: tuple[float | None, str | None]) -> None:
-    assert told(profile_of(one(made.metric(0, of), names=("a__b",))), "a__b") == seen
+def test_kinds_of_values(of: bytes, seen: tuple[float | None, str | None]) -> None:
+    assert get_first_metric(profile_of(make_report(made.metric(0, of), names=("a__b",))), "a__b") == seen
 
 
-def test_a_list_alone_is_text_and_what_has_no_value_is_left_out() -> None:
+def test_list_without_value_is_text() -> None:
     profile = profile_of(
-        one(
+        make_report(
             made.metric(0, None, [(0, "GPU 0"), (1, "GPU 1")]),
             made.metric(1),
             made.metric(2, None, [(n, n) for n in range(200)]),
             names=("names", "none", "many"),
         )
     )
-    assert told(profile, "names") == (None, "GPU 0; GPU 1")
-    assert str(told(profile, "many")[1]).endswith("98; 99; …")
+    assert get_first_metric(profile, "names") == (None, "GPU 0; GPU 1")
+    assert str(get_first_metric(profile, "many")[1]).endswith("98; 99; …")
     assert "none" not in get_strings(profile.metrics, "name")
 
 
-def test_names_of_later_blocks() -> None:
-    """A block without names uses those before it; one with new ones adds them; one that has all again replaces them."""
+def test_name_tables_of_later_blocks() -> None:
+    """A block without names uses those before it; one with new ones adds them; one with all of them replaces them."""
     values = [made.metric(at, made.value(at + 1)) for at in range(3)]
     first = made.block(made.launch("f", values[0]), names=made.listed(["a", "b"]))
     added = made.block(made.launch("g", values[1], values[2]), names=made.listed(["c"]))
@@ -175,7 +175,7 @@ def test_names_of_later_blocks() -> None:
     assert rows[["row", "metric", "value"]].to_numpy().tolist() == [[0, "a", 1], [1, "b", 2], [1, "c", 3], [2, "c", 1]]
 
 
-def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
+def test_damaged_blocks_are_losses() -> None:
     bad = encode_bytes(13, b"\x0f") + made.metric(9, made.value(1)) + made.metric(0, made.value(5.0))
     counts = made.metric(2, None, [(made.BASE, 1), (5, 1)])
     pcs = made.metric(1, made.value(made.BASE))
@@ -183,7 +183,7 @@ def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
         made.launch("f", bad, pcs, counts), b"\x08\x01", names=made.listed(["a", made.PCS, "x"]), ranges=[b"\x08\x01"]
     )
     profile = profile_of(made.result(block))
-    assert told(profile, "a") == (5.0, None) and profile.meta.complete
+    assert get_first_metric(profile, "a") == (5.0, None) and profile.meta.complete
     assert losses(profile) == {
         nsight_report.DAMAGED: (1, "launch 0: metric"),
         nsight_report.UNNAMED_METRIC: (1, "launch 0: 9 of 3"),
@@ -193,7 +193,7 @@ def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
     }
 
 
-def test_a_report_without_launches_says_what_to_do() -> None:
+def test_report_without_launches_has_advice() -> None:
     for data, said in (
         (made.result(), "no kernel launch. Open it"),
         (made.result(made.block(ranges=[b"\x08\x01"])), "--replay-mode kernel"),
@@ -205,7 +205,7 @@ def test_a_report_without_launches_says_what_to_do() -> None:
             profile_of(data)
 
 
-def test_sizes_of_four_gigabytes_end_with_the_file() -> None:
+def test_huge_sizes_end_with_the_file() -> None:
     results = made.framed(made.launch("f"))
     for counts in (
         made.whole(2, 2**32 - 1) + made.whole(5, 2**63),
@@ -222,7 +222,7 @@ def test_sizes_of_four_gigabytes_end_with_the_file() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(0, len(REPORT) - 1))
-def test_cut_anywhere_it_gives_what_was_before(at: int) -> None:
+def test_truncated_anywhere(at: int) -> None:
     try:
         profile = profile_of(REPORT[:at])
     except UnreadableInput:
@@ -235,7 +235,8 @@ def test_cut_anywhere_it_gives_what_was_before(at: int) -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(8, len(REPORT) - 1), st.integers(0, 255)), min_size=1, max_size=8))
-def test_whatever_a_byte_is_it_does_no_harm(changes: list[tuple[int, int]]) -> None:
+@pytest.mark.heavy
+def test_changed_bytes_do_not_fail(changes: list[tuple[int, int]]) -> None:
     data = bytearray(REPORT)
     for at, byte in changes:
         data[at] = byte
@@ -248,7 +249,7 @@ def test_whatever_a_byte_is_it_does_no_harm(changes: list[tuple[int, int]]) -> N
     compute_nsight_source(profile, Selection())
 
 
-def test_units_follow_from_names() -> None:
+def test_units_from_names() -> None:
     assert {
         name: get_unit(name)
         for name in (

@@ -1,4 +1,4 @@
-"""Arguments of Perfetto's track events: what compiled loops write is what is written by hand, whatever stands there."""
+"""Arguments of Perfetto's track events: compiled loops and Python code yield the same for any input."""
 
 import struct
 
@@ -61,7 +61,7 @@ ARGUMENTS = st.recursive(
 
 
 def texts_of(data: bytes) -> tuple[list[str | None], Losses]:
-    """The arguments of each event of a trace, and what was lost."""
+    """The arguments of each event of a trace, and its losses."""
     losses: Losses = []
     packets, _ = read_packets(data + bytes(PAD), lambda *loss: losses.append(loss))
     rows, spans = packets.all.get_spans(TRACK_EVENT)
@@ -79,7 +79,7 @@ def texts_of(data: bytes) -> tuple[list[str | None], Losses]:
     events=st.lists(st.lists(ARGUMENTS, max_size=3), min_size=1, max_size=8),
     damage=st.lists(st.tuples(st.integers(0, 999), st.integers(0, 255)), max_size=2),
 )
-def test_compiled_loops_write_what_is_written_by_hand(events: list[list[bytes]], damage: list[tuple[int, int]]) -> None:
+def test_compiled_and_plain_agree(events: list[list[bytes]], damage: list[tuple[int, int]]) -> None:
     interned = [
         encode_message(sort, numbered(1, at), encode_bytes(2, b"name %d" % at)) for sort in (3, 29) for at in (1, 2)
     ]

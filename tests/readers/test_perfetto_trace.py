@@ -1,4 +1,5 @@
-"""Perfetto's traces, written by its own classes (tests/data/perfetto/make.py): what they hold, by hand; damaged ones."""
+"""Perfetto's traces, written by its own classes (tests/data/perfetto/make.py), compared with expected values; damaged
+ones."""
 
 import io
 import json
@@ -37,9 +38,9 @@ def read(data: bytes) -> Profile:
     return found
 
 
-def test_track_events_are_slices_instants_counters_and_flows() -> None:
+def test_track_events() -> None:
     profile = read((DATA / "app.pftrace").read_bytes())
-    # The first is 10 µs behind the clock's snapshot; times of the sequence count on in µs.
+    # The first is 10 µs after the clock's snapshot; times of the sequence are increments in µs.
     assert slices(profile) == [
         ("main", "draw", 0, 30 * US, 0),
         ("main", "layout", 5 * US, 20 * US, 1),
@@ -88,7 +89,7 @@ def test_track_events_are_slices_instants_counters_and_flows() -> None:
     }
 
 
-def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None:
+def test_kernel_events() -> None:
     profile = read((DATA / "kernel.pftrace").read_bytes())
     assert slices(profile) == [
         ("com.app", "frame", 7_500, 1_000, 0),
@@ -106,14 +107,15 @@ def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None
         ("render", "runnable", 8_000, 2_000, 0),
         ("render", "running", 10_000, 6_000, 0),
     ]
-    # What a CPU ran counts once, as its threads' time; the mark is the only host time.
+    # CPU time counts once, as its threads' time; the mark is the only host time.
     of_states = {RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000, BY_WAKER: 1_000, SWITCHES: 4}
     assert events_of(profile) == {"host time": 1_000} | of_states
     assert {row["cpu"] for row in profile.samples.to_pylist()} == {-1, 0, 1}
     assert get_strings(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
 
 
-def test_a_damaged_trace_gives_what_can_be_read() -> None:
+@pytest.mark.heavy
+def test_damaged_trace() -> None:
     made = random.Random(7)
     whole = {name: (DATA / f"{name}.pftrace").read_bytes() for name in ("app", "kernel")}
     for data in whole.values():
@@ -131,7 +133,7 @@ def test_a_damaged_trace_gives_what_can_be_read() -> None:
     assert slices(cut) == slices(read(whole["app"]))
 
 
-def test_events_of_older_writers_and_states_are_read() -> None:
+def test_legacy_events_and_states() -> None:
     def legacy(time: int, phase: str, *parts: bytes, name: str = "", more: bytes = b"") -> bytes:
         event = encode_message(
             11, encode_bytes(23, name.encode()), more, encode_message(6, encode_number(2, ord(phase)), *parts)
@@ -152,7 +154,7 @@ def test_events_of_older_writers_and_states_are_read() -> None:
             + encode_message(11, encode_number(9, 5), encode_number(11, 9), encode_bytes(23, name.encode()))
         )
 
-    # On the thread that the sequence names; one is another thread's; two that are asynchronous, with one number.
+    # On the thread of the sequence; one on another thread; two asynchronous ones with the same number.
     profile = read(
         b"".join(
             encode_message(1, one)
@@ -184,12 +186,12 @@ def test_events_of_older_writers_and_states_are_read() -> None:
     assert list(losses(profile)) == ["event of phase 'P', which is not shown"]
 
 
-def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:
+def test_invalid_packets_are_losses() -> None:
     descriptor = encode_message(
         60, encode_number(1, 9), encode_message(4, encode_number(1, 3), encode_number(2, 4), encode_bytes(5, b"main"))
     )
     begin = encode_message(11, encode_number(9, 1), encode_number(11, 9), encode_bytes(23, "größer".encode()))
-    # Of a clock that nothing is known of; and damage behind what could be read.
+    # Of an unknown clock; and damage after the last valid event.
     packets = [
         descriptor + encode_number(10, 1),
         encode_number(8, 5) + encode_number(58, 3) + begin + encode_number(10, 1),
@@ -209,7 +211,7 @@ def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:
     }
     with pytest.raises(UnreadableInput, match="Record again with data sources"):
         perfetto_trace.read(io.BytesIO(encode_message(1, encode_number(10, 1), encode_number(8, 5))))
-    # What pprof and others write is no such trace.
+    # Files of pprof and others are not recognized.
     assert not perfetto_trace.sniff(
         encode_message(1, encode_number(1, 1), encode_number(2, 2)) + encode_message(2, encode_number(1, 1))
     )

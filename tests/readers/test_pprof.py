@@ -1,4 +1,4 @@
-"""pprof's files as Go's own runtime writes them, beside what Go's own tool says of them."""
+"""pprof files of Go's own runtime, compared with the output of Go's own tool."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Stacks = Counter[tuple[str, str, tuple[str, ...]]]
 
 @pytest.fixture(scope="module")
 def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all profiles of Go's runtime, recorded here."""
+    """A directory with all profiles of Go's runtime, recorded here."""
     folder = tmp_path_factory.mktemp("go")
     environment = {**os.environ, "GOCACHE": str(folder / "cache"), "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
     source = DATA / "go" / "profiles.go"
@@ -41,7 +41,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def go(path: Path, *words: str) -> str:
-    """What `go tool pprof` prints of a file."""
+    """The output of `go tool pprof` for a file."""
     environment = {"HOME": str(path.parent), "PATH": "/usr/bin:/bin", "PPROF_TMPDIR": str(path.parent)}
     command = [require("go"), "tool", "pprof", *words, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
@@ -70,14 +70,14 @@ def of_profile(profile: Profile) -> Stacks:
 
 
 def of_go(raw: str) -> Stacks:
-    """The same of what `go tool pprof -raw` prints."""
+    """The same from the output of `go tool pprof -raw`."""
     samples, _, rest = raw.partition("Samples:\n")[2].partition("Locations\n")
     locations: dict[str, list[str]] = {}
     for line in rest.partition("Mappings\n")[0].splitlines():
         head = re.match(r" *(\d+): (?:0x[0-9a-f]+ )?(?:M=\d+ )?(?:\[F\] )?", line)
         if head:
             number, line = head[1], line[head.end() :]
-        # What has no name is written so since Go 1.22.
+        # Since Go 1.22, functions without a name are written like this.
         names = [name if name != ":0:0" else "[unknown]" for name in line.split()[:1]]
         locations.setdefault(number, []).extend(names)
     types, *lines = samples.splitlines()
@@ -94,12 +94,12 @@ def of_go(raw: str) -> Stacks:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
-def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, kind: str) -> None:
+def test_values_equal_go_tool_pprof(profiles: Path, kind: str) -> None:
     path = profiles / f"{kind}.prof"
     profile = read(path)
     raw, found = go(path, "-raw"), of_profile(profile)
     wanted = of_go(raw)
-    # Go's own tool leaves out samples without a stack: of threads that were created, the runtime knows no more.
+    # Go's own tool omits samples without a stack, such as those of created threads.
     assert {key: value for key, value in found.items() if key[2]} == wanted
     assert found and (wanted or kind == "threadcreate")
     assert {row["reason"] for row in profile.losses.to_pylist()} <= {SAMPLE_LABELS}
@@ -110,8 +110,9 @@ def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, 
         assert re.search(rf"of {total}(?:ns|B)? total", top), top[:300]
 
 
-def test_the_program_shows_in_its_profiles(profiles: Path) -> None:
-    """Not only do both agree: what the program did is there."""
+@pytest.mark.heavy
+def test_profiles_contain_the_program(profiles: Path) -> None:
+    """The profiles contain the functions of the program, in addition to agreeing with Go's tool."""
     weights = {kind: of_profile(read(profiles / f"{kind}.prof")) for kind in KINDS}
     spins = {
         spin: sum(
@@ -128,7 +129,7 @@ def test_the_program_shows_in_its_profiles(profiles: Path) -> None:
 
 
 def shuffled(data: bytes, order: random.Random) -> bytes:
-    """The same Profile with its fields in another order; those of one number keep theirs."""
+    """The same Profile with its fields in another order; fields with one number keep theirs."""
     fields: dict[int, list[bytes]] = {}
     at = 0
     for number, kind, value in protobuf_wire.iterate_fields(data):
@@ -146,7 +147,7 @@ def shuffled(data: bytes, order: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fields_may_come_in_any_order(profiles: Path, kind: str) -> None:
+def test_fields_in_any_order(profiles: Path, kind: str) -> None:
     data = gzip.decompress((profiles / f"{kind}.prof").read_bytes())
     wanted = of_profile(pprof.read(io.BytesIO(data)))
     for seed in range(20):
@@ -156,7 +157,7 @@ def test_fields_may_come_in_any_order(profiles: Path, kind: str) -> None:
         assert len(other) < 300 or pprof.sniff(other[: len(other) // 2])
 
 
-def test_a_file_that_is_cut_off_is_not_complete() -> None:
+def test_truncated_file_is_incomplete() -> None:
     data = b"".join(
         (
             protobuf_wire.encode_message(6),
@@ -171,7 +172,7 @@ def test_a_file_that_is_cut_off_is_not_complete() -> None:
     assert not cut.meta.complete and f"byte {len(data) - 4}" in cut.meta.reasons[0]
 
 
-def test_texts_that_are_no_utf8_and_names_that_stand_twice_in_the_table() -> None:
+def test_invalid_utf8_and_duplicate_strings() -> None:
     names = (b"", b"cpu", b"f\xff", b"same", b"same")
     functions = [
         protobuf_wire.encode_message(5, protobuf_wire.encode_number(1, n), protobuf_wire.encode_number(2, n + 1))
@@ -205,7 +206,7 @@ def test_texts_that_are_no_utf8_and_names_that_stand_twice_in_the_table() -> Non
     assert get_strings(profile.functions, "name") == ["f\ufffd", "same"]
 
 
-def test_values_that_no_sum_can_hold_are_lost() -> None:
+def test_values_that_overflow_are_lost() -> None:
     values = [protobuf_wire.encode_message(2, protobuf_wire.encode_packed(2, [value])) for value in ((1 << 63) - 1, 3)]
     strings = [protobuf_wire.encode_message(6, text) for text in (b"", b"cpu", b"seconds")]
     data = b"".join(
@@ -220,12 +221,12 @@ def test_values_that_no_sum_can_hold_are_lost() -> None:
     assert profile.losses.column("count").to_pylist() == [1]
 
 
-def test_other_protobuf_is_not_taken_for_it() -> None:
+def test_other_protobuf_is_not_recognized() -> None:
     plain = (DATA / "perfetto" / "kernel.pftrace").read_bytes()
     message, number, chunk = protobuf_wire.encode_message, protobuf_wire.encode_number, protobuf_wire.encode_bytes
     for head in (
         plain[: 1 << 18],
-        # A model of ONNX, planes of TensorBoard's profiler, OpenTelemetry, and strings of something else.
+        # A model of ONNX, planes of TensorBoard's profiler, OpenTelemetry, and strings of another format.
         number(1, 8) + chunk(2, b"pytorch") + message(7, chunk(1, b"node")),
         message(1, number(1, 1), chunk(2, b"/host:CPU"), message(3, number(1, 1), chunk(2, b"main"))),
         message(1, message(1, message(1, chunk(1, b"service.name")))),
@@ -236,12 +237,12 @@ def test_other_protobuf_is_not_taken_for_it() -> None:
         assert not pprof.sniff(head)
 
 
-def test_no_recording_of_another_tool_is_taken_for_it() -> None:
+def test_other_recordings_are_not_recognized() -> None:
     files = [path for path in DATA.rglob("*") if path.is_file()]
     assert any(path.suffix == ".pftrace" for path in files)
     for path in files:
         with open_decompressed(path, 1 << 30) as stream:
             assert not pprof.sniff(stream.peek(HEAD_BYTES)), path
     report = nsight_made.report()
-    # As a whole, and the protobuf in it alone.
+    # As a whole, and only its protobuf.
     assert not any(pprof.sniff(report[at:]) for at in range(64))

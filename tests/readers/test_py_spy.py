@@ -1,4 +1,4 @@
-"""What py-spy and memray write, in each of their forms: threads, functions, files, lines, and the same numbers."""
+"""The output of py-spy and memray in each form: threads, functions, files, lines, and equal numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import collapsed, detect_format, memray_csv, py_spy
 from tests.support import paths
 from tests.support.samples import losses_of, samples_of
@@ -37,7 +38,7 @@ def weights(profile: Profile) -> Counter[str]:
     return found
 
 
-def test_raw() -> None:
+def test_raw_format() -> None:
     profile = read("py-spy.raw")
     told = [int(n) for n in re.findall(r" (\d+)$", (DATA / "py-spy.raw").read_text(), re.MULTILINE)]
     assert profile.meta.format == py_spy.FORMAT and weights(profile) == {"samples": sum(told)}
@@ -50,17 +51,17 @@ def test_raw() -> None:
     assert set(profile.frames.column("kind").to_pylist()) == {int(FrameKind.PYTHON)}
 
 
-def test_processes_and_commands_of_several_lines() -> None:
+def test_processes_and_multiline_commands() -> None:
     profile = read("py-spy.processes")
     threads = profile.threads.to_pylist()
     assert len({row["pid"] for row in threads}) == 2 and {row["process"] for row in threads} == {"python"}
     told = [int(n) for n in re.findall(r" (\d+)$", (DATA / "py-spy.processes").read_text(), re.MULTILINE)]
     assert weights(profile) == {"samples": sum(told)}
-    # Once the first process had no frame of Python.
+    # Once the first process had no Python frame.
     assert {reason: count for reason, (count, _) in losses_of(profile).items()} == {py_spy.NO_FRAMES: 1}
 
 
-def test_native_functions_and_odd_threads() -> None:
+def test_native_functions_and_unusual_threads() -> None:
     profile = py_spy.read(
         io.BytesIO(
             b"thread (0x7F01): a: b;main (x.py:3);<module> (<string>:1);malloc (libc.so.6);0x7f10 (libc.so.6);f (a.c:7) 4\n"
@@ -80,22 +81,22 @@ def test_native_functions_and_odd_threads() -> None:
     assert profile.threads.column("tid").to_pylist() == [0x7F01, None, 12, None]
     assert weights(profile) == {"samples": 15}
     assert losses_of(profile) == {
-        collapsed.NO_STACK: (1, "line 6: bad"),
+        UNRECOGNIZED_LINE: (1, "line 6: bad"),
         py_spy.NO_FRAMES: (2, "line 3: thread (12) 2"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }
 
 
-def test_speedscope_and_chrome() -> None:
+def test_speedscope_and_chrome_formats() -> None:
     profile = read("py-spy.speedscope")
     file = json.loads((DATA / "py-spy.speedscope").read_text())
     wanted = round(sum(sum(one["weights"]) for one in file["profiles"]) * 1e9)
-    # A sample without a frame is time in which the thread was seen doing nothing of Python.
+    # A sample without a frame is time in which the thread ran no Python code.
     empty = sum(w for one in file["profiles"] for s, w in zip(one["samples"], one["weights"], strict=True) if not s)
     assert weights(profile) == {"host time": wanted - round(empty * 1e9)}
     assert {row["name"] for row in profile.threads.to_pylist()} >= {"helper"}
     assert all(profile.threads.column("tid").to_pylist())
-    # Lines there are those that ran: where a function starts is not told.
+    # Lines are those that ran: the first line of a function is unknown.
     assert set(profile.functions.column("start_line").to_pylist()) == {None}
     trace = read("py-spy.chrometrace")
     assert trace.meta.format == "chrome-trace" and {"main", "busy"} <= set(get_strings(trace.functions, "name"))
@@ -124,7 +125,7 @@ def test_allocations() -> None:
     assert 0 < weights(read("memray.leaks.csv"))["memory"] < wanted["memory"]
 
 
-def test_odd_rows_of_allocations() -> None:
+def test_unusual_rows_of_allocations() -> None:
     rows = (
         b'MALLOC,2,10,7,worker,"operator|;x.cpp;3|a ""b"", c;/s/a.py;4"\r\nMMAP,1,5,7,worker,\nMALLOC,x,5,7,worker,f;a.py;1\n'
         b"MALLOC,1,99999999999999999999,7,worker,f;a.py;1\nMALLOC\nMALLOC,1,4,8,0x8,odd\n"
@@ -150,12 +151,12 @@ def test_odd_rows_of_allocations() -> None:
         ("memray.stats.json", "no call stacks.*memray transform csv"),
     ],
 )
-def test_what_cannot_be_read_is_known(name: str, said: str) -> None:
+def test_unreadable_parts_are_known_losses(name: str, said: str) -> None:
     with pytest.raises(UnreadableInput, match=f"that {said}" if said.startswith("is") else said):
         detect_format((DATA / name).read_bytes(), "that")
 
 
-def test_nothing_to_read() -> None:
+def test_empty_files_are_refused() -> None:
     for reader, data in (
         (py_spy, b""),
         (py_spy, b"\n\n"),
@@ -168,7 +169,7 @@ def test_nothing_to_read() -> None:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_nothing_breaks_them(data: st.DataObject) -> None:
+def test_random_bytes_do_not_fail(data: st.DataObject) -> None:
     name, reader = data.draw(st.sampled_from([("py-spy.processes", py_spy.read), ("memray.csv", memray_csv.read)]))
     raw = bytearray((DATA / name).read_bytes()[:900])
     for _ in range(data.draw(st.integers(1, 5))):
@@ -184,8 +185,8 @@ def test_nothing_breaks_them(data: st.DataObject) -> None:
         pass
 
 
-def test_lines_without_a_frame_are_told() -> None:
-    """py-spy saw a thread without a frame of Python: its time counts, and no flame graph has a place for it."""
+def test_lines_without_a_frame_are_losses() -> None:
+    """py-spy observed a thread without a Python frame: its time counts, without a frame in the flame graph."""
     profile = read(b"thread (1): a;main (a.py:1) 3\nthread (1): a 5\n 7\nthread (1): a;main (a.py:1) 2\n")
     assert weights(profile) == {"samples": 17}
     assert losses_of(profile) == {py_spy.NO_FRAMES: (2, "line 2: thread (1): a 5")}

@@ -1,4 +1,4 @@
-"""speedscope's files in: what they say of time as slices, what they count as samples."""
+"""speedscope files: profiles of time become slices, others samples."""
 
 import io
 import json
@@ -53,7 +53,7 @@ def losses(profile: Profile) -> dict[str, int]:
     return {row["reason"]: row["count"] for row in profile.losses.to_pylist()}
 
 
-def test_what_begins_and_ends() -> None:
+def test_evented_profiles() -> None:
     events = [("O", 0, 1.5), ("O", 1, 2), ("C", 1, 3.25), ("C", 0, 4), ("O", 2, 6), ("C", 2, 6.5)]
     found = read(
         {
@@ -73,7 +73,7 @@ def test_what_begins_and_ends() -> None:
     assert found.meta.facts["exporter"] == "x@1" and not found.losses.num_rows
 
 
-def test_samples_of_time_go_on_where_they_have_frames_in_common() -> None:
+def test_sampled_profiles_merge_common_frames() -> None:
     found = read(
         {
             "type": "sampled",
@@ -91,7 +91,7 @@ def test_samples_of_time_go_on_where_they_have_frames_in_common() -> None:
     ]
 
 
-def test_what_is_no_time_is_samples() -> None:
+def test_other_units_become_samples() -> None:
     counted = {"type": "sampled", "name": "heap", "unit": "bytes", "samples": [[0, 1], [2]], "weights": [10, 5]}
     found = read(counted)
     assert of_profile(found) == {("main", "work"): 10, ("main",): 5} and found.slices.num_rows == 0
@@ -110,8 +110,8 @@ def evented(unit: str, *events: tuple[str, int, float], **more: float) -> dict[s
 
 
 @pytest.mark.parametrize(("unit", "shown"), [("bytes", "bytes"), ("none", "count")])
-def test_what_begins_and_ends_at_values_that_are_no_times(unit: str, shown: str) -> None:
-    """What was counted between two events is of the frames that were open then."""
+def test_evented_profiles_of_other_units(unit: str, shown: str) -> None:
+    """Increments between two events belong to the frames that were open then."""
     events = [("O", 0, 0), ("O", 1, 100), ("C", 1, 150), ("C", 0, 170), ("O", 2, 1000), ("C", 2, 1003)]
     found = read(evented(unit, *events, endValue=1003))
     assert of_profile(found) == {("main",): 100 + 20 + 3, ("main", "work"): 50}
@@ -119,7 +119,7 @@ def test_what_begins_and_ends_at_values_that_are_no_times(unit: str, shown: str)
     assert found.meta.duration_ns is None and not found.losses.num_rows
 
 
-def test_values_that_are_no_times_in_no_order() -> None:
+def test_unordered_values_of_other_units() -> None:
     events = [("O", 0, 5), ("C", 1, 6), ("O", 1, 4), ("C", 0, 9), ("O", 1, 10)]
     found = read(evented("bytes", *events, endValue=12))
     assert of_profile(found) == {("main",): 1, ("main", "work"): 3, ("work",): 2}
@@ -130,7 +130,7 @@ def test_values_that_are_no_times_in_no_order() -> None:
     }
 
 
-def test_what_cannot_be_read_is_listed() -> None:
+def test_losses() -> None:
     events = [("O", 9, 1), ("C", 9, 2), ("O", 0, 3), ("O", 1, 4), ("C", 0, 5), ("C", 0, 6), ("O", 1, 7), ("X", 0, 1)]
     found = read(
         {
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_listed() -> None:
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", '{"frames": 3}', '{"frames": []}, "profiles": [{"type": "sampled"}]']
 )
-def test_nothing_in_it(text: str) -> None:
+def test_empty_files_are_refused(text: str) -> None:
     data = f'{{"$schema": "{SCHEMA}", "shared": {text or "{}"}'.encode()
     for whole in (data, data + b"}", data + b', "profiles": {}}'):
         with pytest.raises(UnreadableInput):
@@ -165,7 +165,7 @@ def test_nothing_in_it(text: str) -> None:
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(traces() | profiles(max_weight=1 << 40))
-def test_out_and_in_again(profile: Profile) -> None:
+def test_round_trip(profile: Profile) -> None:
     wanted = +of_profile(profile)
     try:
         data = b"".join(get_exporter("speedscope").write(profile, Selection(), {}))

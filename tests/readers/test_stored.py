@@ -1,4 +1,4 @@
-"""A profile as one file: it comes back to the last bit, and nothing made up in its place gets through."""
+"""A profile as one file: it round-trips bit by bit, and crafted files are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(data: bytes) -> Profile:
 
 
 def rebuilt(data: bytes, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> bytes:
-    """The archive with its files changed, otherwise in order, as Python's tarfile writes it."""
+    """The archive with its files changed, otherwise valid, as Python's tarfile writes it."""
     files: list[tuple[tarfile.TarInfo, bytes]] = []
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for info in archive:
@@ -57,7 +57,7 @@ def rebuilt(data: bytes, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]],
 
 
 def with_table(profile: Profile, name: str, /, **columns: Any) -> bytes:
-    """The file of a profile whose table `name` has other values, with checksums that fit."""
+    """The file of a profile whose table `name` has other values, with correct checksums."""
     table = profile.tables()[name]
     for key, values in columns.items():
         place = table.schema.get_field_index(key)
@@ -68,15 +68,15 @@ def with_table(profile: Profile, name: str, /, **columns: Any) -> bytes:
 @pytest.mark.heavy
 @given(profiles())
 @hypothesis_settings(max_examples=60)
-def test_a_profile_comes_back_to_the_last_bit(profile: Profile) -> None:
+def test_profile_round_trip_is_bit_identical(profile: Profile) -> None:
     data = export(profile)
     assert detect_format(data[:4096]).name == "profile"
     assert same(read(data), profile) and find_error(profile) is None
-    # The same profile is the same file, whoever writes it.
+    # The same profile yields the same file, independent of the writer.
     assert export(read(data)) == data
 
 
-def test_other_tools_can_look_inside() -> None:
+def test_archive_is_readable_by_other_tools() -> None:
     with tarfile.open(fileobj=io.BytesIO(export(small_profile()))) as archive:
         names = archive.getnames()
         filled = [name for name, table in small_profile().tables().items() if table.num_rows]
@@ -87,7 +87,7 @@ def test_other_tools_can_look_inside() -> None:
         assert all(info.isreg() and info.mtime == 0 and info.uid == 0 for info in archive.getmembers())
 
 
-def test_a_file_that_tar_packed_again_is_read() -> None:
+def test_archive_repacked_by_tar() -> None:
     assert same(read(rebuilt(export(small_profile()), lambda files: None)), small_profile())
 
 
@@ -99,7 +99,7 @@ def test_sizes_beyond_octal_digits() -> None:
     assert member == archive.Member("big", size)
 
 
-def test_a_selection_leaves_its_samples() -> None:
+def test_selection_keeps_its_samples() -> None:
     profile = small_profile(weights=tuple(range(1, 9)))
     cycles = read(export(profile, Selection(event="cycles")))
     assert get_column(cycles.samples, "weight").tolist() == list(range(1, 9)) and cycles.meta.main_event == "cycles"
@@ -139,7 +139,7 @@ def counted() -> Profile:
     return builder.finish(Meta("", duration_ns=2000))
 
 
-def test_a_selection_leaves_its_counts() -> None:
+def test_selection_keeps_its_counts() -> None:
     profile = counted()
     assert same(read(export(profile)), profile) and profile.counts.num_rows == 10
 
@@ -150,7 +150,7 @@ def test_a_selection_leaves_its_counts() -> None:
     assert left(end_ns=1000, event="faults") == 2 and left(focus="x") == 0
 
 
-def test_a_selection_of_ranks_leaves_their_counts() -> None:
+def test_rank_selection_keeps_its_counts() -> None:
     builder = ProfileBuilder("perf-stat")
     for rank in (0, 1, None):
         builder.add_count(event=builder.intern_event("cycles", "count"), thread=-1, rank=rank, value=1.0, status="ok")
@@ -158,20 +158,20 @@ def test_a_selection_of_ranks_leaves_their_counts() -> None:
     assert read(export(profile, Selection(ranks=((1, 3),)))).counts.column("rank").to_pylist() == [1]
 
 
-def test_cut_off_anywhere_is_said() -> None:
+def test_truncated_file_is_refused() -> None:
     whole = export(small_profile())
     content = len(whole) - 1024
     for cut in [*range(0, 3000, 37), *range(3000, content, 511), content - 1]:
         with pytest.raises(UnreadableInput, match=r"truncated|not an archive|empty archive"):
             read(whole[:cut])
-    # Some tools leave the end mark out or add to it.
+    # Some tools omit the end mark or add to it.
     assert same(read(whole + bytes(10_000)), small_profile())
     assert same(read(whole + b"garbage"), small_profile())
 
 
 @pytest.mark.parametrize("format", sorted(FILES.keys() - {"perf-data"}))
-def test_capabilities_of_profiles_that_were_stored_without(format: str) -> None:
-    """Earlier versions asked for the format, where today's readers write capabilities."""
+def test_capabilities_of_old_profiles(format: str) -> None:
+    """Earlier versions used the format; today's readers write capabilities."""
     profile = profile_of(format)
 
     def without(files: list[tuple[tarfile.TarInfo, bytes]]) -> None:
@@ -185,7 +185,7 @@ def test_capabilities_of_profiles_that_were_stored_without(format: str) -> None:
     assert read(rebuilt(export(profile), without)).meta.capabilities == profile.meta.capabilities
 
 
-def test_any_changed_byte_is_noticed_or_harmless() -> None:
+def test_changed_bytes_are_detected_or_harmless() -> None:
     profile = small_profile()
     whole = bytearray(export(profile))
     rng = np.random.default_rng(5)
@@ -247,13 +247,13 @@ TRAPS: dict[str, tuple[Callable[[list[tuple[tarfile.TarInfo, bytes]]], None], st
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_traps_are_refused(trap: str) -> None:
+def test_crafted_files_are_refused(trap: str) -> None:
     change, message = TRAPS[trap]
     with pytest.raises(UnreadableInput, match=message):
         read(rebuilt(export(small_profile()), change))
 
 
-def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
+def test_claimed_size_allocates_no_memory() -> None:
     from perfloom.ingest import archive
 
     head = archive.make_header("perfloom-profile/manifest.json", 2**60) + b"{}"
@@ -293,7 +293,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_what_analyses_could_not_work_on_is_refused(message: str) -> None:
+def test_tables_that_violate_invariants_are_refused(message: str) -> None:
     ((table, columns),) = WRONG[message].items()
     profile = small_profile()
     if table == "losses":
@@ -304,7 +304,7 @@ def test_what_analyses_could_not_work_on_is_refused(message: str) -> None:
         read(data)
 
 
-def test_a_tree_without_a_root_is_refused() -> None:
+def test_tree_without_root_is_refused() -> None:
     with pytest.raises(UnreadableInput, match="no root"):
         read(export(Profile(Meta("x"))))
     assert same(read(export(EMPTY)), EMPTY)
@@ -313,7 +313,7 @@ def test_a_tree_without_a_root_is_refused() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"x", bytes(512), bytes(1024), b"perfloom-profile/manifest.json", b"\xff" * 2000]
 )
-def test_something_else_is_not_taken(data: bytes) -> None:
+def test_other_archives_are_not_recognized(data: bytes) -> None:
     assert not stored_profile.sniff(data)
     with pytest.raises(UnreadableInput):
         read(data)

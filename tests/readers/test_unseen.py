@@ -1,4 +1,4 @@
-"""What happens in the kernel has no value where user space alone was recorded: as the real perf prints it."""
+"""Kernel events have no value if only user space was recorded, as the installed perf prints it."""
 
 import io
 import subprocess
@@ -36,7 +36,8 @@ def by_event(profile: Profile, table: str) -> dict[object, dict[str, object]]:
 
 
 @pytest.mark.parametrize("words", [("-j",), ("-x,",), (), ("-j", "-I", "20"), ("-x;", "-I", "20"), ("-r", "2")])
-def test_perf_stat_counts_nothing_of_it(words: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_perf_stat_has_no_count(words: tuple[str, ...], tmp_path: Path) -> None:
     profile = stat(tmp_path, *words)
     found = by_event(profile, "counts")
     assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_OBSERVABLE)
@@ -46,7 +47,7 @@ def test_perf_stat_counts_nothing_of_it(words: tuple[str, ...], tmp_path: Path) 
     bars = build_bars(profile, Selection().replace(event="context-switches:u"))
     assert (bars.total, bars.note) == (None, NOT_OBSERVABLE)
     assert all(metric["value"] is None for metric in profile.count_metrics.to_pylist() if metric["event"] > 0)
-    # In an interval in which the program did not run the others are not counted, too.
+    # In an interval in which the program did not run the others are not counted either.
     reason = f"event without a value: {NOT_OBSERVABLE}"
     (loss,) = (row for row in profile.losses.to_pylist() if row["reason"] == reason)
     assert "kernel.perf_event_paranoid" in loss["example"] and "context-switches:u" in loss["example"]
@@ -62,7 +63,8 @@ def recorded(tmp_path: Path) -> Profile:
     return reading.read_profile(settings, [path])
 
 
-def test_perf_record_samples_nothing_of_it(recorded: Profile, tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_perf_record_has_no_samples(recorded: Profile, tmp_path: Path) -> None:
     found = by_event(recorded, "counts")
     assert found["page-faults:u"]["value"]
     assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_OBSERVABLE)

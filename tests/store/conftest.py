@@ -16,14 +16,14 @@ from tests.support import servers
 
 @pytest.fixture(scope="session")
 def postgres_catalogue(postgres_url: str) -> Iterator[str]:
-    """The URL of a PostgreSQL database with the catalogue in it, for all tests of the store."""
+    """The URL of a PostgreSQL database with the schema, for all tests of the store."""
     with servers.postgres_database(postgres_url, "catalogue") as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
-    """Settings with an empty data directory and an empty catalogue."""
+    """Settings with an empty data directory and an empty database."""
     environ = {"PERFLOOM_RUNTIME": str(tmp_path / "run")}
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_catalogue")

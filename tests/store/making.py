@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import FrameKind
+from perfloom.ingest.storage_format import EMPTY_FILE, get_file_name
 from perfloom.store import Result, Store
 from perfloom.store.files import columns
 
@@ -106,3 +108,12 @@ def store_result(store: Store, name: str = "a run", originals: tuple[Path, ...] 
     staged = store.results.stage(job.id)
     columns.write(small_profile(**changes), staged)
     return store.results.publish(job.id, staged, name=name, originals=originals, job_id=job.id)
+
+
+def has_valid_checksums(directory: Path) -> bool:
+    """Whether the tables of the profile in `directory` have the checksums of its manifest."""
+    return all(
+        entry == EMPTY_FILE
+        or hashlib.sha256((directory / get_file_name(name)).read_bytes()).hexdigest() == entry.sha256
+        for name, entry in columns.read_manifest(directory).tables.items()
+    )

@@ -28,7 +28,7 @@ from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.models import ResultRow
-from tests.store.making import same, small_profile, store_result
+from tests.store.making import has_valid_checksums, same, small_profile, store_result
 
 FAR = 10 * 3600.0
 START = "from perfloom.cli import main; main()"
@@ -199,7 +199,7 @@ def kill_while_publishing(store: Store) -> dict[str, Any]:
         assert kept.path.name == "perf.txt.zst" and store.results.get(id).name == "killed"
         assert list(kept.path.parent.iterdir()) == [kept.path]
         assert store.results.get(before.id) == before and same(store.results.open(before.id), small_profile())
-        columns.verify(store.results.path(id))
+        assert has_valid_checksums(store.results.path(id))
         store.results.delete(id)
         assert sorted(p.name for p in (store.settings.data / "results").iterdir()) == [before.id]
     return {"steps": step, "adopted": adopted, "absent": absent}
@@ -273,7 +273,7 @@ def delete_on_full_disk(store: Store) -> dict[str, Any]:
 
 
 def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
-    """The catalogue lies on a full disk of its own, where no deletion makes room."""
+    """The database is on its own full disk, where no deletion frees space."""
     catalogue = Path(str(store.database.engine.url.database))
     gone, kept, named = (store_result(store, name) for name in ("gone", "kept", "named"))
     # Changes that stay within the space which the journal has already could still be made.
@@ -308,7 +308,7 @@ def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
 def fill_the_disk(store: Store) -> dict[str, Any]:
     """With ever less space: each step succeeds or says that the disk is full, and what was there stays."""
     data = store.settings.data
-    # Elsewhere, as the file that somebody imports.
+    # Elsewhere, like a file that a user imports.
     original = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path("/tmp")
     original = original / f"perfloom-{os.getpid()}.txt"
     original.write_bytes(os.urandom(40_000))

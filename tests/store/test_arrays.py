@@ -9,7 +9,7 @@ from perfloom.domain.errors import Unavailable
 from perfloom.store.files import arrays
 
 
-def test_the_same_is_read_back(tmp_path: Path) -> None:
+def test_arrays_are_read_back(tmp_path: Path) -> None:
     kept = {
         "times": np.array([1, -5, 1 << 62]),
         "none": np.zeros(0, np.int32),
@@ -28,7 +28,7 @@ def test_the_same_is_read_back(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_file_that_is_not_there_or_damaged_is_none(tmp_path: Path) -> None:
+def test_missing_or_damaged_file_is_none(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     assert arrays.read(path) is None
     arrays.write(path, {"a": np.arange(100), "b": np.arange(5)})
@@ -41,6 +41,6 @@ def test_a_file_that_is_not_there_or_damaged_is_none(tmp_path: Path) -> None:
         assert arrays.read(path) is None
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_write_error_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable):
         arrays.write(tmp_path / "nowhere" / "kept", {"a": np.arange(3)})

@@ -70,7 +70,7 @@ def test_each_lease_is_taken_by_one_owner(settings: Settings, answer: Answer) ->
     assert answer("lease", settings) == {"won": 30, "distinct": 30}
 
 
-def test_one_of_several_publications_stands_whole(settings: Settings, answer: Answer) -> None:
+def test_concurrent_publications_store_one_result(settings: Settings, answer: Answer) -> None:
     assert answer("publish-together", settings) == {"results": 8, "whole": 8, "left": []}
 
 

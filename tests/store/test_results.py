@@ -27,11 +27,11 @@ HOUR = 3600.0
 
 
 def folders(store: Store, name: str = "results") -> list[str]:
-    """What lies in a folder of the data directory."""
+    """The names in a directory of the data directory."""
     return sorted(path.name for path in (store.settings.data / name).iterdir())
 
 
-def test_a_result_tells_what_the_list_shows(store: Store, tmp_path: Path) -> None:
+def test_result_has_columns_of_list(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "out.txt"
     file.write_text("x" * 5000)
     before = time.time()
@@ -108,7 +108,7 @@ def test_a_profile_is_opened_once_until_it_is_deleted(store: Store) -> None:
     assert get_column(profile.samples, "weight").tolist() == [3, 4, 1]
 
 
-def test_few_profiles_are_kept_open_and_threads_share_them(store: Store) -> None:
+def test_profile_cache_is_limited_and_shared(store: Store) -> None:
     ids = [store_result(store, f"run {i}").id for i in range(10)]
     seen: dict[str, set[int]] = {name: set() for name in ids}
     kept = []
@@ -191,7 +191,7 @@ def test_when_it_was_recorded_is_not_when_it_was_stored(store: Store) -> None:
         (True, ["young", "own job", "old", "unknown"]),
     ):
         assert [row.name for row in store.results.search(sort="recorded", descending=descending)[0]] == names
-    # Where the catalogue is lost, the files tell.
+    # If the database is lost, the files have the data.
     store.results.forget(own.id)
     assert store.results.adopt(own.id).recorded == 7000.0
 
@@ -239,7 +239,7 @@ def test_names_tags_and_notes_are_made_decent(store: Store) -> None:
     assert store.results.get(id).tags == ("A", "b", "x y")
 
 
-def test_a_nameless_result_is_named_by_its_command(store: Store) -> None:
+def test_unnamed_result_gets_name_of_command(store: Store) -> None:
     assert store_result(store, " \n ").name == "sleep 1"
 
 
@@ -291,7 +291,7 @@ def test_names_of_originals_are_safe(given: str) -> None:
     assert safe_name(given, {HOSTILE[given]}) not in ("", HOSTILE[given])
 
 
-def test_originals_are_kept_apart_and_compressed_where_it_is_worth_it(store: Store, tmp_path: Path) -> None:
+def test_originals_are_stored_and_compressed(store: Store, tmp_path: Path) -> None:
     text = b"main 1234 cycles\n" * 20_000
     for folder in ("one", "two", "three"):
         (tmp_path / folder).mkdir()
@@ -316,27 +316,27 @@ def test_originals_are_kept_apart_and_compressed_where_it_is_worth_it(store: Sto
     assert [file.exists() for file in files] == [True] * 3
 
 
-def test_what_was_recorded_here_is_linked_not_copied(store: Store) -> None:
+def test_local_recording_is_linked(store: Store) -> None:
     recorded = store.settings.data / "jobs" / "perf.data"
     recorded.write_bytes(b"x" * 1000)
     result = store_result(store, originals=(recorded,))
     assert store.results.original(result.id)[0].path.stat().st_ino == recorded.stat().st_ino
 
 
-def test_an_original_that_is_a_link_is_kept_as_its_file(store: Store, tmp_path: Path) -> None:
+def test_linked_original_is_copied(store: Store, tmp_path: Path) -> None:
     (tmp_path / "real").write_text("content")
     (tmp_path / "link.data").symlink_to(tmp_path / "real")
     (original,) = store.results.original(store_result(store, originals=(tmp_path / "link.data",)).id)
     assert original.name == "link.data" and not original.path.is_symlink() and original.path.read_text() == "content"
 
 
-def test_a_sweep_with_nothing_to_do_does_nothing(store: Store) -> None:
+def test_recovery_without_damage_changes_nothing(store: Store) -> None:
     store_result(store)
     done = store.results.recover(time.time() + 9 * HOUR)
     assert (done.adopted, done.missing, done.restored, done.removed, done.damaged) == ([], [], [], [], [])
 
 
-def test_a_sweep_lists_results_that_have_no_row(store: Store, tmp_path: Path, settings: Settings) -> None:
+def test_recovery_adopts_results_without_row(store: Store, tmp_path: Path, settings: Settings) -> None:
     file = tmp_path / "perf.txt"
     file.write_text("text\n" * 1000)
     result = store_result(store, "kept", (file,))
@@ -350,7 +350,7 @@ def test_a_sweep_lists_results_that_have_no_row(store: Store, tmp_path: Path, se
     assert [original.path.name for original in store.results.original(result.id)] == ["perf.txt.zst"]
 
 
-def test_a_sweep_marks_results_whose_files_are_gone(store: Store, tmp_path: Path) -> None:
+def test_recovery_marks_results_without_files(store: Store, tmp_path: Path) -> None:
     result = store_result(store)
     shutil.move(store.results.path(result.id), tmp_path / "away")
     assert store.results.recover().missing == [result.id]
@@ -376,7 +376,7 @@ def test_a_missing_result_can_be_read_again_and_deleted(store: Store) -> None:
     assert store.results.find(other.id) is None
 
 
-def test_a_sweep_removes_what_was_staged_and_left(store: Store) -> None:
+def test_recovery_removes_abandoned_staging(store: Store) -> None:
     job = store.jobs.create("import", {}, "active")
     active, left = store.results.stage(job.id), store.results.stage("d" * 12)
     for staged in (active, left):
@@ -389,7 +389,7 @@ def test_a_sweep_removes_what_was_staged_and_left(store: Store) -> None:
     assert store.results.recover(time.time() + GRACE_SECONDS + 60).removed == [active.name]
 
 
-def test_a_sweep_ends_deletions_that_were_begun(store: Store) -> None:
+def test_recovery_completes_deletions(store: Store) -> None:
     result, kept = store_result(store), store_result(store)
     directory = store.results.path(result.id)
     directory.rename(directory.with_name(f".trash-{result.id}-0011aabb"))
@@ -400,7 +400,7 @@ def test_a_sweep_ends_deletions_that_were_begun(store: Store) -> None:
     assert store.results.get(kept.id) == kept
 
 
-def test_a_sweep_leaves_what_it_does_not_understand(store: Store) -> None:
+def test_recovery_keeps_unknown_files(store: Store) -> None:
     strange = store.settings.data / "results" / ("e" * 12)
     strange.mkdir()
     (strange / "precious").write_text("x")
@@ -408,7 +408,7 @@ def test_a_sweep_leaves_what_it_does_not_understand(store: Store) -> None:
     assert (strange / "precious").read_text() == "x" and store.results.find("e" * 12) is None
 
 
-def test_the_cache_keeps_its_budget(settings: Settings) -> None:
+def test_cache_size_is_limited(settings: Settings) -> None:
     store = open_store(Settings.load(settings.data, {}, database_url=settings.database_url, cache_bytes=250_000))
     ids = [store_result(store).id for _ in range(4)]
     for age, id in enumerate(ids):

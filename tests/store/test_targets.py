@@ -1,4 +1,4 @@
-"""Targets and sealed secrets, on both databases."""
+"""Targets and encrypted secrets, on both databases."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FACTS = TargetFacts(
     HostFacts("login", cpus=4),
     compute=HostFacts("node7", paranoid=2),
     queues=(BatchQueue("debug", default=True, wall_time_s=60),),
-    starters={"openmpi": "mpirun"},
+    mpi_launchers={"openmpi": "mpirun"},
 )
 LINES = (CheckLine("Connection", CheckStatus.GOOD, "ok"), CheckLine("perf", CheckStatus.BAD, "none", "Install it."))
 
 
-def test_the_local_target_is_always_there(store: Store) -> None:
+def test_local_target_always_exists(store: Store) -> None:
     assert [one.name for one in store.targets.list()] == ["local"]
     assert store.targets.get("local").target == Target("local")
     with pytest.raises(InvalidRequest):
@@ -47,7 +47,7 @@ def test_the_local_target_is_always_there(store: Store) -> None:
     assert [one.name for one in store.targets.list()] == ["local"]
 
 
-def test_a_target_is_kept_as_it_was_given(store: Store) -> None:
+def test_target_is_stored_unchanged(store: Store) -> None:
     stored = store.targets.save(CLUSTER)
     assert stored.target == CLUSTER and stored.facts is None and stored.lines == ()
     store.targets.save(Target("Alpha"))
@@ -60,7 +60,7 @@ def test_a_target_is_kept_as_it_was_given(store: Store) -> None:
     assert store.targets.get("cluster").facts == FACTS and store.targets.get("cluster").lines == LINES[:1]
 
 
-def test_what_was_found_is_of_the_place_that_was_checked(store: Store) -> None:
+def test_facts_are_dropped_when_target_moves(store: Store) -> None:
     store.targets.save(CLUSTER)
     store.targets.save_check("cluster", FACTS, LINES)
     assert store.targets.save(replace(CLUSTER, notes="ours", poll_s=9)).facts == FACTS
@@ -68,7 +68,7 @@ def test_what_was_found_is_of_the_place_that_was_checked(store: Store) -> None:
     assert elsewhere.facts is None and elsewhere.lines == () and elsewhere.checked is None
 
 
-def test_a_target_whose_jobs_run_stays_where_it_is(store: Store) -> None:
+def test_target_with_active_jobs_cannot_move(store: Store) -> None:
     """At another host they would be taken for lost."""
     store.targets.save(CLUSTER)
     job = store.jobs.create("record", JobSpec(target="cluster", command=("a",)).to_json(), "x")
@@ -104,7 +104,7 @@ def test_secrets_are_not_for_another_host_than_they_were_typed_for(store: Store)
         assert not any(map(store.credentials.get, own)) and all(map(store.credentials.get, others)), word
 
 
-def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
+def test_target_with_active_jobs_cannot_be_deleted(store: Store) -> None:
     store.targets.save(CLUSTER)
     spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavor.SRUN, 4), batch=Batch(queue=HOSTILE))
     job = store.jobs.create("record", spec.to_json(), "x")
@@ -121,7 +121,7 @@ def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
     assert store.targets.find("cluster") is None
 
 
-def test_sealed_secrets_are_kept_for_their_time(store: Store) -> None:
+def test_encrypted_secrets_expire(store: Store) -> None:
     soon = time.time() + 1000
     store.credentials.put("job:1", "node1", "k1", b"\x00\xff one", soon)
     store.credentials.put("job:1", "node2", "k2", b"two", soon)
@@ -136,7 +136,7 @@ def test_sealed_secrets_are_kept_for_their_time(store: Store) -> None:
     assert store.credentials.get("job:1") == ()
 
 
-def test_a_worker_tells_its_key(store: Store) -> None:
+def test_worker_publishes_key(store: Store) -> None:
     store.hosts.publish_key("node1", "k1", b"\x01\x02")
     store.hosts.publish(HostFacts("node1"))
     store.hosts.heartbeat("node1")

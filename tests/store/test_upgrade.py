@@ -1,4 +1,4 @@
-"""Migrations: from nothing they make what the models say; a newer catalogue is left alone."""
+"""Migrations: on an empty database they create the schema of the models; a newer database is not changed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
     assert [store.results.get(id).recorded for id in ids] == [1500.0, 7000.0, None]
 
 
-def test_the_unused_tables_go(store: Store) -> None:
-    """0005 drops two tables, and a catalogue of version 0004 keeps its results and their tags."""
+def test_unused_tables_are_dropped(store: Store) -> None:
+    """0005 drops two tables, and a database of version 0004 keeps its results and their tags."""
     one, two = store_result(store, "one"), store_result(store, "two")
     store.results.set_tags(one.id, ["t"])
     kept = [store.results.get(result.id) for result in (one, two)]
@@ -120,7 +120,7 @@ def test_opening_again_changes_nothing(store: Store, settings: Settings) -> None
     again.close()
 
 
-def test_a_catalogue_of_a_newer_version_is_left_alone(store: Store, settings: Settings) -> None:
+def test_database_of_newer_version_is_not_changed(store: Store, settings: Settings) -> None:
     known = revision(store.database)
     job = store.jobs.create("import", {}, "kept")
     with store.database.write() as session:

@@ -1,1 +1,1 @@
-"""What tests share: programs, servers, profiles and paths."""
+"""Shared by tests: programs, servers, profiles and paths."""

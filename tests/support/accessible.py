@@ -1,4 +1,4 @@
-"""What axe finds on a page against WCAG 2.2 A and AA."""
+"""Violations of WCAG 2.2 A and AA that axe finds on a page."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 
 
 def faults(page: Page, *, colours_only: bool = False) -> list[str]:
-    """Everything that is wrong with the page as it is now.
+    """All violations on the page in its present state.
 
-    colours_only: with the rules about colours alone, for a page that was found faultless in others.
+    `colours_only`: only with the color rules, for a page that has no other violations.
     """
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    # The header stays at the top: what is scrolled halfway below it would be judged by the half that is seen.
+    # The header stays at the top: an element scrolled halfway below it would be judged by its visible half.
     page.evaluate("() => scrollTo(0, 0)")
-    # Without word of all that passed, which takes longer than to find what did not.
+    # Without a report of passed checks, which takes longer than finding violations.
     options = {"runOnly": COLOURS if colours_only else RULES, "resultTypes": ["violations"]}
     found = page.evaluate("(options) => axe.run(options)", options)
     return [
@@ -33,7 +33,7 @@ def faults(page: Page, *, colours_only: bool = False) -> list[str]:
 
 
 def faults_in_both_schemes(page: Page) -> list[str]:
-    """In light colours, and what the dark ones add to that; ends in light ones."""
+    """Violations in light colors, and those that dark colors add; ends in light ones."""
     page.emulate_media(color_scheme="light")
     light = faults(page)
     page.emulate_media(color_scheme="dark")

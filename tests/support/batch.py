@@ -1,8 +1,8 @@
-"""Batch systems for tests: a real Slurm of one node, and the double that stands in for LSF.
+"""Batch systems for tests: a real Slurm of one node, and a simulated LSF.
 
-Both are there for whoever has `path` first in PATH: the programs in that folder know their own cluster, so that they
-can be used over SSH, by another user and inside a job as well. `environment` does the same for those in /usr/bin.
-Everything ends with the test run, however that ends: see `tests.support.guard`.
+Both are available to processes with `path` first in PATH: the programs in that directory know their own cluster, so
+that they can be used over SSH, by another user and inside a job as well. `environment` does the same for those in
+/usr/bin. Everything ends with the test run, however that ends: see `tests.support.guard`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SLURM_PROGRAMS = ("sbatch", "squeue", "scancel", "sinfo", "scontrol", "sacct", "
 
 @dataclass(frozen=True)
 class BatchSystem:
-    """A batch system that runs. path: the folder of its programs. environment: what they need where they are found in
-    another folder. folder: its own, with its logs."""
+    """A running batch system. path: the directory of its programs. environment: variables for programs in another
+    directory. folder: its own, with its logs."""
 
     name: SchedulerName
     folder: Path
@@ -45,7 +45,7 @@ class BatchSystem:
 
     @property
     def scheduler(self) -> Scheduler:
-        """What Perfloom knows of it."""
+        """Perfloom's adapter for it."""
         found = scheduler_of(self.name)
         assert found is not None
         return found
@@ -63,7 +63,7 @@ class BatchSystem:
         return done.stdout, done.stderr, done.returncode
 
     def logs(self) -> str:
-        """The end of what its daemons said."""
+        """The end of its daemons' logs."""
         return "\n".join(f"{log}:\n{log.read_text(errors='replace')[-1500:]}" for log in self.folder.glob("*.log"))
 
 
@@ -72,18 +72,18 @@ class Slurm(BatchSystem):
     """A real Slurm."""
 
     def reach_time_limit(self, id: str) -> None:
-        """Have a running job's time be over now, in place of after the minutes that Slurm counts in. Slurm notices when
-        it looks the next time, within 30 s."""
+        """Let a running job reach its time limit now, without waiting for the minutes that Slurm counts in. Slurm
+        notices within 30 s."""
         stdout, stderr, status = self.run(["scontrol", "update", f"JobId={id}", "EndTime=now"])
         assert status == 0, stdout + stderr
 
 
 @dataclass(frozen=True)
 class LsfDouble(BatchSystem):
-    """The double of LSF."""
+    """The simulated LSF."""
 
     def control(self, **settings: object) -> None:
-        """Change how it behaves from now on; see tests/support/lsf/mbatchd.py. Without settings: as at first."""
+        """Change its behavior from now on; see tests/support/lsf/mbatchd.py. Without settings: the defaults."""
         path = self.folder / "control.json"
         known = json.loads(path.read_text()) if settings else {}
         fresh = path.with_suffix(".new")
@@ -93,7 +93,7 @@ class LsfDouble(BatchSystem):
 
 @contextlib.contextmanager
 def guarded(servers: Sequence[tuple[Sequence[str | Path], Path]]) -> Iterator[subprocess.Popen[bytes]]:
-    """Servers (argv, log) for the time of the block; then they and all they have started are killed."""
+    """Servers (argv, log) for the time of the block; then they and all processes that they started are killed."""
     words = [{"argv": [str(word) for word in argv], "log": str(log)} for argv, log in servers]
     argv = [sys.executable, "-I", "-S", str(GUARD), json.dumps(words)]
     guard = subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
@@ -107,7 +107,7 @@ def guarded(servers: Sequence[tuple[Sequence[str | Path], Path]]) -> Iterator[su
 
 @contextlib.contextmanager
 def folder(prefix: str) -> Iterator[Path]:
-    """A folder with a short path that anybody may look into."""
+    """A directory with a short path that is readable for all users."""
     made = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
     made.chmod(0o755)
     try:
@@ -117,7 +117,7 @@ def folder(prefix: str) -> Iterator[Path]:
 
 
 def wait_for(ready: Callable[[], object], system: BatchSystem, limit_s: float = 40) -> None:
-    """Return when `ready` says so; fail with the logs when time is up."""
+    """Return when `ready` is true; fail with the logs after a time limit."""
     deadline = time.monotonic() + limit_s
     while not ready():
         if time.monotonic() > deadline:
@@ -127,8 +127,8 @@ def wait_for(ready: Callable[[], object], system: BatchSystem, limit_s: float = 
 
 @contextlib.contextmanager
 def slurm() -> Iterator[Slurm]:
-    """A cluster of one node with 16 CPUs, whatever this machine has, for the user who runs the tests, and where that
-    is root for all users. Partitions: debug (the default), short (a limit of a minute), closed."""
+    """A cluster of one node with 16 CPUs, whatever this machine has, for the user who runs the tests, and for all users
+    if that is root. Partitions: debug (the default), short (a limit of a minute), closed."""
     require("slurm")
     with folder("pl-slurm-") as place:
         system = _slurm_files(place)
@@ -141,7 +141,7 @@ def slurm() -> Iterator[Slurm]:
 
 @dataclass(frozen=True)
 class Daemons:
-    """A Slurm whose daemons can be killed and started again. What slurmd had started lives on meanwhile."""
+    """A Slurm whose daemons can be killed and restarted. Processes of slurmd survive meanwhile."""
 
     system: Slurm
     stack: contextlib.ExitStack
@@ -156,11 +156,11 @@ class Daemons:
             self.stack.enter_context(guarded([(["env", conf, program, "-D"], log)]))
 
     def kill(self, *names: str, by: signal.Signals = signal.SIGKILL) -> None:
-        """End them by a signal, and nothing that they have started."""
+        """End them by a signal, but not the processes that they started."""
         for name in names:
             pid = int((self.system.folder / f"{name}.pid").read_text())
             os.kill(pid, by)
-            # Path.exists raises ProcessLookupError where a process ends just then.
+            # Path.exists raises ProcessLookupError if a process ends at that moment.
             wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}/exe"), self.system)  # type: ignore[misc]
             (self.system.folder / f"{name}.pid").unlink(missing_ok=True)
 
@@ -171,7 +171,7 @@ class Daemons:
 
 @contextlib.contextmanager
 def restartable_slurm(more: str = "") -> Iterator[Daemons]:
-    """A cluster of its own, as `slurm`. more: lines for its configuration."""
+    """A separate cluster, like `slurm`. more: lines for its configuration."""
     require("slurm")
     with folder("pl-slurm-") as place, contextlib.ExitStack() as stack:
         system = _slurm_files(place)
@@ -217,7 +217,7 @@ PartitionName=closed Nodes=ALL State=DOWN
 
 def _slurm_files(place: Path) -> Slurm:
     """The configuration, and programs that know where it is."""
-    # Two ports that are free now; both taken before either is given back, or they would be the same.
+    # Two free ports; both are taken before either is released, or they would be the same.
     with socket.socket() as first, socket.socket() as second:
         for one in (first, second):
             one.bind(("127.0.0.1", 0))
@@ -236,17 +236,17 @@ def _slurm_files(place: Path) -> Slurm:
 
 
 def executable(path: Path, text: str) -> None:
-    """A program that anybody may start."""
+    """A program that all users may start."""
     path.write_text(text)
     path.chmod(0o755)
 
 
 @contextlib.contextmanager
 def lsf() -> Iterator[LsfDouble]:
-    """The double of LSF. Queues: normal (the default), short, closed (inactive). Its clock: see `control`."""
+    """The simulated LSF. Queues: normal (the default), short, closed (inactive). Its clock: see `control`."""
     with folder("pl-lsf-") as place:
         (place / "bin").mkdir()
-        # The one in a virtual environment may lie where other users cannot go.
+        # The Python of a virtual environment may be in a directory that other users cannot enter.
         python = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
         client = (DOUBLE / "client.py").read_text()
         for name in LSF_PROGRAMS:

@@ -18,14 +18,14 @@ def slurm() -> Iterator[batch.Slurm]:
 
 @pytest.fixture(scope="session")
 def lsf_server() -> Iterator[batch.LsfDouble]:
-    """The double of LSF. Take `lsf`, which leaves no settings of one test for the next."""
+    """The simulated LSF. Use `lsf`, which resets its settings after each test."""
     with batch.lsf() as system:
         yield system
 
 
 @pytest.fixture
 def lsf(lsf_server: batch.LsfDouble) -> Iterator[batch.LsfDouble]:
-    """The double of LSF, with its settings as at first."""
+    """The simulated LSF, with its default settings."""
     lsf_server.control()
     yield lsf_server
     lsf_server.control()

@@ -1,4 +1,4 @@
-"""A small file of every format that can be read, and what was read of it."""
+"""A small file of every format that can be read, and its profile."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ FILES: dict[str, Callable[[], bytes]] = {
 
 @functools.cache
 def profile_of(name: str) -> Profile:
-    """What is read of the file of a format. Of perf.data what perf script printed of it is read."""
+    """The profile of the file of a format. For perf.data the text of perf script is read."""
     reader = READERS[name]
     data = _data("perf/spin.script.txt") if reader.needs_perf else FILES[name]()
     return reader.read(io.BytesIO(data), name)
 
 
 def is_listed(reason: str, losses: tuple[str, ...]) -> bool:
-    """Whether a loss is one of those that a reader exports, some of which tell only how a reason begins."""
+    """Whether a loss is one of those that a reader exports, some of which are only a prefix of the reason."""
     return any(reason == one or (one.endswith(" ") and reason.startswith(one)) for one in losses)

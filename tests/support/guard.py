@@ -2,8 +2,8 @@
 
     python -I -S guard.py '[{"argv": [...], "log": "/path"}, ...]'
 
-Whoever started it holds the other end of the pipe, so that even a killed test run leaves nothing behind. Batch systems
-start jobs in sessions of their own that outlive their daemons: as their subreaper this process inherits them all.
+The parent process has the other end of the pipe, so that even a killed test run leaves nothing behind. Batch systems
+start jobs in new sessions that outlive their daemons: as their subreaper this process inherits them all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def reap(*_: object) -> None:
-    """Let go of children that have ended."""
+    """Reap children that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -32,14 +32,14 @@ def children() -> list[int]:
     mine = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name, in parentheses, may hold anything.
+            # The name, in parentheses, may contain anything.
             if int(stat.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
                 mine.append(int(stat.parent.name))
     return mine
 
 
 def end_all() -> None:
-    """Kill children until there are none: those of a killed one become ours."""
+    """Kill children until there are none: those of a killed one become children of this process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     while True:
         for pid in children():
@@ -52,13 +52,13 @@ def end_all() -> None:
 
 
 def end_at_once(*_: object) -> None:
-    """As the pipe, which may be closed at the same moment: nothing is to be raised into what that began."""
+    """The same as when the pipe is closed, which may happen at this moment: raise nothing into that code."""
     end_all()
     os._exit(0)
 
 
 def main() -> None:
-    """Start what the first argument says, and wait for the end of standard input."""
+    """Start the servers of the first argument, and wait for the end of standard input."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""What stands in a profile that a reader made of a trace, in short."""
+"""The content of a profile of a trace, in short."""
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
@@ -14,12 +14,12 @@ def slices(profile: Profile) -> list[tuple[str, str, int, int, int]]:
 
 
 def losses(profile: Profile) -> dict[str, tuple[int, str]]:
-    """(how many, the first) by reason."""
+    """(count, first example) by reason."""
     return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}
 
 
 def events_of(profile: Profile) -> dict[str, int]:
-    """What samples of each event weigh."""
+    """The weights of the samples of each event."""
     found = dict.fromkeys(get_strings(profile.events, "name"), 0)
     names = list(found)
     for row in profile.samples.to_pylist():

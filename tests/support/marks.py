@@ -12,12 +12,12 @@ SLOW = pytest.mark.slow
 
 
 def slow_except(kept: Collection[Any], values: Iterable[Any]) -> list[Any]:
-    """`values` for parametrize, all of them slow but `kept`. A tuple is the values of several parameters."""
+    """`values` for parametrize, all of them slow except `kept`. A tuple is the values of several parameters."""
     return [value if value in kept else _slow(value) for value in values]
 
 
 def slow_but_every(nth: int, values: Sequence[Any]) -> list[Any]:
-    """`values` for parametrize, all of them slow but the first of each `nth`."""
+    """`values` for parametrize, all of them slow except the first of each `nth`."""
     return [_slow(value) if number % nth else value for number, value in enumerate(values)]
 
 

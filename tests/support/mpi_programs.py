@@ -1,4 +1,4 @@
-"""MPI programs for tests, compiled once for each run and flavour."""
+"""MPI programs for tests, compiled once for each run and MPI implementation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MpiBuild = Callable[[MpiFlavor, str], Path]
 
 
 def compiled(flavour: MpiFlavor, into: Path, name: str = "unequal") -> Path:
-    """A program of the folder mpi, built with one flavour's compiler. See there for its arguments. unequal: rank 1
-    works twice as long as the others."""
+    """A program of the folder mpi, built with the compiler of one MPI implementation. See there for its arguments.
+    unequal: rank 1 works twice as long as the others."""
     require("gcc")
     require(str(flavour))
     program = into / f"{name}.{flavour}"
@@ -33,13 +33,13 @@ def compiled(flavour: MpiFlavor, into: Path, name: str = "unequal") -> Path:
 
 @pytest.fixture(scope="session")
 def mpi_build() -> Iterator[MpiBuild]:
-    """The path of any of the programs for a flavour, in a folder that everybody may look into."""
+    """The path of any of the programs for an MPI implementation, in a directory that is readable for all users."""
     with folder("pl-mpi-") as place:
         yield cache(lambda flavour, name: compiled(flavour, place, name))
 
 
 @pytest.fixture(scope="session")
 def mpi_program() -> Iterator[MpiProgram]:
-    """The path of the program for a flavour, in a folder that everybody may look into."""
+    """The path of the program for an MPI implementation, in a directory that is readable for all users."""
     with folder("pl-mpi-") as place:
         yield cache(lambda flavour: compiled(flavour, place))

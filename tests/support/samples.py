@@ -1,4 +1,4 @@
-"""A profile seen as its samples, in plain Python: what two ways of reading must agree on."""
+"""A profile as a list of its samples, in plain Python, to compare two ways of reading."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 
 
 def samples_of(profile: Profile) -> list[Sample]:
-    """Every sample, in the order of the table; times are absolute where the text had any."""
+    """Every sample, in the order of the table; times are absolute if the text had any."""
     functions = profile.functions.to_pylist()
     frames = [
         Frame(
@@ -79,5 +79,5 @@ def samples_of(profile: Profile) -> list[Sample]:
 
 
 def losses_of(profile: Profile) -> dict[str, tuple[int, str]]:
-    """How often and the first example, by reason."""
+    """(count, first example) by reason."""
     return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}

@@ -1,7 +1,7 @@
-"""Real servers for tests: started in a folder of their own, on unix sockets, gone with the test run.
+"""Real servers for tests: started in temporary directories, on Unix sockets, and ended with the test run.
 
-Each is a direct child that the kernel ends when the test process dies, however that happens, so that a killed
-run leaves nothing behind.
+Each is a direct child that the kernel ends when the test process dies, however that happens, so that a killed run
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tests.support.parts import require
 
 @dataclass(frozen=True)
 class OrdinaryUser:
-    """Somebody who is not root: nobody where the tests run as root (as in CI), else whoever runs them."""
+    """An unprivileged user: `nobody` if the tests run as root (as in CI), else the user who runs them."""
 
     uid: int
     gid: int
     name: str
     home: Path
-    """A folder of theirs, empty at first."""
+    """Their home directory, empty at first."""
 
     def command(self, *argv: str | Path, death_signal: str = "KILL") -> list[str]:
         """The command line that runs `argv` as this user, ended by a signal when its parent dies."""
         prefix = ["setpriv", "--pdeathsig", death_signal]
         if os.geteuid() == 0:
-            # Where Python or the checkout lies in root's home, its folders may be passed, and nothing else.
+            # If Python or the checkout is in root's home, only the directories on its path become accessible.
             more = "" if _open_to_all(Path(sys.executable).resolve(), Path(__file__)) else ",+dac_read_search"
             prefix += [f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", f"--inh-caps=-all{more}"]
             prefix += [f"--ambient-caps=-all{more}"]
@@ -52,16 +52,16 @@ class OrdinaryUser:
 
 
 def _open_to_all(*files: Path) -> bool:
-    """Whether anybody may pass the folders that these files lie in."""
+    """Whether all users can enter the directories of these files."""
     return all(folder.stat().st_mode & stat.S_IXOTH for file in files for folder in file.parents)
 
 
 @contextlib.contextmanager
 def ordinary_user() -> Iterator[OrdinaryUser]:
-    """An ordinary user with a home that exists for the time of the block.
+    """An unprivileged user with a home directory that exists for the time of the block.
 
-    The home lies directly in /tmp: pytest's own folders are closed to everybody but root, and the path of a
-    unix socket may not be longer than 107 bytes.
+    The home directory is directly in /tmp: pytest's own directories are accessible to root only, and the path of a Unix
+    socket may not be longer than 107 bytes.
     """
     entry = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     home = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))
@@ -73,7 +73,7 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
 
 
 def wait_until(ready: Callable[[], object], server: subprocess.Popen[bytes], log: Path, limit_s: float) -> None:
-    """Return when `ready` does without an error; fail with the log's end when the server ends or time is up."""
+    """Return when `ready` raises no error; fail with the end of the log when the server ends or after a time limit."""
     deadline = time.monotonic() + limit_s
     while True:
         try:
@@ -89,7 +89,7 @@ def wait_until(ready: Callable[[], object], server: subprocess.Popen[bytes], log
 
 @contextlib.contextmanager
 def running(argv: list[str], log: Path, stop: signal.Signals, **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A server process for the time of the block, stopped by a signal and waited for."""
+    """A server process for the time of the block, then stopped by a signal and waited for."""
     with log.open("wb") as output:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options)  # type: ignore[call-overload]
     try:
@@ -122,7 +122,7 @@ class RedisServer:
 
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[RedisServer]:
-    """A Redis server with its socket and its files in a folder (whose path must be short)."""
+    """A Redis server with its socket and its files in a directory (whose path must be short)."""
     program = require("redis")
     socket = folder / "r.sock"
     argv = [program, "--port", "0", "--unixsocket", socket, "--unixsocketperm", "700", "--save", "", "--dir", folder]
@@ -177,7 +177,7 @@ def postgres_running(user: OrdinaryUser) -> Iterator[str]:
 
 @contextlib.contextmanager
 def postgres_database(server_url: str, name: str) -> Iterator[str]:
-    """An empty database of its own on a server, dropped at the end; yields its URL."""
+    """A new empty database on a server, dropped at the end; yields its URL."""
     host = server_url.partition("?host=")[2]
     with psycopg.connect(f"host={host} user=app dbname=postgres", autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]

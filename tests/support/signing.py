@@ -1,4 +1,4 @@
-"""Signing in without a page, for tests that are about something else."""
+"""Signing in without a page, for tests of other features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sign_in(context: BrowserContext, link: str) -> None:
 
 @functools.cache
 def _session(link: str) -> tuple[str, str]:
-    """Name and value of the cookie that opening it leaves. Asked for once: contexts that share it see no difference."""
+    """Name and value of the cookie that opening it sets. Requested once and shared by all contexts."""
     jar = CookieJar()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(jar))
     opener.open(link, timeout=60).close()

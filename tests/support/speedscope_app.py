@@ -1,4 +1,4 @@
-"""speedscope as its makers publish it: fetched with npm once, of one version, and kept in `.cache`."""
+"""The published speedscope app: downloaded once with npm in a fixed version, and kept in `.cache`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 120
 
 @functools.cache
 def speedscope_app() -> Path:
-    """The folder of the built app, with its index.html and file-format-schema.json; skips where it cannot be had."""
+    """The directory of the built app, with its index.html and file-format-schema.json; skips if it is unavailable."""
     kept = CACHE / f"speedscope-{VERSION}"
     if not kept.exists():
         npm = require("npm")

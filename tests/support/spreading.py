@@ -1,7 +1,7 @@
-"""How the tests are spread over processes when pytest-xdist runs them.
+"""How pytest-xdist distributes the tests over processes.
 
-A file stays together, so that what it prepares once is prepared once. Files that need the same costly server
-stay together too, and what takes longest begins first, so that no process is left with it at the end.
+A file stays together, so that its fixtures are set up once. Files that need the same expensive server stay together
+too, and the longest tests start first, so that no process runs them alone at the end.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import os
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-# Beginnings of paths below tests/ -> the group that one process runs.
+# Prefixes of paths below tests/ -> the group that one process runs.
 TOGETHER: dict[str, str] = {
     "recording/schedulers/": "a Slurm of its own",
     "recording/plan/test_batches": "a Slurm of its own",
 }
 
-# Beginnings of paths below tests/: the dearest first.
+# Prefixes of paths below tests/, the longest first.
 FIRST: tuple[str, ...] = (
-    # All that read traces find compiled what it compiles.
+    # It fills the cache of compiled loops for all tests that read traces.
     "readers/test_compiled",
     "workers/test_killed_workers",
     "workers/test_celery",
@@ -39,25 +39,25 @@ FIRST: tuple[str, ...] = (
     "web/",
 )
 
-# More hold no more speed, and each has servers and a browser of its own.
-MOST = 8
+# More processes are not faster, and each has its own servers and browser.
+MAX_PROCESSES = 8
 
 
 def group(nodeid: str) -> str:
-    """What a test is to share a process with."""
+    """The group of tests that share a process with a test."""
     path = nodeid.partition("::")[0]
     below = path.removeprefix("tests/")
     return next((name for start, name in TOGETHER.items() if below.startswith(start)), path)
 
 
 def rank(nodeid: str) -> int:
-    """How early a test begins."""
+    """How early a test starts."""
     below = nodeid.removeprefix("tests/")
     return next((number for number, start in enumerate(FIRST) if below.startswith(start)), len(FIRST))
 
 
 class Groups(LoadScopeScheduling):
-    """A scheduler of pytest-xdist that hands out groups."""
+    """A scheduler of pytest-xdist that distributes groups."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
@@ -74,13 +74,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """For `-n auto`: two for each processor, as many tests wait more than they compute."""
+    """For `-n auto`: two for each processor, because many tests wait more than they compute."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return min(2 * len(os.sched_getaffinity(0)), MOST)
+    return min(2 * len(os.sched_getaffinity(0)), MAX_PROCESSES)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if hasattr(config, "workerinput"):  # one of several processes; alone, the order is the one that people expect
+    if hasattr(config, "workerinput"):  # only in one of several processes; alone, the order is the usual one
         items.sort(key=lambda item: rank(item.nodeid))

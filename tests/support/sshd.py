@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from perfloom.domain.targets import Ssh, Target
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from tests.support.network_lock import network_change
 from tests.support.parts import missing, require
 
@@ -61,7 +61,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Sshd:
-    """A server that runs. home: $HOME of what is run there. key: a private key that lets `user` in."""
+    """A running server. home: $HOME of commands there. key: a private key that lets `user` in."""
 
     host: str
     port: int
@@ -79,7 +79,7 @@ class Sshd:
         return f"{name} {self.host_key}"
 
     def ssh(self, **changes: Any) -> Ssh:
-        """What logs in here, whatever lies in ~/.ssh."""
+        """The parameters that log in here, independent of ~/.ssh."""
         return replace(
             Ssh(
                 self.host,
@@ -102,13 +102,13 @@ class Sshd:
         return (self.folder / "log").read_text(errors="replace")
 
     def hang_up(self) -> None:
-        """End all connections; the server itself goes on."""
+        """End all connections; the server itself continues."""
         processes.send_all(processes.descendants(self.process.pid), signal.SIGKILL)
 
 
 @functools.cache
 def _keys() -> Path:
-    """A folder with the keys of this test run: `client`, `host`, `host2`, each ed25519, and `host-ecdsa`."""
+    """A directory with the keys of this test run: `client`, `host`, `host2`, each ed25519, and `host-ecdsa`."""
     folder = Path(tempfile.mkdtemp(prefix="pl-keys-", dir="/tmp"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in ("client", "host", "host2"):
@@ -118,13 +118,13 @@ def _keys() -> Path:
 
 
 def key(name: str = "client") -> Path:
-    """A private key of this test run; its public half lies beside it (.pub)."""
+    """A private key of this test run; its public half is next to it (.pub)."""
     require("sshd")
     return _keys() / name
 
 
 def make_key(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
-    """Make a key pair. A passphrase is stretched as little as possible, or it takes a second."""
+    """Create a key pair. A passphrase is stretched as little as possible, because it takes up to a second."""
     argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-a", "1", "-C", "test", "-f", path]
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, capture_output=True)
     return path
@@ -149,8 +149,8 @@ def sshd(
 ) -> Iterator[Sshd]:
     """A server for the time of the block.
 
-    environment: of what is run there, beside HOME. options: more lines of sshd_config; the first one of a name counts.
-    authorized: keys that are let in, `key()` if not given. port: a free one if not given.
+    environment: of commands there, in addition to HOME. options: more lines of sshd_config; the first one of a name
+    counts. authorized: accepted keys, `key()` by default. port: a free one by default.
     """
     program = str(require("sshd"))
     if (account is not None or small) and os.geteuid() != 0:
@@ -216,7 +216,7 @@ def _write_config(
     ]
     if not any(line.startswith("Subsystem sftp ") for line in options):
         lines.append("Subsystem sftp internal-sftp")
-    # From 9.8 on a server locks out an address from which somebody failed to log in.
+    # Since 9.8, sshd blocks an address after failed logins.
     if _knows("PerSourcePenalties no"):
         lines.append("PerSourcePenalties no")
     (folder / "config").write_text("".join(f"{line}\n" for line in lines))
@@ -224,14 +224,14 @@ def _write_config(
 
 @functools.cache
 def _knows(line: str) -> bool:
-    """Whether sshd_config may have such a line."""
+    """Whether sshd supports such a line in sshd_config."""
     argv = [str(require("sshd")), "-t", "-f", "/dev/null", "-h", key("host"), "-o", line]
     return subprocess.run(argv, capture_output=True).returncode == 0
 
 
 def _with_mounts(folder: Path, account: Account | None, small: bool) -> list[str]:
-    """What to put before sshd so that it, and nobody else, sees an account in /etc/passwd and /etc/shadow, and a small
-    disk in the home."""
+    """The prefix of the command that starts sshd so that only it sees an account in /etc/passwd and /etc/shadow, and a
+    small disk in the home directory."""
     mounts = []
     if account is not None:
         one = f"{account.name}:x:{account.uid}:{account.uid}::{folder}/home:{account.login_shell}\n"
@@ -258,7 +258,7 @@ def _free_port(space: Space | None) -> int:
 
 
 def _up(server: Sshd) -> bool:
-    """Wait until it listens; False where it ended."""
+    """Wait until it listens; False if it ended."""
     end = time.monotonic() + UP_S
     while server.process.poll() is None:
         if "Server listening on" in (server.log() if (server.folder / "log").exists() else ""):
@@ -270,7 +270,7 @@ def _up(server: Sshd) -> bool:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> str:
-    """End a process; what it said."""
+    """End a process; returns its output."""
     process.kill()
     said = process.communicate()[1]
     return (said or b"").decode(errors="replace")
@@ -278,14 +278,14 @@ def _ended(process: subprocess.Popen[bytes]) -> str:
 
 @dataclass
 class Space:
-    """A network of its own, which ends with the process that holds it."""
+    """A separate network namespace, which ends with the process that holds it."""
 
     holder: subprocess.Popen[bytes]
     address: str
 
     @property
     def prefix(self) -> list[str]:
-        """What to put before a command that shall run in it."""
+        """The prefix of a command that runs in it."""
         return ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--"]
 
     def ip(self, *words: str) -> None:
@@ -303,7 +303,7 @@ class Network:
     far_space: Space
 
     def ssh(self, **changes: Any) -> Ssh:
-        """What logs in to the far host, through the jump host."""
+        """The parameters that log in to the remote host, through the jump host."""
         way = f"{self.jump.user}@{self.jump.host}:{self.jump.port}"
         return self.far.ssh(jump=(way,), host_keys=(self.jump.known, self.far.known), **changes)
 
@@ -329,7 +329,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(environment: Mapping[str, str] | None = None) -> Iterator[Network]:
-    """A network for the time of the block. environment: of what is run on the far host."""
+    """A network for the time of the block. environment: of commands on the remote host."""
     require("ip")
     if os.geteuid() != 0:
         missing("permission to make a network", "run the tests as root")
@@ -338,7 +338,7 @@ def network(environment: Mapping[str, str] | None = None) -> Iterator[Network]:
         jump = stack.enter_context(_space(there))
         far = stack.enter_context(_space("10.99.0.2"))
         name = f"pl{secrets.token_hex(5)}"
-        # Removed before the namespace at its other end, with which it would go at any time.
+        # Removed before the namespace at its other end, which would remove it at any time.
         stack.callback(_remove_link, name)
         with network_change():
             _ip("link", "add", name, "type", "veth", "peer", "name", "outer", "netns", str(jump.holder.pid))
@@ -382,7 +382,7 @@ def _ip(*words: str) -> None:
 
 
 def _free_pair() -> tuple[str, str]:
-    """Two addresses of a network of four that nobody here uses."""
+    """Two unused addresses in a network of four."""
     while True:
         number = secrets.randbelow(1 << 20)
         base = (100 << 24) + (64 << 16) + number * 4
@@ -394,7 +394,7 @@ def _free_pair() -> tuple[str, str]:
 
 @contextlib.contextmanager
 def silent(says: bytes = b"", *, hangs_up: bool = False) -> Iterator[int]:
-    """A port of 127.0.0.1 where somebody accepts connections, says this, and then nothing more, or hangs up."""
+    """A port of 127.0.0.1 that accepts connections, sends this text, and then nothing more, or hangs up."""
 
     def answer(one: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -406,7 +406,7 @@ def silent(says: bytes = b"", *, hangs_up: bool = False) -> Iterator[int]:
 
 @contextlib.contextmanager
 def answering(answer: Callable[[socket.socket], None], *, hangs_up: bool = False) -> Iterator[int]:
-    """A port of 127.0.0.1 where each connection is given to `answer`."""
+    """A port of 127.0.0.1 that passes each connection to `answer`."""
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -425,7 +425,7 @@ def answering(answer: Callable[[socket.socket], None], *, hangs_up: bool = False
         try:
             yield int(listening.getsockname()[1])
         finally:
-            # Closing alone does not wake who waits in accept().
+            # Closing alone does not wake a thread that waits in accept().
             with contextlib.suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
             thread.join(5)

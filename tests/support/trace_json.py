@@ -1,4 +1,4 @@
-"""Traces for tests, as the JSON that they are in, and what has become of them."""
+"""Traces for tests, as JSON, and their profiles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kernel(
 
 
 def event(phase: str, name: str, at: Any, **more: Any) -> dict[str, Any]:
-    """An event that is no whole slice."""
+    """An event that is no complete slice."""
     return {"ph": phase, "name": name, "pid": 1, "tid": 1, "ts": at, **more}
 
 
@@ -62,7 +62,7 @@ class Slice:
 
 
 class Read:
-    """A trace that was read, with what is asked of it by name."""
+    """A trace that was read, with lookups by name."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -131,13 +131,13 @@ class Read:
 
 
 def read(*events: Any, **top: Any) -> Read:
-    """What the reader makes of a trace with these events."""
+    """The profile of a trace with these events."""
     text = json.dumps({"schemaVersion": 1, **top, "traceEvents": list(events)})
     return Read(pytorch.read(io.BytesIO(text.encode())))
 
 
 def covered(profile: Profile, thread: int) -> int:
-    """For how many ns there is any slice on a thread."""
+    """The number of ns in which there is any slice on a thread."""
     mine = get_column(profile.slices, "thread") == thread
     start = get_column(profile.slices, "start_ns")[mine]
     stop = start + get_column(profile.slices, "duration_ns")[mine]

@@ -1,4 +1,4 @@
-"""Texts of trace events, read in both ways: scanned by compiled loops in small pieces, and decoded."""
+"""Texts of trace events, read in both ways: scanned by compiled loops in small chunks, and decoded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from perfloom.ingest.trace.events import ID_TEXT, MISSING, TraceEvents
+from perfloom.domain.arrays import MISSING
+from perfloom.ingest.trace.events import ID_TEXT, TraceEvents
 from perfloom.ingest.trace_json.decoder import decode
 from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 
@@ -18,7 +19,7 @@ EVENT = (
 
 @dataclass(frozen=True)
 class Event:
-    """An event as it was read. Times in ns, None where there is none; id: a number or a text."""
+    """An event as it was read. Times in ns, None if missing; id: a number or a text."""
 
     phase: str
     name: str | None
@@ -57,7 +58,7 @@ def listed(events: TraceEvents) -> list[Event]:
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of a text."""
+    """The content of a text."""
 
     events: list[Event]
     top: dict[str, Any]
@@ -70,7 +71,7 @@ class Read:
 
 
 def read(text: str | bytes, pieces: int = 300) -> Read:
-    """What both ways find alike. pieces: how many bytes are scanned at a time."""
+    """The content, which both ways must agree on. pieces: how many bytes are scanned at a time."""
     data = text.encode() if isinstance(text, str) else text
     plain, fast = (
         Read(listed(one), one.top, {reason: (count, first) for reason, count, first in one.lost})
@@ -81,6 +82,6 @@ def read(text: str | bytes, pieces: int = 300) -> Read:
 
 
 def trace(*events: str, **top: str) -> str:
-    """A document with these events, and texts of values beside them."""
+    """A document with these events, and with texts of values next to them."""
     beside = "".join(f',"{key}":{value}' for key, value in top.items())
     return f'{{"traceEvents":[{",".join(events)}]{beside}}}'

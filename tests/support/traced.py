@@ -1,4 +1,4 @@
-"""Traces for tests: profiles with slices, by hand or at random, as a reader of traces makes them."""
+"""Traces for tests: profiles with slices, written or generated, as a reader of traces creates them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {
 
 @dataclass
 class _Slice:
-    """As given; launch: what launched it, where a device ran it. work: more of its row of `device_work`."""
+    """As given; launch: the launch of device work. work: more of its row of `device_work`."""
 
     thread: int
     start: int
@@ -59,7 +59,7 @@ class _Slice:
 
 
 class Trace:
-    """Collects a trace and makes a profile of it. Times are ns."""
+    """Collects a trace and builds its profile. Times are ns."""
 
     def __init__(self) -> None:
         self.builder = ProfileBuilder("test trace")
@@ -92,7 +92,7 @@ class Trace:
         **numbers: int,
     ) -> _Slice:
         """Add a slice; those of one host thread must be nested. arguments: as PyTorch names them, shapes, types,
-        strides, values and call_stack as the table `argument_sets` does. work: columns of `device_work`, and as
+        strides, values and call_stack as in the table `argument_sets`. work: columns of `device_work`, and as
         `configuration` those of `configurations`."""
         made = _Slice(thread, start, end - start, name, kind, launch, numbers, arguments, work or {})
         self.slices.append(made)
@@ -245,7 +245,7 @@ class Trace:
         return -1 if made is None else made.row
 
     def _samples(self) -> list[tuple[int, int, int, int, int]]:
-        """(time, thread, event, stack, weight): for host threads their segments, for streams their work."""
+        """(time, thread, event, stack, weight): for host threads their self-time intervals, for streams their work."""
         found = []
         inside: dict[int, list[_Slice]] = {}
         for made in self.slices:
@@ -269,7 +269,7 @@ class Trace:
 
 
 def _typed(arguments: dict[str, Any]) -> dict[str, str]:
-    """What of arguments has a column of its own."""
+    """The arguments that have separate columns."""
     return {
         name: arguments[name] for name in ("shapes", "types", "strides", "values", "call_stack") if name in arguments
     }

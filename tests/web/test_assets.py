@@ -79,7 +79,7 @@ def properties(sheet: str) -> dict[str, str]:
     }
 
 
-def test_each_dark_colour_stands_once(root: Path) -> None:
+def test_each_dark_color_is_defined_once(root: Path) -> None:
     """Dark values are those of dark.css alone, and each has a light value, which no other sheet sets."""
     folder = root / "static/css"
     sheets = {path.stem: path.read_text() for path in folder.glob("*.css")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfloom.store import open_store
-from tests.analysis.test_communication import pair
+from tests.analysis.distributed.test_communication import pair
 from tests.support.accessible import faults, faults_in_both_schemes
 from tests.support.signing import sign_in
 from tests.web.conftest import EVIL, ORDINARY, TOKEN, profile
@@ -344,7 +344,7 @@ class TestImport:
         assert not page.is_disabled("[data-send]") and page.url == f"{server.url}/import"
         assert held and "never arrived" not in self.jobs(server)
 
-    def test_an_error_of_the_server_is_told(
+    def test_an_error_of_the_server_is_shown(
         self, watch: Callable[..., Watched], server: Served, recording: Path
     ) -> None:
         watched = watch()

@@ -69,7 +69,7 @@ def test_or_one_where_they_are_one_run(client: FlaskClient, store: Store) -> Non
     assert [(artefacts / name).read_bytes() for name in ("rank.0", "rank-2.0")] == [b"1", b"2"]
 
 
-def test_the_clock_of_files_that_do_not_say_it(client: FlaskClient, store: Store) -> None:
+def test_the_clock_of_files_without_a_unit(client: FlaskClient, store: Store) -> None:
     [job] = send(client, ("perf.json", b"{}"), clock="ms").json["jobs"]
     assert store.jobs.get(job["id"]).spec == {"files": ["perf.json"], "clock": "ms"}
     assert send(client, ("perf.json", b"{}"), clock="min").status_code == 400
@@ -134,7 +134,7 @@ def test_and_nowhere_else(client: FlaskClient, ordinary: str, settings: Settings
     assert left(settings) == []
 
 
-def test_a_full_disk_is_seen_beforehand(settings: Settings) -> None:
+def test_a_full_disk_is_detected_in_advance(settings: Settings) -> None:
     client = create_app(replace(settings, reserve_bytes=10**18)).test_client()
     response = send(client, ("x", TEXT))
     assert response.status_code == 413 and "Delete results" in response.json["error"]
@@ -186,9 +186,7 @@ def test_a_connection_that_breaks_off_leaves_nothing(app: Flask, store: Store, s
     assert store.jobs.list() == () and left(settings) == []
 
 
-def test_without_the_token_of_the_session_nothing_is_kept(
-    browser_client: Browser, store: Store, settings: Settings
-) -> None:
+def test_uploads_need_the_csrf_token(browser_client: Browser, store: Store, settings: Settings) -> None:
     response = browser_client.client.post("/import", data={"file": (io.BytesIO(TEXT), "x")})
     assert response.status_code == 403
     assert store.jobs.list() == () and left(settings) == []
@@ -200,7 +198,7 @@ def test_without_the_token_nothing_is_even_read(app: Flask) -> None:
     assert body.reads == 0
 
 
-def test_what_a_crash_left_is_cleared_a_day_later(tmp_path: Path) -> None:
+def test_leftovers_of_a_crash_are_removed_after_a_day(tmp_path: Path) -> None:
     old, new, other = tmp_path / "upload-a.part", tmp_path / "upload-b.part", tmp_path / "mine.txt"
     for path in (old, new, other):
         path.write_text("x")
@@ -211,6 +209,6 @@ def test_what_a_crash_left_is_cleared_a_day_later(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["mine.txt", "upload-b.part"]
 
 
-def test_the_page_says_what_can_be_read(browser_client: Browser) -> None:
+def test_the_page_lists_readable_formats(browser_client: Browser) -> None:
     page = browser_client.page("/import")
     assert "perf script" in page and "collapsed" in page and "GiB" in page

@@ -43,9 +43,7 @@ def test_metrics(client: FlaskClient, store: Store, ordinary: str) -> None:
         assert f'state="{state}"' in text
 
 
-def test_health_says_when_the_catalogue_is_gone(
-    app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_health_reports_a_missing_database(app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise Unavailable("secret details")
 

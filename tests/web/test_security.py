@@ -97,7 +97,7 @@ def test_signing_out_everywhere(browser_client: Browser, app: Flask) -> None:
     assert app.test_client().get("/api/v1/results", headers=BEARER).status_code == 200
 
 
-def test_sessions_are_listed_and_ended_one_by_one(browser_client: Browser, app: Flask) -> None:
+def test_sessions_are_listed_and_ended_individually(browser_client: Browser, app: Flask) -> None:
     client = app.test_client()
     client.get(f"/?token={TOKEN}", headers={"User-Agent": "<b>Lynx</b>"})
     page = browser_client.page("/sessions")

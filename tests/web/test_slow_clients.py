@@ -241,6 +241,20 @@ def test_who_does_not_show_the_token_does_not_keep_others_from_uploading(web: Ta
         _release(held)
 
 
+def test_slow_bodies_of_the_login_form_do_not_delay_uploads(web: Target) -> None:
+    form = b"Content-Type: application/x-www-form-urlencoded\r\n"
+    head = b"POST /login HTTP/1.1\r\nHost: localhost\r\n" + form
+    held = _hold(web, 20, head + b"Content-Length: 3900000\r\n\r\ntoken=")
+    try:
+        begin = time.monotonic()
+        assert _upload(web, os.urandom(200_000))["jobs"]
+        assert time.monotonic() - begin < 15 * QUICK_S
+    finally:
+        _release(held)
+    answer = web.ask(head + b"Connection: close\r\nContent-Length: 70000\r\n\r\n" + b"x" * 70_000)
+    assert answer.startswith(b"HTTP/1.1 413"), answer
+
+
 def test_an_upload_below_the_minimum_rate_is_given_up(web: Target) -> None:
     head = f"POST /api/v1/imports HTTP/1.1\r\nHost: localhost\r\n{BEARER}Content-Length: 900000\r\n"
     with web.connect() as sock:

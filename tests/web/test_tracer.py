@@ -28,7 +28,7 @@ WANTED = {
 
 
 @pytest.mark.parametrize("file", WANTED)
-def test_what_the_page_shows_works(browser_client: Browser, tmp_path: Path, file: str) -> None:
+def test_the_examples_of_the_page_work(browser_client: Browser, tmp_path: Path, file: str) -> None:
     page = browser_client.page("/tracer")
     slices, counters, compiler, standard = WANTED[file]
     code, command = re.findall(

@@ -11,10 +11,11 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps
-from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.local import facts_probe, supervisor_client
-from perfloom.workers.local.jobfiles import JOB_VARIABLE, JobFiles
+from perfloom.workers import steps
+from perfloom.workers.base import facts_probe, processes
+from perfloom.workers.base.context import JobContext, open_context
+from perfloom.workers.base.jobfiles import JOB_VARIABLE, JobFiles
+from perfloom.workers.local import supervisor_client
 from tests.support.parts import require
 
 

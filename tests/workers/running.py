@@ -16,8 +16,8 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.support.servers import RedisServer
 from tests.workers.waiting import has_ended, until
@@ -54,7 +54,7 @@ class Running:
         tree = self.tree()
         processes.send_all(tree, signal.SIGKILL)
         self.process.wait(20)
-        # Redis would give what is rung for next to who waits for it, although he is dying.
+        # Redis would deliver the next message to this worker, although it is ending.
         until(lambda: all(has_ended(one.pid) for one in tree), "all of it has ended")
 
     def stop(self, number: int = signal.SIGTERM) -> int:

@@ -13,9 +13,9 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, TaskQueue
 from perfloom.recording.recorders.preflight import Severity
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.sweep import LEASE, Sweeper
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
+from perfloom.workers.serve.sweep import LEASE, Sweeper
 from tests.support.jobspecs import spec_of
 from tests.support.servers import RedisServer
 from tests.workers.conftest import submit

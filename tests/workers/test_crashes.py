@@ -14,11 +14,11 @@ import pytest
 
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps
-from perfloom.workers.context import JobContext
-from perfloom.workers.local import supervisor
-from perfloom.workers.local.jobfiles import JOB_VARIABLE
-from perfloom.workers.outcome import SAMPLES_LOST
+from perfloom.workers import steps
+from perfloom.workers.base import json_files, processes
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JOB_VARIABLE
+from perfloom.workers.base.outcome import SAMPLES_LOST
 from tests.support.jobspecs import spec_of
 from tests.support.marks import slow_but_every
 from tests.workers.conftest import files_of, has_no_process, submit, to_the_end, until_state
@@ -71,7 +71,7 @@ def killed_at(context: JobContext, job: Job, place: str, moment: str, call: int 
 PLACES = [
     ("perfloom.store.jobs:Jobs.claim", "before", 1),
     ("perfloom.store.jobs:Jobs.claim", "after", 1),
-    ("perfloom.workers.local.jobfiles:JobFiles.prepare", "after", 1),
+    ("perfloom.workers.base.jobfiles:JobFiles.prepare", "after", 1),
     ("perfloom.workers.local.supervisor_client:write_task", "after", 1),
     ("perfloom.workers.local.supervisor_client:spawn", "before", 1),
     ("perfloom.workers.local.supervisor_client:spawn", "after", 1),
@@ -145,7 +145,7 @@ def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, t
 
 
 def supervisor_of(context: JobContext, job: Job) -> processes.ProcessIdentity:
-    identity = until(lambda: supervisor.read_json(files_of(context, job).run / "supervisor.json"), "a supervisor")
+    identity = until(lambda: json_files.read_json(files_of(context, job).run / "supervisor.json"), "a supervisor")
     return processes.ProcessIdentity.from_json(identity)
 
 
@@ -195,7 +195,7 @@ def test_supervisor_and_worker_killed_together(context: JobContext, tmp_path: Pa
 
 
 def test_after_a_restart_of_the_machine_a_pid_means_nothing(context: JobContext, tmp_path: Path) -> None:
-    """The numbers that were written down belong to somebody else now: here, to this test."""
+    """The stored pids were reused by another process: here, by this test."""
     job = submit(context.store, counted(tmp_path, "while True: pass"))
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
@@ -234,13 +234,13 @@ def test_a_pid_that_was_given_out_again_is_not_signalled(context: JobContext, tm
 
 @pytest.mark.parametrize("moment", ["perf started", "command started", "samples"])
 def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Path, moment: str) -> None:
-    """What perf had begun goes on to its own end, which is the job's; before that, nothing was started."""
+    """A program that perf had started continues to its end, which ends the job; before that, nothing was started."""
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0)"
     job = submit(context.store, counted(tmp_path, wait))
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
-    identity = supervisor.read_json(run / "program.json")
+    identity = json_files.read_json(run / "program.json")
     assert identity is not None
     processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     (tmp_path / "go").write_text("")
@@ -266,7 +266,7 @@ def test_a_killed_command_keeps_its_samples(context: JobContext, tmp_path: Path)
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
     until(lambda: MOMENTS["samples"](run, tmp_path / "starts"), "samples")
-    perf = supervisor.read_json(run / "program.json")
+    perf = json_files.read_json(run / "program.json")
     assert perf is not None
     for command in processes.descendants(int(perf["pid"])):
         processes.send_signal(command, signal.SIGKILL)

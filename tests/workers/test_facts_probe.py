@@ -10,7 +10,7 @@ import pytest
 
 from perfloom.domain.host_facts import HostFacts
 from perfloom.recording.recorders.preflight import Severity, preflight
-from perfloom.workers.local import facts_probe
+from perfloom.workers.base import facts_probe
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
 from tests.support.servers import OrdinaryUser
@@ -28,7 +28,7 @@ def test_this_host() -> None:
 
 def test_an_ordinary_user_has_fewer_rights(ordinary_user: OrdinaryUser) -> None:
     code = (
-        "from perfloom.workers.local.facts_probe import probe; f = probe(); print(f.user, f.root, f.perf_capabilities)"
+        "from perfloom.workers.base.facts_probe import probe; f = probe(); print(f.user, f.root, f.perf_capabilities)"
     )
     argv = ordinary_user.command(sys.executable, "-c", code)
     done = subprocess.run(argv, capture_output=True, text=True, env=ordinary_user.environment(), cwd="/", check=True)

@@ -13,7 +13,7 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TaskQueue
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from tests.support import servers
 from tests.support.marks import SLOW
 from tests.support.parts import require
@@ -108,7 +108,7 @@ def _from(state: JobState) -> list[JobState]:
 
 
 def test_one_process_after_the_other(worker: Worker) -> None:
-    """The household starts them again."""
+    """The process manager restarts them."""
     # Nobody is killed before he has begun.
     (first,) = worker.ring(BUSY)
     assert ended(worker.store, first).state is JobState.STORED
@@ -120,7 +120,7 @@ def test_one_process_after_the_other(worker: Worker) -> None:
     assert worker.running.process.poll() is None
 
 
-def test_a_worker_that_is_told_to_end(worker: Worker) -> None:
+def test_terminated_worker(worker: Worker) -> None:
     (id,) = worker.ring((sys.executable, "-S", "-c", "while True: pass"))
     reached(worker.store, id, JobState.RUNNING)
     assert worker.running.stop() == 0

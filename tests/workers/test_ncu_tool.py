@@ -1,4 +1,4 @@
-"""A report of Nsight Compute is printed by ncu: a double of it that prints what stands in tests/data/nsight."""
+"""ncu prints a report of Nsight Compute: a double of it prints files of tests/data/nsight."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_a_report_is_printed_page_by_page(
     assert "PERFLOOM_TOKEN" not in environment and "LC_ALL=C\n" in environment
 
 
-def test_an_older_ncu_is_asked_for_less(
+def test_older_ncu_gets_fewer_options(
     settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows one option less, and no page of source: what there is is read, and the rest is told."""
+    """It lacks one option and the source page: the other pages are read, and the missing one is reported."""
     doubled(
         tmp_path,
         monkeypatch,

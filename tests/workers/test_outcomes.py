@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.workers.base.outcome import RecordingOutcome, explain_no_recording, last_message
 from perfloom.workers.local.outcome import parse_exit
-from perfloom.workers.outcome import RecordingOutcome, explain_no_recording, last_message
 
 SPEC = JobSpec(command=("a.out",), duration_s=5.0)
 
@@ -71,7 +71,7 @@ def test_remaining_processes() -> None:
         ("Couldn't create thread/CPU maps: No such process\n", "Couldn't create thread/CPU maps: No such process"),
     ],
 )
-def test_what_perf_said(output: str, said: str) -> None:
+def test_last_message_of_perf(output: str, said: str) -> None:
     assert last_message(output).startswith(said) and (said or not last_message(output))
 
 
@@ -105,7 +105,7 @@ def test_a_killed_perf_that_has_written_no_sample() -> None:
 
 
 @pytest.mark.parametrize("scope", [Scope.COMMAND, Scope.SYSTEM])
-def test_what_to_do_after_a_kill(scope: Scope) -> None:
+def test_advice_after_kill(scope: Scope) -> None:
     spec = SPEC if scope is Scope.COMMAND else JobSpec(scope=scope, duration_s=5.0)
     killed = end(spec, signal=9)
     assert killed.incomplete_reasons == (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ FILES = (
     *sorted((DATA / "pytorch-memory").glob("*.pickle")),
     *sorted((DATA / "perfetto").glob("*.pftrace")),
     DATA / "mllm" / "perf.json",
+    DATA / "llama" / "trace.txt",
+    *sorted((DATA / "callgrind").glob("*.out")),
     DATA / "samplers" / "memray.speedscope",
     DATA / "samplers" / "py-spy.chrometrace",
 )
@@ -79,9 +82,18 @@ def test_plain_and_compiled_loops_read_the_same(tmp_path: Path) -> None:
         assert one == other
 
 
-@pytest.mark.parametrize("preforked", [False, True])
-def test_a_small_file_waits_for_no_compiler(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preforked: bool
+@pytest.mark.parametrize(
+    ("names", "preforked"),
+    [
+        (["pytorch/training.pt.trace.json.gz"], False),
+        (["pytorch/training.pt.trace.json.gz"], True),
+        (["callgrind/everything.out"], False),
+        (["llama/trace.txt"], False),
+        (["pytorch/training.pt.trace.json.gz"] * 2, False),
+    ],
+)
+def test_small_files_wait_for_no_compiler(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], preforked: bool
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     assert not compiled_cache.is_ready()
@@ -91,12 +103,12 @@ def test_a_small_file_waits_for_no_compiler(
     try:
         profile = read_profile(
             settings,
-            [DATA / "pytorch" / "training.pt.trace.json.gz"],
+            [DATA / name for name in names],
             lambda part, progress: text.append(progress),
         )
     finally:
         prefork.end_reader()
-    assert profile.slices.num_rows > 1000
+    assert profile.slices.num_rows > 1000 or profile.samples.num_rows > 100
     assert not any("Compiling" in each for each in text)
     assert not list((tmp_path / "cache").glob("*/*.nbc")), "nothing was compiled"
 
@@ -124,3 +136,21 @@ def test_the_size_after_decompression_decides(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(jit_mode, "has_loops", lambda: True)
     with open_decompressed(path, 1 << 30) as stream:
         assert not FileReading(REQUEST, NO_ANSWERS, Input(str(path), "a"))._uses_plain_loops(9999, stream)
+
+
+def test_several_files_count_together(tmp_path: Path) -> None:
+    small, packed = tmp_path / "a.json", tmp_path / "b.json.gz"
+    small.write_bytes(b"x" * 1000)
+    packed.write_bytes(b"x" * 100)
+    assert jit_mode.estimate_decompressed_bytes([str(small)]) == 1000
+    expected = 1000 + 100 * jit_mode.COMPRESSION_RATIO
+    assert jit_mode.estimate_decompressed_bytes([str(small), str(packed)]) == expected
+    assert jit_mode.estimate_decompressed_bytes([str(small), "-"]) == math.inf
+    assert jit_mode.estimate_decompressed_bytes([]) == math.inf
+
+
+def test_compiled_loops_of_other_cpus_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = compiled_cache.get_folder()
+    assert compiled_cache.identify_cpu().strip()
+    monkeypatch.setattr(compiled_cache, "identify_cpu", lambda: b"another CPU")
+    assert compiled_cache.get_folder() != here

@@ -1,15 +1,16 @@
-"""What is done to a result when nobody waits for it: by whoever stored it, or by a process that outlives the command."""
+"""Postprocessing of results: by the process that stored them, or by one that outlives the command."""
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import postprocess, steps
-from perfloom.workers.context import JobContext
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JobFiles
 from tests.support import paths
 from tests.workers.waiting import until
 
@@ -28,12 +29,12 @@ def settled(context: JobContext, job: Job) -> bool:
     return all(one.settled for one in context.store.results.get(job.id).originals)
 
 
-def test_what_is_soon_done_is_done_at_once(context: JobContext) -> None:
+def test_small_result_is_postprocessed_immediately(context: JobContext) -> None:
     job = imported(replace(context, ends_with_job=True))
     assert job.state is JobState.STORED and settled(context, job)
 
 
-def test_what_takes_long_is_left_to_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_result_is_postprocessed_in_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postprocess, "LARGE_BYTES", 1)
     before = len(postprocess._begun)
     job = imported(replace(context, ends_with_job=True))
@@ -42,3 +43,9 @@ def test_what_takes_long_is_left_to_another_process(context: JobContext, monkeyp
     assert process.wait(60) == 0
     until(lambda: settled(context, job), "the original is compressed")
     assert (context.store.results.open(job.id)).samples.num_rows
+
+
+def test_postprocessed_result_stays_unmapped(context: JobContext) -> None:
+    job = imported(replace(context, ends_with_job=True))
+    postprocess.postprocess_result(context.store, job.id)
+    assert str(context.store.results.path(job.id)) not in Path("/proc/self/maps").read_text()

@@ -63,7 +63,7 @@ def texts(tmp_path: Path) -> list[Path]:
     return found
 
 
-def test_what_helpers_read_is_what_one_process_reads(settings: Settings, texts: list[Path], tmp_path: Path) -> None:
+def test_helpers_read_the_same_as_one_process(settings: Settings, texts: list[Path], tmp_path: Path) -> None:
     alone = Settings.load(settings.data, environ={}, runtime=settings.runtime, read_memory_bytes=3 * 10**9)
     one, other = reading.read_profile(alone, texts), reading.read_profile(settings, texts)
     for name, table in one.tables().items():

@@ -12,9 +12,8 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers import processes
-from perfloom.workers.read import prefork as read_spare
-from perfloom.workers.read import reading
+from perfloom.workers.base import processes
+from perfloom.workers.read import prefork, reading
 from tests.support import paths
 from tests.workers.waiting import has_ended, until
 
@@ -25,17 +24,17 @@ TRACE = paths.DATA / "pytorch" / "training.pt.trace.json.gz"
 def none_left() -> Iterator[None]:
     """No test leaves a process that waits."""
     yield
-    read_spare.end_reader()
+    prefork.end_reader()
 
 
 def begun() -> int:
     """Begin one, and its pid."""
-    read_spare.prefork_reader()
-    [spare] = read_spare._waiting
-    return spare.process.pid
+    prefork.prefork_reader()
+    [preforked] = prefork._waiting
+    return preforked.process.pid
 
 
-def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path: Path) -> None:
+def test_preforked_reader_reads_one_run(settings: Settings, tmp_path: Path) -> None:
     expected = reading.read_profile(settings, [TRACE])
     pid = begun()
     assert begun() == pid
@@ -45,7 +44,7 @@ def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path
     assert all(table.equals(expected.tables()[name]) for name, table in profile.tables().items())
     assert seen[-1] is not None
     assert has_ended(pid)
-    assert not read_spare._waiting
+    assert not prefork._waiting
     bad = tmp_path / "bad.json"
     bad.write_text("no trace")
     begun()
@@ -60,19 +59,19 @@ def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -
     os.kill(pid, signal.SIGKILL)
     until(lambda: has_ended(pid), "the end of the process")
     assert reading.read_profile(settings, [copy]).slices.num_rows
-    assert not read_spare._waiting
+    assert not prefork._waiting
 
 
-def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
+def test_unused_preforked_reader_ends(settings: Settings) -> None:
     pid = begun()
-    read_spare.end_reader()
+    prefork.end_reader()
     assert has_ended(pid)
 
 
-def test_it_does_not_wait_for_ever(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_spare, "IDLE_S", 0.3)
+def test_idle_preforked_reader_ends(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefork, "IDLE_S", 0.3)
     pid = begun()
     until(lambda: has_ended(pid), "the end of a process that nobody needs")
-    assert not read_spare._waiting
-    monkeypatch.setattr(read_spare, "IDLE_S", 60.0)
+    assert not prefork._waiting
+    monkeypatch.setattr(prefork, "IDLE_S", 60.0)
     assert reading.read_profile(settings, [TRACE]).slices.num_rows

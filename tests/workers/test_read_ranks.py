@@ -1,4 +1,4 @@
-"""The directory of a planned job read into a result: by a child with limits, whatever lies in it, in bounded memory."""
+"""A planned job's directory is read into a result by a child with limits, whatever its content, in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_rank(profile: Profile) -> dict[int | None, int]:
 
 
 def job(root: Path, ranks: int = 4) -> Path:
-    """Rank 1 works twice as long as the others; two hosts, each with a clock of its own."""
+    """Rank 1 works twice as long as the others; two hosts, each with its own clock."""
     write_plan(root, ranks=ranks)
     for rank in range(ranks):
         host = f"node{rank // 2}"
@@ -65,7 +65,7 @@ def test_four_ranks(settings: Settings, store: Store, tmp_path: Path) -> None:
     assert any("of 4" in text for _, text in told)
 
 
-def test_what_is_kept_can_be_imported_again(settings: Settings, store: Store, tmp_path: Path) -> None:
+def test_stored_archive_can_be_imported(settings: Settings, store: Store, tmp_path: Path) -> None:
     first = reading.read_to_result(
         settings,
         store,
@@ -151,7 +151,7 @@ def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path:
     assert all("resolved on this machine" in row["note"] for row in profile.ranks.to_pylist())
 
 
-def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Path) -> None:
+def test_damaged_rank_loses_only_that_rank(settings: Settings, tmp_path: Path) -> None:
     root = job(tmp_path / "job", 8)
     text = [root / "run0" / str(rank) / "perf.script.zst" for rank in range(8)]
     secret = tmp_path / "secret"
@@ -196,7 +196,7 @@ def test_too_large_a_rank_is_left_out(settings: Settings, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "files", [{}, {"plan.json": b"{"}, {"plan.json": b'{"runs": []}'}, {"plan.json": b'{"runs": [{}]}'}]
 )
-def test_nothing_to_read(settings: Settings, tmp_path: Path, files: dict[str, bytes]) -> None:
+def test_planned_job_without_recordings(settings: Settings, tmp_path: Path, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UnreadableInput, match=r"plan\.json|Nothing was recorded"):

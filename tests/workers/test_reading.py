@@ -19,7 +19,7 @@ import zstandard
 from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.store import Store
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.read import perf_tool, reading
 from tests.support import paths
 from tests.support.parts import own_mounts, require
@@ -33,7 +33,7 @@ def limited(settings: Settings, **changes: int) -> Settings:
 
 
 def nothing(part: float | None, text: str) -> None:
-    """Progress that nobody looks at."""
+    """Progress that is discarded."""
 
 
 def direct_children() -> set[int]:
@@ -173,7 +173,7 @@ def test_several_files_are_ranks(settings: Settings) -> None:
         (b"PERFILE2" + b"\xff" * 5000, "perf cannot read this recording"),
     ],
 )
-def test_what_cannot_be_read(settings: Settings, tmp_path: Path, content: bytes, message: str) -> None:
+def test_unreadable_files(settings: Settings, tmp_path: Path, content: bytes, message: str) -> None:
     if content.startswith(b"PERFILE2"):
         require("perf")
     path = tmp_path / "x"
@@ -191,7 +191,7 @@ def test_too_large_when_unpacked(settings: Settings, tmp_path: Path) -> None:
         reading.read_profile(limited(settings, upload_limit_bytes=1_000_000), [path])
 
 
-def test_no_room_to_unpack_a_recording(settings: Settings, tmp_path: Path) -> None:
+def test_full_disk_during_decompression(settings: Settings, tmp_path: Path) -> None:
     require("perf")
     room = 2**62
     with pytest.raises(TooLarge, match="Not enough disk space to decompress spin"):
@@ -337,7 +337,7 @@ def _runs(one: processes.ProcessStat) -> bool:
 
 
 def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
-    """In a small filesystem of its own: a clear message, and what was stored before stays."""
+    """In a small separate file system: a clear message, and earlier results are kept."""
     inner = (
         "import sys; from pathlib import Path; from perfloom.config import Settings; from perfloom.store import "
         "open_store; from perfloom.workers.read import reading; from perfloom.domain.errors import Unavailable\n"
@@ -402,7 +402,7 @@ def test_without_perf(settings: Settings, tmp_path: Path, monkeypatch: pytest.Mo
         ("  Error: unknown option `show-lost-events'", {"--show-lost-events"}),
     ],
 )
-def test_less_is_asked_of_a_perf_that_has_less(complaint: str, left: set[str]) -> None:
+def test_older_perf_gets_fewer_options(complaint: str, left: set[str]) -> None:
     first = perf_tool.Attempt()
     second = first.without(complaint)
     assert second is not None
@@ -411,7 +411,7 @@ def test_less_is_asked_of_a_perf_that_has_less(complaint: str, left: set[str]) -
     assert first.without("it is damaged") is None
 
 
-def test_a_perf_that_fails_half_way(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_perf_that_fails_midway(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "perf"
     fake.write_text(f"#!/bin/sh\ncat {SPIN}\necho 0x99: failed to process type >&2\nexit 234\n")
     fake.chmod(0o755)

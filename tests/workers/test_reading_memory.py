@@ -35,7 +35,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_format_is_read_or_refused(settings: Settings, tmp_path: Path, name: str) -> None:
+def test_memory_limit_reads_or_rejects_every_format(settings: Settings, tmp_path: Path, name: str) -> None:
     if name == "perf-data":
         require("perf")
     path = tmp_path / name
@@ -68,7 +68,7 @@ def test_the_memory_that_the_error_names_is_enough(settings: Settings, tmp_path:
         # The thread never gives the sign that it began: what Python waits for where its first step finds no memory.
         "threading._start_new_thread = threading._start_joinable_thread = lambda *_, **__: 0\n"
         "threading.Thread(target=print).start()",
-        # A worker ends with its work, and nobody else will do it.
+        # A worker of a pool ends with its task, which no other will do.
         "pool = ThreadPoolExecutor(2)\n"
         "import concurrent.futures.thread as t\n"
         "def end(self): raise MemoryError\n"
@@ -94,7 +94,7 @@ def test_waiting_for_a_thread_that_is_not_there_ends(code: str) -> None:
     ],
     ids=["a worker that sleeps", "a worker that waits for input", "input", "another program"],
 )
-def test_waiting_for_what_will_come_goes_on(code: str) -> None:
+def test_watchdog_ignores_threads_that_work(code: str) -> None:
     held, given = os.pipe()
     process = subprocess.Popen([sys.executable, "-c", BEGINNING + code], stdin=held)
     try:
@@ -108,7 +108,7 @@ def test_waiting_for_what_will_come_goes_on(code: str) -> None:
         os.close(given)
 
 
-def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
+def test_out_of_memory_is_distinguished_from_damaged_file() -> None:
     small, large = (Limits(size, 1, 1, 1) for size in (500_000_000, 8_000_000_000))
     assert ran_out_of_memory("LLVM ERROR: out of memory\nAllocation failed\n", large, crashed=True)
     assert ran_out_of_memory("terminate called after throwing an instance of 'std::bad_alloc'\n", large, crashed=True)
@@ -118,7 +118,7 @@ def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
 
 
 def test_a_watched_process_ends_by_itself() -> None:
-    """No tick comes while Python takes itself apart, when nobody handles it any more."""
+    """No timer signal arrives while Python shuts down, after it has restored the default handler."""
     code = (
         "import signal\nfrom perfloom.workers.read.watchdog import DeadlockWatchdog\n"
         "class Slow:\n    def __del__(self, sleep=__import__('time').sleep): sleep(0.5)\n"

@@ -22,7 +22,7 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import INITIAL_PID_NAMESPACE, ProcessNamespaces, find_exposed_secret
 from perfloom.paths import process_boundary
 from perfloom.store.files import columns
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from perfloom.workers.transports import FileCopy, as_user
 from perfloom.workers.transports.as_user import UserTransport, require_usable
@@ -112,7 +112,7 @@ def test_a_user_who_does_not_exist_or_is_no_other_is_refused(monkeypatch: pytest
         require_usable(os.environ.get("LOGNAME", "root"))
 
 
-def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_user: OrdinaryUser) -> None:
+def test_missing_sudo_rule_has_advice(place: Path, ordinary_user: OrdinaryUser) -> None:
     (place / "rules" / "perfloom").unlink()
     done = subprocess.run(
         inside(place, *ordinary_user.command(*PERFLOOM, "worker", "--run-as", USER)),
@@ -128,7 +128,7 @@ def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_use
 def test_files_and_scripts_of_another_user(
     ordinary_user: OrdinaryUser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As root, with the user who is there."""
+    """As root, with an existing user."""
     if os.geteuid() != 0:
         missing("permission to become another user", "run the tests as root")
     there = UserTransport(ordinary_user.name)
@@ -193,17 +193,17 @@ APART = {"mounts": "mnt:2", "pids": "pid:2"}
         ({"boot": "other"}, ("/d/token",), "could read /d/token"),
     ],
 )
-def test_what_is_a_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
+def test_process_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
     reason = find_exposed_secret(WEB, dataclasses.replace(WEB, **changed), readable)  # type: ignore[arg-type]
     assert words in reason and bool(words) == bool(reason)
     assert not reason or "PERFLOOM_TRUST_USERS" in reason
 
 
-def test_without_a_worker_that_said_who_it_is_there_is_no_boundary() -> None:
+def test_unknown_worker_has_no_boundary() -> None:
     assert "No worker has reported" in find_exposed_secret(WEB, HostFacts("h").jobs)
 
 
-def test_another_mount_namespace_is_told_apart_and_is_no_boundary() -> None:
+def test_other_mount_namespace_is_no_boundary() -> None:
     code = "import dataclasses, json; from perfloom.paths import process_boundary as p; print(json.dumps(dataclasses.asdict(p())))"
     seen = [
         ProcessNamespaces(**json.loads(subprocess.check_output([*prefix, sys.executable, "-P", "-c", code])))

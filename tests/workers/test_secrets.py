@@ -1,4 +1,4 @@
-"""Secrets on their way from a page to a worker: sealed, opened by that worker alone, gone with it."""
+"""Secrets from a page to a worker: encrypted, decrypted only by that worker, and lost when it ends."""
 
 import contextlib
 import os
@@ -15,9 +15,10 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
 from perfloom.sealing import KeyPair, SealedBoxError, key_id, seal
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.serve import secrets, services
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
+from perfloom.workers.serve import services
+from perfloom.workers.targets import secrets
 
 NOW = 1_700_000_000.0
 PASSWORD = Prompt("password", "Password of me on far")
@@ -25,7 +26,7 @@ CODE = Prompt("answer me@far Code", "Code (me on far)")
 
 
 @given(some.dictionaries(some.text(max_size=40), some.text(max_size=2000), max_size=4), some.text(max_size=30))
-def test_what_is_sealed_is_opened_by_its_pair_alone(given: dict[str, str], subject: str) -> None:
+def test_encrypted_secrets_are_decrypted_only_by_their_key_pair(given: dict[str, str], subject: str) -> None:
     pair, other = KeyPair.generate(), KeyPair.generate()
     given = {name: value for name, value in given.items() if _utf8(name + value)}
     if not _utf8(subject):
@@ -62,7 +63,7 @@ def test_a_box_is_opened_until_it_expires() -> None:
         pair.open(box, "job:a", NOW + 60)
 
 
-def test_nothing_shows_what_is_secret() -> None:
+def test_repr_hides_secrets() -> None:
     pair = KeyPair.generate()
     box = seal(pair.public, {"password": "tell nobody"}, "job:a", NOW + 60)
     assert b"tell nobody" not in box
@@ -89,9 +90,9 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def pair(store: Store) -> KeyPair:
     pair = KeyPair.generate()
-    secrets.use_key(pair)
+    secrets._key_pair = pair
     yield pair
-    secrets.use_key(None)
+    secrets._key_pair = None
     store.close()
 
 
@@ -110,7 +111,7 @@ def test_a_worker_gives_what_was_typed_for_its_job_or_target(store: Store, pair:
     assert secrets.secrets_for(store, "near", ["another"])(PASSWORD) is None
 
 
-def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair: KeyPair) -> None:
+def test_one_time_code_is_deleted_and_others_are_kept(store: Store, pair: KeyPair) -> None:
     keep(store, pair, "job:abc", {"password": "word", CODE.name: "123456"})
     given = secrets.secrets_for(store, "far", ["abc"])
     assert isinstance(given, secrets.SealedSecrets)
@@ -121,9 +122,9 @@ def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair
 
 def test_after_a_restart_nothing_can_be_opened_any_more(store: Store, pair: KeyPair) -> None:
     keep(store, pair, "job:abc", {"password": "word"})
-    secrets.use_key(KeyPair.generate())
+    secrets._key_pair = KeyPair.generate()
     assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
-    secrets.use_key(None)
+    secrets._key_pair = None
     assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
 
 
@@ -141,7 +142,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         published = store.hosts.get(host_name())
         assert published.key_id == key_id(published.public_key or b"")
         code = (
-            "from perfloom.workers.serve import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
+            "from perfloom.workers.targets import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
             "print(secrets._key_pair.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
         )
         argv = [sys.executable, "-c", code, str(handle)]
@@ -150,7 +151,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         # A child that is started again finds it as the first one did.
         secrets.take_key(os.dup(handle))
         assert secrets._key_pair is not None and secrets._key_pair.key_id == published.key_id
-        secrets.use_key(None)
+        secrets._key_pair = None
         settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
         raw = os.pread(handle, 32, 0)
         for child in services.worker_children(settings, key=handle):
@@ -161,8 +162,8 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         store.close()
 
 
-def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: Path) -> None:
-    """The way through guard and celery_app: whoever lacks the descriptor ends at once."""
+def test_worker_inherits_key_of_its_parent(store: Store, tmp_path: Path) -> None:
+    """Through guard and celery_app: a process without the descriptor ends immediately."""
     handle = secrets.make_key(store)
     argv = processes.python_argv("perfloom.workers.celery_app", "target", "1", str(handle))
     try:
@@ -173,16 +174,16 @@ def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: P
         store.close()
 
 
-def test_without_a_terminal_nobody_is_asked() -> None:
-    code = "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
+def test_no_prompt_without_terminal() -> None:
+    code = "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
     argv = ["setsid", sys.executable, "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
 
 
-def test_a_person_at_a_terminal_is_asked_and_what_they_type_is_not_shown() -> None:
+def test_terminal_prompt_hides_typed_text() -> None:
     code = (
-        "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; "
+        "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; "
         "print('got', len(s.ask_on_terminal(Prompt('password', 'Password of me on far')) or ''))"
     )
     terminal, other = os.openpty()

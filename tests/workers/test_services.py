@@ -1,4 +1,4 @@
-"""Processes that live and die together, the private Redis, and who may serve."""
+"""The process manager, the private Redis, and the locks of a server."""
 
 import contextlib
 import dataclasses
@@ -51,7 +51,7 @@ def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
     household.stop()
 
 
-def test_who_ends_often_waits_longer_and_who_ran_long_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restart_pause_grows_with_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     household = services.ProcessManager()
     child = household.add(services.Child("one", ["/bin/false"], dict(os.environ)))
     pauses = []
@@ -68,7 +68,7 @@ def test_who_ends_often_waits_longer_and_who_ran_long_does_not(monkeypatch: pyte
     household.stop()
 
 
-def test_an_essential_child_that_ends_ends_the_household() -> None:
+def test_essential_child_ends_process_manager() -> None:
     household = services.ProcessManager()
     household.add(services.Child("the heart", ["/bin/false"], dict(os.environ), essential=True))
     with pytest.raises(Unavailable, match="the heart ended unexpectedly"):
@@ -89,13 +89,13 @@ household.stop()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-def test_children_end_with_their_household(tmp_path: Path, number: signal.Signals) -> None:
+def test_children_end_with_parent(tmp_path: Path, number: signal.Signals) -> None:
     note = tmp_path / "pids"
     parent = subprocess.Popen([sys.executable, "-c", HOUSEHOLD, str(note)])
     pids = [int(word) for line in (until(lambda: _lines(note, 2), "children")) for word in line.split()]
     parent.send_signal(number)
     parent.wait(20)
-    # Those of a killed household end by the kernel's hand, their own children by themselves or not at all.
+    # The kernel kills the children of a killed process manager; their own children may continue.
     until(lambda: all(has_ended(pid) for pid in pids[::2]), "the children have ended")
     if number is not signal.SIGKILL:
         assert all(has_ended(pid) for pid in pids)
@@ -138,9 +138,7 @@ def test_without_any_redis(settings: Settings, monkeypatch: pytest.MonkeyPatch, 
         services.start_redis(services.ProcessManager(), settings)
 
 
-def test_a_redis_that_does_not_start_says_why(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failed_redis_start_has_reason(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "redis-server").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "redis-server").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -178,7 +176,7 @@ def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path
 
 
 def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path) -> None:
-    """Wherever it lies, and by whatever name it is called."""
+    """Wherever it is, and under any name."""
     (tmp_path / "link").symlink_to(settings.data)
     url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
     other = Settings.load(tmp_path / "other", environ={}, runtime=tmp_path / "run-other", database_url=url)
@@ -224,7 +222,7 @@ ADVISORY = "JOIN pg_database d ON d.oid = l.database WHERE l.locktype = 'advisor
 
 
 def _end_holder(url: str) -> None:
-    """As somebody with pg_terminate_backend does."""
+    """Like an administrator with pg_terminate_backend."""
     engine = create_engine(url)
     with engine.connect() as connection:
         ended = connection.scalars(text(f"SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l {ADVISORY}"))
@@ -233,7 +231,7 @@ def _end_holder(url: str) -> None:
 
 
 @pytest.mark.usefixtures("often")
-def test_the_lock_is_taken_again_when_its_connection_was_ended(postgres_database: str, tmp_path: Path) -> None:
+def test_lock_is_acquired_again_after_connection_loss(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
         with services.lock_server(one.settings, one.database) as held:
@@ -245,7 +243,7 @@ def test_the_lock_is_taken_again_when_its_connection_was_ended(postgres_database
 
 
 @pytest.mark.usefixtures("often")
-def test_a_server_that_lost_the_lock_to_another_says_so(postgres_database: str, tmp_path: Path) -> None:
+def test_lost_lock_is_reported(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
         with services.lock_server(one.settings, one.database) as held:
@@ -258,7 +256,7 @@ def test_a_server_that_lost_the_lock_to_another_says_so(postgres_database: str, 
 
 
 @pytest.mark.usefixtures("often")
-def test_the_lock_outlives_a_database_that_is_away(tmp_path: Path) -> None:
+def test_lock_survives_database_outage(tmp_path: Path) -> None:
     with servers.ordinary_user() as user, contextlib.ExitStack() as stack:
         servers.make_postgres(user)
         with servers.postgres_running(user) as url:
@@ -327,9 +325,7 @@ class HalfOpen:
 
 
 @pytest.mark.usefixtures("often")
-def test_a_connection_that_only_the_server_has_still_is_nobody_else(
-    postgres_database: str, tmp_path: Path, short_path: Path
-) -> None:
+def test_stale_session_is_not_another_server(postgres_database: str, tmp_path: Path, short_path: Path) -> None:
     """As where a firewall has dropped it: PostgreSQL gives the lock back after hours."""
     url, _, folder = postgres_database.partition("?host=")
     with contextlib.closing(HalfOpen(short_path, Path(folder))) as context:
@@ -346,7 +342,7 @@ def test_a_connection_that_only_the_server_has_still_is_nobody_else(
             assert not _refused(other)
 
 
-def test_a_port_that_is_taken(settings: Settings) -> None:
+def test_port_in_use(settings: Settings) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

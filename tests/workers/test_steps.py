@@ -1,4 +1,4 @@
-"""The whole road in one process, with a real perf: from a job in the catalogue to a stored result, or to a reason."""
+"""All steps of a job in one process, with a real perf: from the queue to a stored result, or to a failure reason."""
 
 import contextlib
 import dataclasses
@@ -19,11 +19,13 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.recording.plan import argv as argv_of
 from perfloom.store import Store, open_store
-from perfloom.workers import processes, steps, transitions
-from perfloom.workers.context import JobContext, open_context
+from perfloom.workers import steps
+from perfloom.workers.base import json_files, processes
+from perfloom.workers.base.context import JobContext, open_context
+from perfloom.workers.base.jobfiles import JOB_VARIABLE, save_environment
+from perfloom.workers.jobs import transitions
 from perfloom.workers.local import steps as local_steps
-from perfloom.workers.local import supervisor, supervisor_client
-from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
+from perfloom.workers.local import supervisor_client
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
 from tests.workers.conftest import files_of, has_no_process, run, submit, until_state
@@ -48,23 +50,22 @@ def test_a_recording_becomes_a_result(context: JobContext) -> None:
     assert not files_of(context, job).artifacts.exists() and has_no_process(job)
 
 
-def test_what_was_shown_is_what_was_run(context: JobContext) -> None:
+def test_shown_command_is_executed_command(context: JobContext) -> None:
     job = run(context, spec_of("true"))
     assert job.argv == argv_of(job.job_spec, context.facts(), files_of(context, job).artifacts)
 
 
 def test_counting(context: JobContext) -> None:
-    spec = spec_of(*BUSY, recorder=RecorderName.PERF_STAT, events=("task-clock", "page-faults"), interval_ms=100)
-    job = run(context, spec)
+    events = ("task-clock", "page-faults")
+    job = run(context, spec_of(*BUSY, recorder=RecorderName.PERF_STAT, events=events, interval_ms=100))
     assert job.state is JobState.STORED, job.reason
     profile = context.store.results.open(job.id)
     # perf adds :u where this user may not count the kernel.
-    names = {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()}
-    assert names == {"task-clock", "page-faults"}
+    assert {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()} == set(events)
     assert profile.counts.num_rows >= 2
 
 
-def test_the_output_is_kept(context: JobContext) -> None:
+def test_output_is_stored(context: JobContext) -> None:
     job = run(context, spec_of("/bin/sh", "-c", "echo out; echo err >&2"))
     assert files_of(context, job).output.read_text().startswith("out\nerr\n")
 
@@ -86,13 +87,13 @@ def test_a_command_that_fails_at_once_has_no_result(context: JobContext) -> None
     )
 
 
-def test_a_command_that_crashes_says_its_signal(context: JobContext) -> None:
+def test_crashed_command_has_signal(context: JobContext) -> None:
     job = run(context, spec_of(sys.executable, "-c", "import os; sum(range(10**7)); os.kill(os.getpid(), 11)"))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.signal == 11
     assert "SIGSEGV" in (job.reason or "")
 
 
-def test_no_sample_at_all_is_a_result_that_says_so(context: JobContext) -> None:
+def test_recording_without_samples_has_reason(context: JobContext) -> None:
     job = run(context, spec_of("true", frequency=1))
     assert job.state is JobState.STORED and transitions.NO_SAMPLE in (job.reason or "")
     assert context.store.results.get(job.id).reasons == (transitions.NO_SAMPLE,)
@@ -139,7 +140,7 @@ def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, 
         ({"call_graph": CallGraph.DWARF, "stack_bytes": 70_000}, "perf ended with exit status"),
     ],
 )
-def test_a_job_that_cannot_work_says_why(context: JobContext, changes: dict[str, object], words: str) -> None:
+def test_impossible_job_has_reason(context: JobContext, changes: dict[str, object], words: str) -> None:
     job = run(context, dataclasses.replace(spec_of("true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or "") and has_no_process(job)
@@ -242,14 +243,14 @@ def test_the_environment_of_the_submitter_is_used_and_deleted(context: JobContex
 
 
 def test_the_command_is_the_one_that_the_user_means(context: JobContext, tmp_path: Path) -> None:
-    """perf would look beside itself first, were it called by its path."""
+    """Called by its path, perf would search its own directory first."""
     (tmp_path / "ls").write_text("#!/bin/sh\necho mine; command -v ls\n")
     (tmp_path / "ls").chmod(0o755)
     job = run(context, spec_of("ls", environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}))
     assert files_of(context, job).output.read_text().startswith(f"mine\n{tmp_path}/ls\n")
 
 
-def test_without_a_directory_of_its_own_choice_a_job_has_an_empty_one(context: JobContext) -> None:
+def test_default_directory_is_empty(context: JobContext) -> None:
     job = run(context, spec_of("/bin/sh", "-c", "pwd; ls; touch mine"))
     files = files_of(context, job)
     assert files.output.read_text().startswith(f"{files.work}\n[ perf") and (files.work / "mine").exists()
@@ -406,7 +407,7 @@ def test_an_import_is_read(context: JobContext) -> None:
 @pytest.mark.parametrize(
     "files", [{}, {"empty": b""}, {"junk": bytes(range(256)) * 10}, {"../../etc/passwd": b""}, {"missing": b"x"}]
 )
-def test_an_import_that_cannot_be_read_says_why(context: JobContext, files: dict[str, bytes], tmp_path: Path) -> None:
+def test_unreadable_import_has_reason(context: JobContext, files: dict[str, bytes], tmp_path: Path) -> None:
     job_id = _import(context, {name: data for name, data in files.items() if "/" not in name})
     context.store.jobs.update(job_id, spec={"files": list(files)})
     if "missing" in files:
@@ -415,7 +416,7 @@ def test_an_import_that_cannot_be_read_says_why(context: JobContext, files: dict
     assert job.state is JobState.FAILED and job.reason and job.result_id is None
 
 
-def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContext) -> None:
+def test_recording_of_running_host_is_not_taken_over(context: JobContext) -> None:
     job = submit(context.store, spec_of("sleep", "60"))
     until_state(context, job.id, JobState.RUNNING)
     elsewhere = dataclasses.replace(context, host="elsewhere")
@@ -424,7 +425,7 @@ def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContex
     assert context.store.jobs.get(job.id).state is JobState.RUNNING
     # The host has sent no heartbeat for long, and its programs have ended.
     context.store.hosts.heartbeat(context.host, time.time() - transitions.HOST_TIMEOUT_S - 1)
-    identity = supervisor.read_json(files_of(context, job).run / "supervisor.json")
+    identity = json_files.read_json(files_of(context, job).run / "supervisor.json")
     assert identity is not None
     processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
@@ -449,7 +450,7 @@ def test_a_step_that_fails_for_a_passing_reason_is_tried_again(
     assert job.state is JobState.STORED and next(failures, None) is None
 
 
-def test_a_step_that_fails_for_good_says_why(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_has_reason(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def publish(*arguments: object, **more: object) -> object:
         raise OSError(28, "No space left on device")
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.workers import processes
-from perfloom.workers.local import supervisor
+from perfloom.workers.base import json_files, processes
 from tests.support.parts import missing, require
 from tests.workers.waiting import has_ended, pids_in, until
 
@@ -33,7 +32,7 @@ class Supervised:
             "tail_bytes": 4096,
             "finish_s": 5,
         }
-        supervisor.write_json(self.run / "task.json", order | task)
+        json_files.write_json(self.run / "task.json", order | task)
         self.environment = dict(os.environ) | {"PERFLOOM_JOB": folder.name}
         self.process = self.spawn()
 
@@ -49,12 +48,12 @@ class Supervised:
 
     def result(self, limit_s: float = 20.0) -> dict[str, Any]:
         self.process.wait(limit_s)
-        report = supervisor.read_json(self.run / "exit.json")
+        report = json_files.read_json(self.run / "exit.json")
         assert report is not None
         return report
 
     def program(self) -> processes.ProcessIdentity:
-        identity = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
+        identity = until(lambda: json_files.read_json(self.run / "program.json"), "program.json")
         return processes.ProcessIdentity.from_json(identity)
 
 
@@ -87,12 +86,12 @@ def test_output_and_exit_status_of_a_program(supervised: Any) -> None:
     assert 0 <= result["ended"] - result["started"] < 10
 
 
-def test_a_signal_is_told_from_an_exit_status(supervised: Any) -> None:
+def test_signal_is_distinguished_from_exit_status(supervised: Any) -> None:
     result = supervised("/bin/sh", "-c", "kill -SEGV $$").go().result()
     assert (result["exit_status"], result["signal"]) == (None, signal.SIGSEGV)
 
 
-def test_nothing_is_started_without_the_word(supervised: Any, tmp_path: Path) -> None:
+def test_supervisor_without_commit_starts_nothing(supervised: Any, tmp_path: Path) -> None:
     one = supervised("/bin/sh", "-c", f"touch {tmp_path}/started")
     one.process.stdin.write(b'{"environment": {"A":')  # The worker died in mid-sentence.
     one.process.stdin.close()
@@ -150,7 +149,7 @@ def test_of_two_supervisors_one_starts_the_program(supervised: Any, tmp_path: Pa
         (lambda f: ["/bin/echo", "x" * (1 << 18)], "too long"),
     ],
 )
-def test_what_cannot_be_executed_says_why(supervised: Any, tmp_path: Path, make: Any, words: str) -> None:
+def test_missing_program_has_reason(supervised: Any, tmp_path: Path, make: Any, words: str) -> None:
     result = supervised(*make(tmp_path)).go().result()
     assert words in result["error"] and result["exit_status"] is None
 
@@ -211,14 +210,14 @@ def test_cancel_before_the_start(supervised: Any, tmp_path: Path) -> None:
     assert result["stopped"] == "cancelled" and not (tmp_path / "started").exists()
 
 
-def test_the_time_limit_is_kept(supervised: Any) -> None:
+def test_time_limit_is_enforced(supervised: Any) -> None:
     began = time.monotonic()
     result = supervised("/bin/sleep", "60", duration_s=0.3).go().result()
     assert result["stopped"] == "time_limit"
     assert 0.3 <= time.monotonic() - began < 5
 
 
-def test_a_command_that_forks_and_exits_leaves_nobody(supervised: Any, tmp_path: Path) -> None:
+def test_forked_processes_are_ended(supervised: Any, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     one = supervised("/bin/sh", "-c", f"(setsid sleep 60 & echo $! >{pids}; sleep 60 & echo $! >>{pids}); exit 3").go()
     result = one.result()
@@ -237,7 +236,7 @@ def test_output_beyond_the_cap_keeps_beginning_and_end(supervised: Any) -> None:
     assert result["output_dropped"] == size - 8192
 
 
-def test_a_gigabyte_is_taken_without_blocking(supervised: Any) -> None:
+def test_gigabyte_of_output_does_not_block(supervised: Any) -> None:
     began = time.monotonic()
     result = (one := supervised("/usr/bin/head", "-c", "1000000000", "/dev/zero")).go().result(60)
     assert result["output_bytes"] == 10**9 and result["exit_status"] == 0
@@ -258,7 +257,7 @@ def test_a_full_disk_ends_the_recording(supervised: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which only root may")
-def test_no_room_for_output_loses_output_only(supervised: Any, tmp_path: Path) -> None:
+def test_full_disk_loses_only_output(supervised: Any, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], check=False).returncode:
@@ -346,7 +345,7 @@ def test_the_end_of_a_program_below_perf_stat(
 
 
 @pytest.mark.parametrize("how", ["cancel", "limit"])
-def test_a_program_below_perf_stat_is_told_to_end_and_is_counted(supervised: Any, tmp_path: Path, how: str) -> None:
+def test_program_of_perf_stat_is_ended_and_counted(supervised: Any, tmp_path: Path, how: str) -> None:
     perf = str(require("perf"))
     code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('terminated'), sys.exit(0)))"
     words = [*words_of(perf, tmp_path, inside=True)[:-1], code + "\nwhile True: time.sleep(0.01)"]

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 
 T = TypeVar("T")
 

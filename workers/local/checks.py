@@ -15,13 +15,14 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import join
 from perfloom.recording.recorders import recorder_of
 from perfloom.recording.recorders.events import is_privileged
+from perfloom.recording.recorders.permissions import setcap_command
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
-from .. import processes
-from ..scripts import worker_script
+from ..base import processes
+from ..base.jobfiles import JobFiles, command_path, working_directory
+from ..base.scripts import worker_script
+from ..targets import job_user
 from ..transports.as_user import UserTransport
-from . import job_user
-from .jobfiles import JobFiles, command_path, working_directory
 
 TORCH_TIMEOUT_S = 2.0
 """Timeout of the check whether a Python has PyTorch. A page waits for the answer."""
@@ -207,7 +208,7 @@ def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
             continue
         if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
             text = f"Process {pid} belongs to {_user(owner)}; {facts.user} may not record it."
-            advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
+            advice = f"As root: {setcap_command(facts.perf)}"
             yield PreflightFinding(Severity.ERROR, "pid", text, advice)
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from .. import processes
+from ..base import processes
 
 
 def main() -> None:

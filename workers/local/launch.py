@@ -16,17 +16,14 @@ from perfloom.recording.plan import plan_supervised_run
 from perfloom.recording.recorders.preflight import Severity
 from perfloom.store.jobs import Job
 
-from .. import inputs, processes
-from ..context import JobContext, StepInterrupted, make_reporter
+from ..base import json_files, processes
+from ..base.context import JobContext, StepInterrupted, make_reporter
+from ..base.jobfiles import JobFiles, delete_environment, job_environment, working_directory
+from ..jobs import inputs
+from ..targets import job_user
 from ..transports import LocalTransport
-from . import job_user, supervisor, supervisor_client
+from . import supervisor, supervisor_client
 from .checks import check_job
-from .jobfiles import (
-    JobFiles,
-    delete_environment,
-    job_environment,
-    working_directory,
-)
 
 
 def launch(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -94,7 +91,7 @@ def _earlier_attempt_began(job: Job, files: JobFiles) -> bool:
 
 def _follow(context: JobContext, job: Job, files: JobFiles) -> None:
     """The program runs, or has ended: from now on it is polled."""
-    supervisor_json = supervisor.read_json(files.run / supervisor.SUPERVISOR) or {}
+    supervisor_json = json_files.read_json(files.run / supervisor.SUPERVISOR) or {}
     delete_environment(files)
     context.store.jobs.transition(
         job.id,

@@ -3,8 +3,9 @@
 from typing import Any
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.domain.text import signal_name
 
-from ..outcome import RecordingOutcome, signal_name
+from ..base.outcome import RecordingOutcome
 from . import supervisor
 
 

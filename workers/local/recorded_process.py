@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import processes
+from ..base import processes
 
 TAIL_BYTES = 8192
 
@@ -59,7 +59,7 @@ class RecordedProcess:
         return self._first[1] if self._first else None
 
     def remaining(self) -> tuple[int, int | None] | None:
-        """The process to wait for in place of a killed perf: (pid, wait status or None); None if none remains."""
+        """The process to wait for instead of a killed perf: (pid, wait status or None); None if none remains."""
         for one in (self.counter, self.program):
             if one is None:
                 continue

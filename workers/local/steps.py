@@ -11,9 +11,10 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.jobs import Job
 
-from ..context import JobContext, StepInterrupted, make_reporter
-from ..outcome import RecordingOutcome, explain_no_recording
-from ..transitions import (
+from ..base.context import JobContext, StepInterrupted, make_reporter
+from ..base.jobfiles import JobFiles
+from ..base.outcome import RecordingOutcome, explain_no_recording
+from ..jobs.transitions import (
     ExecutorSteps,
     finish_without_recording,
     has_failed,
@@ -22,7 +23,6 @@ from ..transitions import (
     send_to_reading,
 )
 from . import launch, outcome, supervisor_client
-from .jobfiles import JobFiles
 
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from perfloom.recording.plan import SupervisedRun
 
-from .. import processes
+from ..base import json_files, processes
+from ..base.jobfiles import JOB_VARIABLE, JobFiles
 from . import supervisor
-from .jobfiles import JOB_VARIABLE, JobFiles
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 20
@@ -58,7 +58,7 @@ def write_task(
         "watch": str(files.artifacts),
         "reserve_bytes": reserve_bytes,
     }
-    supervisor.write_json(files.run / supervisor.TASK, task)
+    json_files.write_json(files.run / supervisor.TASK, task)
 
 
 def spawn(files: JobFiles) -> subprocess.Popen[bytes]:
@@ -108,13 +108,13 @@ def wait_for_start(files: JobFiles, child: subprocess.Popen[bytes]) -> bool:
 
 def read_status(files: JobFiles) -> SupervisorStatus:
     """The status of the supervisor of a job."""
-    stored = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    stored = json_files.read_json(files.run / supervisor.SUPERVISOR)
     alive = False
     if stored is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             alive = processes.is_alive(processes.ProcessIdentity.from_json(stored))
     # Read after the check of the process, so that one that ended in between is not reported as lost.
-    return SupervisorStatus(alive, stored is not None, supervisor.read_json(files.run / supervisor.EXIT))
+    return SupervisorStatus(alive, stored is not None, json_files.read_json(files.run / supervisor.EXIT))
 
 
 def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
@@ -126,7 +126,7 @@ def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
     with contextlib.suppress(OSError):
         if not path.exists() or at_once:
             path.write_text(text)
-    stored = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    stored = json_files.read_json(files.run / supervisor.SUPERVISOR)
     if stored is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             processes.send_signal(processes.ProcessIdentity.from_json(stored), signal.SIGTERM)
@@ -137,7 +137,7 @@ def clean_up(files: JobFiles, job_id: str) -> int:
 
     perf got SIGINT when the supervisor ended, and gets the time to complete its file.
     """
-    program = supervisor.read_json(files.run / supervisor.PROGRAM)
+    program = json_files.read_json(files.run / supervisor.PROGRAM)
     end = time.monotonic() + _LOST_PERF_TIMEOUT_S
     with contextlib.suppress(KeyError, TypeError, ValueError):
         from_json = processes.ProcessIdentity.from_json(program or {})

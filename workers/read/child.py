@@ -1,14 +1,14 @@
-"""The process that reads a recording: everything that comes from outside is parsed in one of these, below limits.
+"""The reader process. All untrusted input is parsed in such processes, under resource limits.
 
-It is given the name of a file with one request in JSON, or (`read_spare`) a descriptor to read that name from once all
-is loaded. It answers in lines of JSON on standard output:
+Its argument is the path of a file with one request in JSON, or (`prefork`) a descriptor from which it reads that path
+after it has loaded its libraries. It answers in lines of JSON on standard output:
 
-    {"progress": 0.25, "text": "…"}                              progress: 0 to 1, or null where it is not known
-    {"done": {"written": [path, …]}}                             the last line, when all went well
-    {"error": {"kind": "UnreadableInput", "message": "…"}}       the last line, when not
+    {"progress": 0.25, "text": "…"}                              progress: 0 to 1, null if unknown
+    {"done": {"written": [path, …]}}                             the last line after success
+    {"error": {"kind": "UnreadableInput", "message": "…"}}       the last line after an error
 
-Its limits are its own doing, before it looks at a file. So nothing has to happen between fork and exec of a process
-that may have threads.
+It sets its limits itself, before it opens an input file, so that its parent, which may have threads, does nothing
+between fork and exec.
 """
 
 import errno
@@ -27,32 +27,32 @@ from perfloom.domain.errors import PerfloomError
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.store.files.disk import unavailable
 
-from .. import processes
+from ..base import processes
 from .prefork import END
 from .request import AnswerWriter, Limits, Request
 from .watchdog import DeadlockWatchdog
 from .without_pandas import block_pandas
 
 CPU_GRACE_S = 5
-"""Between the signal that says that the CPU time is over and the one that ends a process that heeds no signal."""
+"""CPU seconds between SIGXCPU, at the soft limit, and SIGKILL, at the hard limit."""
 EXIT_OUT_OF_MEMORY = 3
-"""Exit status where the limit on memory was met."""
+"""Exit status after the memory limit was reached."""
 OUT_OF_MEMORY_MESSAGES = re.compile(
     r"can't start new thread|out of memory|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
     r"|MemoryError|cannot map|failed to map segment|could not find/load|mmap failed|Unable to allocate",
     re.IGNORECASE,
 )
-"""What Python, the loader of libraries, LLVM and C++ say where something does not fit into what is left of the address
-space: not all of it comes as a MemoryError."""
+"""Messages of Python, the dynamic linker, LLVM and C++ if the address space is exhausted. Not all of these errors are
+MemoryErrors."""
 MIN_MEMORY_BYTES = 1_000_000_000
-"""So much is enough for any small file; most of it is libraries and what is compiled."""
+"""Enough for any small file. Most of it is libraries and compiled code."""
 
 
 def main() -> None:
     """Answer one request and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.name_process("perfloom-read")
-    # What a library prints by itself must not get between the answers.
+    # Output of libraries must not mix with the answers.
     answer_fd = os.dup(1)
     os.dup2(2, 1)
     os.umask(0o077)
@@ -62,24 +62,24 @@ def main() -> None:
 
 
 def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
-    """Load what files may need until there is the path of a request. Ends the process where none will come.
+    """Load the libraries that files may need, then wait for the path of a request. Exits if the parent closes the pipe.
 
-    loads_loops: compiled loops, too.
+    loads_loops: also load compiled loops.
     """
     processes.die_with_parent(signal.SIGKILL, parent)
     from . import columns  # noqa: F401
 
-    def asked() -> bool:
+    def has_request() -> bool:
         return bool(select.select([descriptor], [], [], 0)[0])
 
-    # Whoever asks already waits: what he does not need would only keep him.
-    # Where nothing is kept for this user, it would be compiled here each time, whether needed or not.
-    if loads_loops and compiled_cache.is_ready() and not asked():
+    # If a request is waiting, loading what it may not need would delay it.
+    # Without a cache for this user, every process would compile the loops, needed or not.
+    if loads_loops and compiled_cache.is_ready() and not has_request():
         from perfloom.ingest.jit import decorators
         from perfloom.readers import warmup as compiling
 
         if decorators.IS_CACHED:
-            compiling.load_all(asked)
+            compiling.load_all(has_request)
     path = b""
     while not path.endswith(END):
         data = os.read(descriptor, 1 << 16)
@@ -95,7 +95,7 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
     os.chdir(request.scratch)
     os.environ |= {"HOME": request.scratch, "TMPDIR": request.scratch}
     tempfile.tempdir = None
-    # Imported before there is a limit. Text alone needs no libraries of tables, which take longer to begin than perf.
+    # Imported before the limits apply. Text alone does not need pyarrow, which takes longer to load than perf to start.
     if request.out is None:
         from .files import read_texts as read
     else:
@@ -104,7 +104,7 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
     DeadlockWatchdog(lambda: os._exit(EXIT_OUT_OF_MEMORY))
     try:
         answers.done(read(request, answers))
-        # All is written and reported; freeing the memory would only keep the caller waiting.
+        # Everything is written and reported; freeing memory would only delay the caller.
         sys.stderr.flush()
         os._exit(0)
     except PerfloomError as error:
@@ -120,22 +120,22 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Whether an error comes of too little memory."""
+    """Whether an error was caused by insufficient memory."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return isinstance(error, RuntimeError | ImportError | OSError) and bool(OUT_OF_MEMORY_MESSAGES.search(str(error)))
 
 
 def ran_out_of_memory(printed: str, limits: Limits, *, crashed: bool) -> bool:
-    """Whether a process that ended without an answer had too little memory. printed: the end of what it said."""
+    """Whether a process that ended without an answer ran out of memory. printed: the end of its standard error."""
     last = "\n".join(printed.rstrip().splitlines()[-3:])
     return bool(OUT_OF_MEMORY_MESSAGES.search(last)) or (crashed and limits.memory_bytes < MIN_MEMORY_BYTES)
 
 
 def memory_error_message(limits: Limits) -> str:
-    """The message for a recording that needs more memory than it may have."""
+    """The message for a recording that needs more memory than the limit."""
     more = max(MIN_MEMORY_BYTES, 2 * limits.memory_bytes)
-    # What the smallest file cannot be read with is no matter of how much was recorded.
+    # Below this limit even the smallest file cannot be read, so a shorter recording would not help.
     smaller = "" if limits.memory_bytes < MIN_MEMORY_BYTES else ", or record a shorter time or at a lower frequency"
     return (
         f"Reading needs more than the memory limit of {limits.memory_bytes / 1e9:.3g} GB. Set "
@@ -145,21 +145,22 @@ def memory_error_message(limits: Limits) -> str:
 
 def _limit(limits: Limits) -> None:
     cpus = len(os.sched_getaffinity(0))
-    # The wall clock is the caller's to watch; this one ends what escaped him, and what unpacks to far more than it is.
+    # The caller enforces the limit on wall-clock time. This limit also applies if the caller was killed, and to small
+    # files that decompress to very large ones.
     seconds = limits.seconds * cpus + 10
     if limits.cpu_seconds is not None:
-        # What it took to begin is not counted.
+        # The CPU time of starting up is not counted.
         seconds = min(seconds, limits.cpu_seconds + math.ceil(time.process_time()))
-    wanted = {
+    values = {
         resource.RLIMIT_AS: limits.memory_bytes,
         resource.RLIMIT_FSIZE: max(limits.unpacked_bytes, 1 << 30),
         resource.RLIMIT_CORE: 0,
     }
-    for what, value in wanted.items():
-        _, hard = resource.getrlimit(what)
+    for limited_resource, value in values.items():
+        _, hard = resource.getrlimit(limited_resource)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
-    # At the hard one the kernel sends KILL, which would say nothing.
+        resource.setrlimit(limited_resource, (value, value))
+    # The kernel sends SIGXCPU, which identifies the reason, at the soft limit, but SIGKILL at the hard limit.
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     most = seconds + CPU_GRACE_S if hard == resource.RLIM_INFINITY else min(seconds + CPU_GRACE_S, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, most), most))

@@ -1,4 +1,4 @@
-"""Reading files, or what the ranks of a planned job left, into the columns of one profile."""
+"""Reads files, or the recordings of the ranks of a planned job, into the columns of one profile."""
 
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ RECORDINGS = (RECORDING_FILE, *TEXT_FILES)
 
 
 def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
-    """Read all that the request names. Returns the texts that were written. Raises PerfloomError, OSError."""
+    """Read all inputs of the request. Returns the text files that were written. Raises PerfloomError, OSError."""
     assert request.out is not None
     with tempfile.TemporaryFile(dir=request.scratch, buffering=0) as file:
         spill = SpillFile(cast(BinaryIO, file))
@@ -40,7 +40,7 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
 
 
 def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
-    """(texts that were written, what is in the files), which are ranks where there are several."""
+    """(text files that were written, merged profile). Several files are read as ranks."""
     count = len(request.inputs)
     if has_counts_file(request.inputs):
         return _read_both(request, answers)
@@ -63,13 +63,13 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
 
 
 def has_counts_file(inputs: Sequence[Input]) -> bool:
-    """Whether these are a recording and what perf stat counted at the same time."""
+    """Whether the inputs are a recording and the output of a perf stat that ran at the same time."""
     names = [one.name for one in inputs]
     return len(names) == 2 and COUNTS_FILE in names and any(name.startswith(RECORDINGS) for name in names)
 
 
 def _read_both(request: Request, answers: AnswerWriter) -> tuple[list[Path], MergedProfile]:
-    """The same of a recording with counts beside it. Without the counts the rest is still good."""
+    """Like `_read_files`, for a recording with counts. If only the counts are unreadable, that is a loss."""
     recording = counts = None
     for one, found in zip(request.inputs, read_all(request, answers, request.inputs), strict=True):
         if one.name == COUNTS_FILE:
@@ -88,7 +88,7 @@ def _read_both(request: Request, answers: AnswerWriter) -> tuple[list[Path], Mer
 
 
 def _check_weights(profile: Profile) -> None:
-    """Refuse a profile whose weights no sum can hold. Those that are read here never are so."""
+    """Raise UnreadableInput if the sum of the weights overflows. No valid recording has such weights."""
     if sum_overflows(get_column(profile.samples, "weight")):
         raise UnreadableInput(
             "The weights of the samples add up to more than 2^63, which is impossible: the file is damaged. "
@@ -97,7 +97,7 @@ def _check_weights(profile: Profile) -> None:
 
 
 def update_meta(meta: Meta, changes: dict[str, Any]) -> Meta:
-    """`meta` with what the caller knows better; reasons are added to those there are."""
+    """`meta` with the caller's changes; `reasons` are appended to the existing ones."""
     names = {field.name for field in fields(Meta)}
     changes = {name: value for name, value in changes.items() if name in names}
     reasons = tuple(dict.fromkeys((*meta.reasons, *changes.pop("reasons", ()))))

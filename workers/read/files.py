@@ -1,4 +1,4 @@
-"""Reading one file: unpacked, recognized, by way of perf or ncu where that is needed, with word of how far it got."""
+"""Reads one file: decompresses it, detects its format, converts it with perf or ncu if necessary, reports progress."""
 
 import os
 import sys
@@ -30,11 +30,11 @@ LINES_BYTES = 1 << 16
 
 
 class ProgressStream:
-    """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
+    """A stream that reports what was read from it, and writes that to a second file if one is given."""
 
-    def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
+    def __init__(self, stream: Any, report: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
         self._stream = stream
-        self._tell = tell
+        self._tell = report
         self._copy = copy
         self._taken = 0
         self._ahead = b""
@@ -53,7 +53,7 @@ class ProgressStream:
         return data
 
     def readinto(self, buffer: memoryview) -> int:
-        """As `read`, into a buffer."""
+        """Like `read`, into a buffer."""
         count: int = self._stream.readinto(buffer)
         if self._copy is not None:
             self._copy.write(buffer[:count])
@@ -62,7 +62,7 @@ class ProgressStream:
         return count
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
+        """The next line with its line break, or `limit` bytes of it. For readers that use no other method."""
         while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):
             self._ahead += data
         end = self._ahead.find(b"\n", 0, limit) + 1 or limit
@@ -71,10 +71,10 @@ class ProgressStream:
 
 
 def read_texts(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
-    """Write the texts of the recordings of perf that the request names. Returns them. Raises PerfloomError, OSError."""
+    """Convert the perf.data files of the request to text files. Returns these. Raises PerfloomError, OSError."""
     written: list[Path] = []
-    for number, wanted in enumerate(request.inputs):
-        reading = FileReading(request, answers, wanted, number, len(request.inputs))
+    for number, input in enumerate(request.inputs):
+        reading = FileReading(request, answers, input, number, len(request.inputs))
         reading.read_text()
         written += reading.written
     return tuple(written)
@@ -83,11 +83,11 @@ def read_texts(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
 class FileReading:
     """Reads one file."""
 
-    def __init__(self, request: Request, answers: AnswerWriter, wanted: Input, number: int = 0, count: int = 1) -> None:
-        """number, count: which file it is of how many, for telling how far reading got."""
+    def __init__(self, request: Request, answers: AnswerWriter, input: Input, number: int = 0, count: int = 1) -> None:
+        """number, count: the file's index and the number of files, for progress."""
         self.request = request
         self.answers = answers
-        self.wanted = wanted
+        self.input = input
         self.number = number
         self.count = count
         self.of = f" ({number + 1:,} of {count:,})" if count > 1 else ""
@@ -95,36 +95,34 @@ class FileReading:
         self.unpacked: Path | None = None
 
     def read_text(self) -> None:
-        """Have perf print the recording; nothing where it is none of perf."""
-        with open_decompressed(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
+        """Convert the file to text with perf script, if it is a perf.data file."""
+        with open_decompressed(Path(self.input.path), self.request.limits.unpacked_bytes) as stream:
             if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
                 with self._plain_file(stream) as path:
                     self._by_perf(None, path)
 
     def read(self) -> "Profile | None":
-        """The profile in the file; None where it is an archive of ranks (`unpacked`)."""
-        # Here, as they need the libraries of tables, and text alone does not.
+        """The profile in the file; None for an archive of ranks, whose directory is then `unpacked`."""
+        # Imported here because they load pyarrow, which `read_text` does not need.
         from perfloom.readers import HEAD_BYTES, detect_format
 
         from . import rank_archive
 
         limit = self.request.limits.unpacked_bytes
-        if self.wanted.script is not None:
-            with open_decompressed(Path(self.wanted.script), limit) as text:
+        if self.input.script is not None:
+            with open_decompressed(Path(self.input.script), limit) as text:
                 if script_header.detect_tracepoint_group(text.peek(script_header.HEAD_BYTES)) == SCHEDULER:
                     self._prepare()
                 return self._profile(perf_data.read, text)
-        with open_decompressed(
-            sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit
-        ) as stream:
+        with open_decompressed(sys.stdin.buffer if self.input.path == "-" else Path(self.input.path), limit) as stream:
             head = stream.peek(HEAD_BYTES)
             if not head and stream.defect:
-                raise UnreadableInput(f"{self.wanted.name} cannot be decompressed. {stream.defect} Copy it again.")
+                raise UnreadableInput(f"{self.input.name} cannot be decompressed. {stream.defect} Copy it again.")
             if rank_archive.sniff(head):
                 self.unpacked = Path(self.request.scratch, "ranks")
-                rank_archive.unpack(stream, self.unpacked, self._room(), self.wanted.name)
+                rank_archive.unpack(stream, self.unpacked, self._room(), self.input.name)
                 return None
-            reader = detect_format(head, self.wanted.name)
+            reader = detect_format(head, self.input.name)
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
@@ -136,28 +134,31 @@ class FileReading:
             return self._profile(self._with_time_unit(reader), stream)
 
     def _with_time_unit(self, reader: "Reader") -> ReaderFunction:
-        """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
+        """The read function for the requested time unit. Raises UnreadableInput if the format specifies its unit."""
         clock = self.request.clock
         if not clock:
             return reader.read
         by_clock = reader.read_with_time_unit
         if by_clock is None:
-            raise UnreadableInput(f"{self.wanted.name} is {reader.label}, which has a time unit. Do not set the clock.")
+            raise UnreadableInput(f"{self.input.name} is {reader.label}, which has a time unit. Do not set the clock.")
         return lambda stream, name: by_clock(stream, name, clock)
 
     def _uses_plain_loops(self, plain_bytes: int, stream: DecompressedStream) -> bool:
-        """Choose plain loops where the file is read before compiled ones are loaded; whether that was done."""
-        # Of several files, a later one may be large.
-        if plain_bytes == 0 or self.count > 1 or jit_mode.has_loops():
-            return False
+        """Use plain Python loops if they read the file before compiled ones are loaded. Returns whether it does."""
+        if jit_mode.has_loops():
+            return jit_mode.is_plain()
         limit = plain_bytes if compiled_cache.is_ready() else jit_mode.COLD_FACTOR * plain_bytes
+        # Of several files, a later one may be large.
+        names = [each.path for each in self.request.inputs]
+        if self.count > 1 and jit_mode.estimate_decompressed_bytes(names) > limit:
+            return False
         if len(stream.peek(limit + 1)) > limit:
             return False
         jit_mode.use_plain_loops()
         return True
 
     def _prepare(self) -> None:
-        """Compile all loops once, instead of those of this recording alone, and report that it takes long."""
+        """Compile all loops once, not only those for this recording, and report that this takes long."""
         if compiled_cache.is_ready():
             return
         from perfloom.ingest.jit.decorators import IS_CACHED
@@ -170,20 +171,20 @@ class FileReading:
             compile_all()
 
     def _profile(self, reader_function: ReaderFunction, stream: DecompressedStream) -> "Profile":
-        size = _size(self.wanted.script or self.wanted.path)
+        size = _size(self.input.script or self.input.path)
 
-        def tell(taken: int) -> None:
+        def report(byte_count: int) -> None:
             part = min(1.0, stream.read_bytes / size) if size else None if self.count == 1 else 0.0
-            whole = None if part is None else (self.number + part) / self.count
-            self.answers.progress(whole, f"Reading{self.of}: {format_bytes(taken)} so far")
+            progress = None if part is None else (self.number + part) / self.count
+            self.answers.progress(progress, f"Reading{self.of}: {format_bytes(byte_count)} so far")
 
-        return reader_function(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
+        return reader_function(cast(BinaryIO, ProgressStream(stream, report)), self.input.name)
 
     @contextmanager
     def _plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
-        """A file that holds what the stream does: perf must be able to seek in it."""
-        if stream.packed is None and self.wanted.path != "-":
-            yield Path(self.wanted.path)
+        """A file with the content of the stream, because perf needs a file in which it can seek."""
+        if stream.packed is None and self.input.path != "-":
+            yield Path(self.input.path)
             return
         room = self._room()
         with tempfile.NamedTemporaryFile(dir=self.request.scratch, suffix=".perf.data") as file:
@@ -191,7 +192,7 @@ class FileReading:
                 while data := stream.read(8 << 20):
                     if stream.unpacked_bytes > room:
                         raise TooLarge(
-                            f"Not enough disk space to decompress {self.wanted.name}: more than "
+                            f"Not enough disk space to decompress {self.input.name}: more than "
                             f"{max(0, room):,} bytes are needed. Delete results or other files, then try again."
                         )
                     file.write(data)
@@ -200,22 +201,22 @@ class FileReading:
             yield Path(file.name)
 
     def _room(self) -> int:
-        """How many bytes may be written for what only reading needs."""
+        """How many bytes temporary files may take."""
         disk = os.statvfs(self.request.scratch)
         return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
 
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
-        """Have perf print the recording; keep the text, and read it by `read`."""
+        """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         perf = perf_tool.find_perf(self.request.perf)
-        # Of two files of one name each has a text of its own.
-        alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
-        name = f"{self.number + 1}-{self.wanted.name}" if alike else self.wanted.name
+        # Files with the same name get separate text files.
+        alike = sum(one.name == self.input.name for one in self.request.inputs) > 1
+        name = f"{self.number + 1}-{self.input.name}" if alike else self.input.name
         out = Path(self.request.text, perf_tool.script_name(name))
         symbols = self.request.buildid_dir
-        self._looks_up(0)
+        self._report_symbols(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             if read is None:
-                perf_tool.write_script(perf, path, out, Path(scratch), self._looks_up, symbols)
+                perf_tool.write_script(perf, path, out, Path(scratch), self._report_symbols, symbols)
                 profile = None
             else:
                 with (
@@ -225,27 +226,27 @@ class FileReading:
                 ):
                     if script_header.detect_tracepoint_group(stream.begun) == SCHEDULER:
                         self._prepare()
-                    profile = read(cast(BinaryIO, ProgressStream(stream, self._looks_up, copy)), self.wanted.name)
+                    profile = read(cast(BinaryIO, ProgressStream(stream, self._report_symbols, copy)), self.input.name)
         self.written.append(out)
         return profile
 
     def _by_ncu(self, reader_function: ReaderFunction, ncu: str, path: Path) -> "Profile":
-        """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
+        """Convert the report to text with ncu and read that; read the report itself if ncu cannot."""
 
-        def tell(taken: int) -> None:
-            self.answers.progress(None, f"Converting the report with ncu{self.of}: {format_bytes(taken)} so far")
+        def report(byte_count: int) -> None:
+            self.answers.progress(None, f"Converting the report with ncu{self.of}: {format_bytes(byte_count)} so far")
 
-        tell(0)
+        report(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             report_stream = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
             try:
-                return reader_function(cast(BinaryIO, ProgressStream(report_stream, tell)), self.wanted.name)
+                return reader_function(cast(BinaryIO, ProgressStream(report_stream, report)), self.input.name)
             except (UnreadableInput, Unavailable):
                 with open_decompressed(path, self.request.limits.unpacked_bytes) as stream:
                     return self._profile(reader_function, stream)
 
-    def _looks_up(self, taken: int) -> None:
-        self.answers.progress(None, f"Resolving symbols{self.of}: {format_bytes(taken)} of text so far")
+    def _report_symbols(self, byte_count: int) -> None:
+        self.answers.progress(None, f"Resolving symbols{self.of}: {format_bytes(byte_count)} of text so far")
 
 
 def _size(path: str) -> int:

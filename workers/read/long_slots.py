@@ -1,6 +1,6 @@
-"""Places for readings that take long: one fewer than there are for all, so that short ones never wait for them.
+"""Slots for readings that take long. There is one slot fewer than readings at once, so short readings never wait.
 
-A place is a lock on a file of this machine, which the kernel gives back when whoever has it ends, however that happens.
+A slot is a lock on a file on this machine. The kernel releases it when the process that holds it ends.
 """
 
 import contextlib
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from perfloom.config import Settings
 
 TakeSlot = Callable[[], bool]
-"""Take a place, unless it has one. False where there is none."""
+"""Acquires a slot, unless the caller holds one. Returns False if no slot is free."""
 
 
 @contextlib.contextmanager
 def long_slots(settings: Settings) -> Iterator[TakeSlot]:
-    """A function that takes a place for the time of the block, where there is one."""
-    held: list[int] = []
+    """A function that acquires a slot. The slot is released at the end of the block."""
+    descriptors: list[int] = []
 
     def take() -> bool:
-        if settings.reads_at_once == 1 or held:
+        if settings.reads_at_once == 1 or descriptors:
             return True
         folder = settings.prepare_runtime()
         for number in range(settings.reads_at_once - 1):
@@ -30,12 +30,12 @@ def long_slots(settings: Settings) -> Iterator[TakeSlot]:
             except BlockingIOError:
                 os.close(descriptor)
                 continue
-            held.append(descriptor)
+            descriptors.append(descriptor)
             return True
         return False
 
     try:
         yield take
     finally:
-        for descriptor in held:
+        for descriptor in descriptors:
             os.close(descriptor)

@@ -1,7 +1,7 @@
-"""A report of Nsight Compute made text by `ncu`, in a process that can do little harm.
+"""Converts a report of Nsight Compute to text with `ncu`, in a restricted process.
 
-As perf (see perf_tool.py), ncu runs below the limits that read_child has put on itself, with an environment of its own,
-in an empty directory. It needs neither a GPU nor a driver to print a report.
+Like perf (see perf_tool.py), ncu runs under the limits that `workers.read.child` has set for itself, with a minimal
+environment, in an empty directory. It needs neither a GPU nor a driver to print a report.
 """
 
 import os
@@ -18,14 +18,14 @@ from perfloom.readers.nsight_compute import PAGES
 from .perf_tool import error_message
 
 INSTALL_PATTERNS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/opt/cuda/bin")
-"""Where installations put ncu without putting it on PATH."""
+"""Where installers put ncu without adding it to PATH."""
 STDERR_NAME = "ncu.stderr"
 PIECE_BYTES = 1 << 20
 _NO_OPTION = re.compile(r"unrecogni[sz]ed option '?-*([\w-]+)")
 
 
 def find_ncu() -> str | None:
-    """The ncu to use; None where there is none."""
+    """The path of ncu; None if it is not installed."""
     return shutil.which("ncu") or next(iter(_list_installations()), None)
 
 
@@ -37,8 +37,8 @@ def _list_installations() -> Iterator[str]:
 
 
 class ReportStream:
-    """The pages of a report as ncu prints them, one after the other. Raises UnreadableInput where the first one cannot
-    be printed; another that cannot be printed is reported in `defect`."""
+    """The pages of a report as ncu prints them, one after another. Raises UnreadableInput if ncu cannot print the first
+    one. Errors about other pages are in `defect`."""
 
     def __init__(self, ncu: str, report: Path, scratch: Path) -> None:
         self.defect: str | None = None
@@ -48,29 +48,29 @@ class ReportStream:
         self._texts = self._iterate_pages()
 
     def read(self, size: int) -> bytes:
-        """Some bytes, at most a piece; none at the end."""
+        """At most PIECE_BYTES bytes, whatever `size` is; none at the end."""
         return next(self._texts, b"")
 
     def _iterate_pages(self) -> Iterator[bytes]:
         for number, page in enumerate(PAGES):
-            said = yield from self._page(page)
-            if said and not number:
-                raise UnreadableInput(f"ncu cannot read this report: {said}")
-            if said:
-                problem = f"ncu could not print the page {page[1]} of the report: {said}"
+            problem = yield from self._page(page)
+            if problem and not number:
+                raise UnreadableInput(f"ncu cannot read this report: {problem}")
+            if problem:
+                problem = f"ncu could not print the page {page[1]} of the report: {problem}"
                 self.defect = f"{self.defect} {problem}" if self.defect else problem
 
-    def _page(self, words: tuple[str, ...]) -> Generator[bytes, None, str]:
-        """The text of a page. Returns what ncu complained of, empty where it did not."""
+    def _page(self, arguments: tuple[str, ...]) -> Generator[bytes, None, str]:
+        """The text of a page. Returns ncu's error message, empty after success."""
         while True:
-            argv = [self._ncu, "--import", str(self._report), "--csv", *words]
+            argv = [self._ncu, "--import", str(self._report), "--csv", *arguments]
             with open(self._scratch / STDERR_NAME, "w+b") as errors:
                 process = self._start(argv, errors)
                 assert process.stdout is not None
                 try:
                     begun = False
                     while data := process.stdout.read(PIECE_BYTES):
-                        # Errors come on standard output, too.
+                        # ncu also prints errors to standard output.
                         begun = begun or not data.lstrip().startswith(b"==ERROR==")
                         if begun:
                             yield data
@@ -84,11 +84,11 @@ class ReportStream:
                 if not status:
                     yield b"\n"
                     return ""
-                said = error_message(errors, status)
-            fewer = _without(words, said)
-            if begun or fewer is None:
-                return said
-            words = fewer
+                message = error_message(errors, status)
+            fewer_arguments = _remove_unknown_option(arguments, message)
+            if begun or fewer_arguments is None:
+                return message
+            arguments = fewer_arguments
 
     def _start(self, argv: list[str], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
         environment = {
@@ -112,10 +112,10 @@ class ReportStream:
             ) from None
 
 
-def _without(words: tuple[str, ...], said: str) -> tuple[str, ...] | None:
-    """The words without an option that this ncu does not know; None where it complains of something else."""
-    option = _NO_OPTION.search(said)
-    if option is None or (named := f"--{option[1]}") not in words[2:]:
+def _remove_unknown_option(arguments: tuple[str, ...], message: str) -> tuple[str, ...] | None:
+    """The arguments without the option that this ncu does not support; None if the error message is another one."""
+    option = _NO_OPTION.search(message)
+    if option is None or (name := f"--{option[1]}") not in arguments[2:]:
         return None
-    at = words.index(named)
-    return words[:at] + words[at + 2 :]
+    at = arguments.index(name)
+    return arguments[:at] + arguments[at + 2 :]

@@ -1,7 +1,7 @@
-"""Reading many files with all cores: helpers, each a process forked from the one that reads, are a few files ahead.
+"""Reads many files on all cores: helper processes, forked from the reader, read a few files ahead.
 
-A helper has a part of the memory that reading may take. A file that needs more is read by the parent itself, which has
-all of it by then: the helpers are ended, and the rest is read one by one.
+Each helper gets a share of the memory limit. If a file needs more, the helpers are ended, and the parent reads that
+file and the rest one by one, with the whole limit.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from perfloom.domain.tables import SCHEMAS
 from perfloom.ingest.compression import detect_compression
 from perfloom.readers import perf_data
 
-from .. import processes
+from ..base import processes
 from .files import FileReading
 from .request import AnswerWriter, Input, Request, error_from_json, error_to_json
 from .watchdog import DeadlockWatchdog
@@ -32,17 +32,17 @@ from .watchdog import DeadlockWatchdog
 MAX_HELPERS = 8
 MIN_FILES = 8
 MIN_BYTES = 4 << 20
-"""Below these one process is as fast."""
+"""With fewer files or bytes, one process is as fast."""
 HELPER_MEMORY_BYTES = 3 << 29
-"""What a helper has to have, at least: most of it is libraries."""
+"""The minimum memory of a helper. Most of it is libraries."""
 QUEUE_FILES = 2
 """How many files each helper may be ahead."""
 
 
 @dataclass(frozen=True)
 class FileResult:
-    """What came of reading a file. profile: None for an error, and for an archive of ranks (unpacked). written: texts
-    that were made of it."""
+    """The result of reading a file. profile: None after an error, and for an archive of ranks, which is in `unpacked`.
+    written: text files that were written."""
 
     profile: Profile | None = None
     written: tuple[Path, ...] = ()
@@ -51,7 +51,7 @@ class FileResult:
 
 
 def read_all(request: Request, answers: AnswerWriter, inputs: Sequence[Input]) -> Iterator[FileResult]:
-    """Read all files and give what came of each, in their order. Raises OSError, MemoryError."""
+    """The result of each file, in order. Raises OSError, MemoryError."""
     helpers = _helper_count(request, inputs)
     done = 0
     if helpers > 1:
@@ -69,7 +69,7 @@ def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
     for one in inputs:
         with contextlib.suppress(OSError), open(one.script or one.path, "rb") as file:
             size += os.fstat(file.fileno()).st_size
-            if one.script is None and _may_be_perfs(file.read(16)):
+            if one.script is None and _may_need_perf(file.read(16)):
                 return 1
     if size < MIN_BYTES:
         return 1
@@ -77,14 +77,14 @@ def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
     return min(MAX_HELPERS, len(os.sched_getaffinity(0)), len(inputs), room)
 
 
-def _may_be_perfs(head: bytes) -> bool:
-    """Whether perf may be needed for a file. It loads what it takes symbols from, and may want all memory there is."""
+def _may_need_perf(head: bytes) -> bool:
+    """Whether perf may be needed for a file. It loads binaries to resolve their symbols, and may need all memory."""
     return perf_data.sniff(head) or detect_compression(head) is not None
 
 
-def read_one(request: Request, answers: AnswerWriter, wanted: Input, number: int, count: int) -> FileResult:
+def read_one(request: Request, answers: AnswerWriter, input: Input, number: int, count: int) -> FileResult:
     """Read a file in this process. number, count: see `FileReading`. Raises OSError, MemoryError."""
-    reading = FileReading(request, answers, wanted, number, count)
+    reading = FileReading(request, answers, input, number, count)
     try:
         profile = reading.read()
     except PerfloomError as error:
@@ -93,7 +93,7 @@ def read_one(request: Request, answers: AnswerWriter, wanted: Input, number: int
 
 
 def _read_ahead(request: Request, answers: AnswerWriter, inputs: Sequence[Input], count: int) -> Iterator[FileResult]:
-    """As `read_all`, by helpers; ends early where one of them cannot read a file."""
+    """Like `read_all`, with helpers. Stops before the first file that a helper could not read."""
     helpers: list[_Helper] = []
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
@@ -117,7 +117,7 @@ def _read_ahead(request: Request, answers: AnswerWriter, inputs: Sequence[Input]
 
 
 class _Helper:
-    """A process that reads the files it is asked for, and puts what is in them aside."""
+    """A process that reads the files it is asked for, and writes their profiles to temporary files."""
 
     def __init__(
         self, request: Request, inputs: Sequence[Input], memory_bytes: int, others: Sequence["_Helper"]
@@ -130,7 +130,7 @@ class _Helper:
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            # From here on nothing may return into what the parent does.
+            # The child must not return into the parent's code.
             try:
                 for descriptor in (self._questions, self._answers, *(d for one in others for d in one.descriptors)):
                     os.close(descriptor)
@@ -144,18 +144,18 @@ class _Helper:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """Of the parent's ends of its pipes."""
+        """The parent's ends of the pipes to the helper."""
         return self._questions, self._answers
 
     def ask(self, number: int) -> None:
-        """Have it read a file, after those that it was asked for before."""
+        """Add a file to the helper's queue."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._questions, f"{number}\n".encode())
 
     def answer(self) -> FileResult | None:
-        """What came of the first file of which it has not told yet; None where it could not read it. Raises OSError."""
+        """The result of the next file of the queue; None if the helper could not read it. Raises OSError."""
         line = self._lines.readline()
-        # One that has no end was being written when its writer ended.
+        # The helper ended while it wrote an incomplete line.
         answer = json.loads(line) if line.endswith("\n") else {}
         if "error" in answer:
             return FileResult(error=error_from_json(answer["error"]))
@@ -168,7 +168,7 @@ class _Helper:
         return FileResult(profile, tuple(map(Path, answer["written"])), path)
 
     def end(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill the helper."""
         for descriptor in self.descriptors:
             os.close(descriptor)
         with contextlib.suppress(ProcessLookupError):
@@ -179,11 +179,11 @@ class _Helper:
 def _help(
     request: Request, inputs: Sequence[Input], memory_bytes: int, asked: int, answer_fd: int, parent: int
 ) -> None:
-    """What a helper does until nothing more is asked."""
+    """Read files until the parent closes the pipe."""
     processes.die_with_parent(signal.SIGKILL, parent)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
-    # The parent finds out, and has more memory.
+    # The parent then reads the file itself, with more memory.
     DeadlockWatchdog(lambda: os._exit(1))
     with open(asked, encoding="ascii") as questions, open(answer_fd, "w", encoding="utf-8", buffering=1) as answers:
         for line in questions:
@@ -191,10 +191,10 @@ def _help(
             answers.write(json.dumps(_read_in_helper(request, inputs[number], number, len(inputs))) + "\n")
 
 
-def _read_in_helper(request: Request, wanted: Input, number: int, count: int) -> dict[str, Any]:
-    """The answer to the question after a file."""
+def _read_in_helper(request: Request, input: Input, number: int, count: int) -> dict[str, Any]:
+    """Read a file, and return the answer to the parent."""
     try:
-        found = read_one(request, _NullAnswerWriter(), wanted, number, count)
+        found = read_one(request, _NullAnswerWriter(), input, number, count)
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None
@@ -204,27 +204,27 @@ def _read_in_helper(request: Request, wanted: Input, number: int, count: int) ->
     except OSError as error:
         return {"errno": [error.errno, error.strerror]}
     except (MemoryError, RuntimeError):
-        # Whatever it is, the parent finds out, and has more memory.
+        # The parent reads the file itself, with more memory, and reports the error if it persists.
         return {}
     unpacked = None if found.unpacked is None else str(found.unpacked)
     return {"file": path and str(path), "written": [str(one) for one in found.written], "unpacked": unpacked}
 
 
 class _NullAnswerWriter(AnswerWriter):
-    """Tells nobody how far reading got."""
+    """Discards all answers. The parent reports progress."""
 
     def __init__(self) -> None:
         pass
 
     def give(self, answer: dict[str, Any]) -> None:
-        """Not said."""
+        """Discarded."""
 
     def progress(self, part: float | None, text: str, *, now: bool = False) -> None:
-        """Not said."""
+        """Discarded."""
 
 
 def _write_profile(profile: Profile, path: Path) -> None:
-    """Write a profile for the parent to take."""
+    """Write a profile to a file, for the parent."""
     with open(path, "wb") as file:
         file.write(json.dumps(profile.meta.to_json()).encode() + b"\n")
         for table in profile.tables().values():
@@ -233,7 +233,7 @@ def _write_profile(profile: Profile, path: Path) -> None:
 
 
 def _take_profile(path: Path) -> Profile:
-    """The profile that a helper wrote; its file is gone after."""
+    """The profile that a helper wrote. Removes the file."""
     with open(path, "rb") as file:
         path.unlink()
         meta = Meta.from_json(json.loads(file.readline()))

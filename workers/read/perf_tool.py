@@ -1,9 +1,9 @@
-"""perf.data made text by `perf script`, in a process that can do little harm.
+"""Converts perf.data to text with `perf script`, in a restricted process.
 
-A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
-parent (read_child) has put on itself, with an environment of its own, in an empty directory, and without anything
-that starts further programs or asks the network. Of what others left it sees perf's build-id cache alone, which has
-symbols by what is in a binary: by it a recording gets its own names, or none.
+A perf.data file is untrusted, and perf is a large parser of it. So perf runs under the limits that its parent
+(`workers.read.child`) has set for itself, with a minimal environment, in an empty directory, and without anything that
+starts further programs or queries the network. The only shared files that it reads are perf's build-id cache. That is
+indexed by the content of binaries, so a recording gets its own symbols or none.
 """
 
 import mmap
@@ -29,7 +29,7 @@ from perfloom.readers.perf_header import count_throttle_events, explain_version_
 from perfloom.store.files.disk import disk_errors
 
 REQUIRED_FIELDS = frozenset({"comm", "event"})
-"""Without these fields there is no sense in trying on."""
+"""perf script is not retried without these fields."""
 HEADING_BYTES = 16 << 20
 HEADING_EDGE = b"# ========\n"
 PIECE_BYTES = 1 << 20
@@ -46,7 +46,7 @@ _BAD_FIELD = re.compile(r"Invalid field requested|unknown field|invalid -F|Inval
 
 @dataclass(frozen=True)
 class Attempt:
-    """What to ask perf for. Older perfs and some recordings have less to offer. symbols: the build-id cache."""
+    """Fields and options for perf script. Older perfs and some recordings lack a few. symbols: the build-id cache."""
 
     fields: tuple[str, ...] = FIELDS
     options: tuple[str, ...] = OPTIONS
@@ -57,13 +57,13 @@ class Attempt:
         return [perf, *cache, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
 
     def adapt(self, begun: bytes) -> "Attempt":
-        """What to ask for, knowing what perf printed first."""
+        """The attempt, adapted to the header that perf printed."""
         if not script_header.detect_tracepoint_group(begun) and not script_header.header_has_switches(begun):
             return self
         return replace(self, fields=add_tracepoint_field(self.fields, stacks=b"|CALLCHAIN" in begun))
 
     def without(self, complaint: str) -> "Attempt | None":
-        """The attempt without what perf complains of; None where nothing can be left out."""
+        """The attempt without the field or option that perf rejected; None if it rejected none."""
         field = _NO_FIELD.search(complaint)
         if field and field[1] in self.fields and field[1] not in REQUIRED_FIELDS:
             return replace(self, fields=tuple(f for f in self.fields if f != field[1]))
@@ -78,8 +78,8 @@ class Attempt:
 
 
 class ScriptStream:
-    """The text that perf prints. Where perf did not come to the end of the recording, the last line says so in a
-    comment that the reader understands, as does one where sampling was throttled. begun: what it began with."""
+    """The output of perf script. If perf did not reach the end of the recording, the last line is a comment for the
+    reader that says so. Another comment has the number of throttle events. begun: the beginning of the output."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", begun: bytes, errors: IO[bytes], defect: str | None, throttled: int
@@ -92,7 +92,7 @@ class ScriptStream:
         self._ended = False
 
     def read(self, size: int) -> bytes:
-        """`size` bytes, fewer only at the end."""
+        """`size` bytes, fewer at the end."""
         assert self._process.stdout is not None
         while len(self._begun) < size and not self._ended:
             data = self._process.stdout.read(size - len(self._begun))
@@ -104,20 +104,20 @@ class ScriptStream:
         self._ended = True
         status = self._process.wait()
         if status and self._defect is None:
-            said = error_message(self._errors, status)
-            self._defect = f"perf script did not reach the end of the recording: {said}"
+            message = error_message(self._errors, status)
+            self._defect = f"perf script did not reach the end of the recording: {message}"
         remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
         return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
 
 
 def script_name(perf_data: str) -> str:
-    """What the file with the text of a perf.data file of that name is called."""
-    # A filesystem limits the bytes of a name.
+    """The name of the text file for a perf.data file with that name."""
+    # File systems limit names to 255 bytes.
     return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{SUFFIX}"
 
 
 def find_perf(perf: str | None = None) -> str:
-    """The perf to use. Raises Unavailable where there is none."""
+    """The path of perf. Raises Unavailable if it is not installed."""
     found = shutil.which(perf or "perf")
     if found is None:
         raise Unavailable(f"Reading a perf.data file needs perf, which was not found. {INSTALL}")
@@ -132,23 +132,23 @@ def write_script(
     progress: Callable[[int], None],
     symbols: str | None = None,
 ) -> None:
-    """Write what `perf script` prints of `perf_data` to `out`, compressed (.zst).
+    """Write the output of `perf script` for `perf_data` to `out`, compressed (.zst).
 
-    The limits on memory, time and file size are those of this process. scratch: an empty directory to work in.
-    progress: told how many bytes of text there are so far. symbols: the build-id cache, where there is one. Raises
-    UnreadableInput where perf can print nothing, Unavailable where there is no perf or the disk is full.
+    The limits on memory, time and file size are those of this process. scratch: an empty directory. progress: called
+    with the bytes of text so far. symbols: the build-id cache. Raises UnreadableInput if perf prints no text, and
+    Unavailable without perf or with a full disk.
     """
-    taken = 0
+    byte_count = 0
     with open_script(perf, perf_data, scratch, symbols) as stream, disk_errors(out), compressed_file(out) as target:
         while data := stream.read(PIECE_BYTES):
             target.write(data)
-            taken += len(data)
-            progress(taken)
+            byte_count += len(data)
+            progress(byte_count)
 
 
 @contextmanager
 def compressed_file(out: Path) -> Iterator[IO[bytes]]:
-    """A file to write into that is compressed, flushed to disk, and there whole or not at all. Raises OSError."""
+    """A file to write to, which is compressed, flushed to disk and created atomically. Raises OSError."""
     temporary = out.with_name(f".{out.name}.part")
     try:
         with open(temporary, "wb") as file:
@@ -163,14 +163,13 @@ def compressed_file(out: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
-    """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see
-    `write_script`)."""
+    """The output of `perf script` as a stream, while perf runs. Raises what `write_script` does."""
     cut = repair_recording(perf_data, scratch)
     with _bytes_of(cut.path if cut else perf_data) as data:
         stops = count_throttle_events(data)
     attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
     known = False
-    said = ""
+    message = ""
     while attempt is not None:
         with tempfile.TemporaryFile(dir=scratch) as errors:
             process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
@@ -183,15 +182,15 @@ def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None =
                     yield ScriptStream(process, heading, errors, cut.defect if cut else None, stops)
                     return
                 status = process.wait()
-                said = error_message(errors, status)
-                attempt = attempt.without(said)
+                message = error_message(errors, status)
+                attempt = attempt.without(message)
             finally:
                 process.kill()
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
     advice = explain_versions(perf, perf_data) or "Record it again, or read it where it was recorded."
-    raise UnreadableInput(f"perf cannot read this recording: {said} {advice}")
+    raise UnreadableInput(f"perf cannot read this recording: {message} {advice}")
 
 
 def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":
@@ -211,7 +210,7 @@ def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Pop
 
 
 def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
-    """What perf prints until there is more than a heading; None where it ended before, and not well."""
+    """The output of perf up to and including the first lines after the header; None if perf failed before."""
     assert process.stdout is not None
     heading = b""
     while len(heading) < HEADING_BYTES:
@@ -225,35 +224,35 @@ def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
 
 
 def _below_heading(below_heading: bytes) -> bytes:
-    """What follows the block that `--header` prints. A command line in there may hold line breaks."""
+    """The text after the header that `--header` prints. A command line in the header may contain line breaks."""
     if not below_heading.startswith(HEADING_EDGE):
         return below_heading
     return below_heading.partition(b"\n" + HEADING_EDGE)[2]
 
 
 def error_message(errors: IO[bytes], status: int) -> str:
-    """What perf said before it ended with `status`, as a sentence."""
+    """The error message of perf, which ended with `status`, as a sentence."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - STDERR_BYTES))
     lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
-    said = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
+    message = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
     how = f"it was ended by signal {-status}" if status < 0 else f"it ended with exit status {status}"
     if status == -signal.SIGXCPU:
         how = "it took more CPU time than PERFLOOM_READ_CPU_SECONDS allows for files of this size"
-    return f"{said} ({how})." if said else f"{how}."
+    return f"{message} ({how})." if message else f"{how}."
 
 
 @dataclass(frozen=True)
 class RepairedRecording:
-    """A copy of a recording that was cut short, with a header that says so. defect: what is missing, a sentence."""
+    """A copy of a truncated recording with a repaired header. defect: what is missing, a sentence."""
 
     path: Path
     defect: str
 
 
 def repair_recording(perf_data: Path, scratch: Path) -> RepairedRecording | None:
-    """A readable copy of a perf.data file whose end is missing; None where nothing is missing, or to be done.
+    """A readable copy of a truncated perf.data file; None if it is complete or cannot be repaired.
 
-    perf refuses a file that is shorter than its header says, and one whose header was never finished.
+    perf rejects a file that is shorter than its header says, and one whose header was never completed.
     """
     with _bytes_of(perf_data) as data:
         plan = plan_repair(data)
@@ -272,7 +271,7 @@ def repair_recording(perf_data: Path, scratch: Path) -> RepairedRecording | None
 
 @contextmanager
 def _bytes_of(perf_data: Path) -> Iterator[memoryview]:
-    """All of a file, mapped and not read; nothing of one that is empty or larger than the memory reading may take."""
+    """The memory-mapped content of a file; nothing if it is empty or larger than the memory limit."""
     with open(perf_data, "rb") as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -284,8 +283,7 @@ def _bytes_of(perf_data: Path) -> Iterator[memoryview]:
 
 
 def explain_versions(perf: str, perf_data: Path) -> str:
-    """What the versions of perf here and of the one that wrote a recording have to do with its being unreadable: a
-    sentence, or nothing."""
+    """Advice if the recording was written by another version of perf than the one here: a sentence, or empty."""
     with _bytes_of(perf_data) as data:
         perf_version = get_perf_version(data)
     with suppress(OSError, subprocess.SubprocessError):

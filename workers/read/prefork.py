@@ -1,7 +1,7 @@
-"""A process that reads (see `read_child`), begun before there is anything to read: what it needs to load takes longer
-than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
+"""A reader process (see `workers.read.child`) that is started before there is a request, because loading its libraries
+takes longer than reading most files. It waits for one request, obeys the same limits as any other, and then exits.
 
-Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
+Only the standard library is imported here: a command starts it before it loads anything else.
 """
 
 import contextlib
@@ -16,20 +16,19 @@ from typing import IO
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from .. import processes
+from ..base import processes
 
 IDLE_S = 20.0
-"""How long it waits: it holds 150 MB, which are worth a second of the next reading only while there is work."""
+"""How long it waits. It uses 150 MB and saves the next reading one second, which is worth it only while jobs come."""
 END = b"\0"
-"""Behind the path of a request."""
+"""The byte after the path of a request."""
 _waiting: "list[PreforkedReader]" = []
 _lock = threading.RLock()
 
 
 @dataclass(frozen=True)
 class PreforkedReader:
-    """A process that waits for a request. request_descriptor: where it is told of one. stderr: what it prints to
-    standard error."""
+    """A process that waits for a request. request_descriptor: of the pipe to it. stderr: its standard error."""
 
     process: "subprocess.Popen[bytes]"
     request_descriptor: int
@@ -38,11 +37,11 @@ class PreforkedReader:
 
     @property
     def usable(self) -> bool:
-        """Whether this process began it, and it still waits."""
+        """Whether this process started it, and it still waits."""
         return self.owner == os.getpid() and self.process.poll() is None
 
     def send_request(self, request: Path) -> bool:
-        """Have it do what the file `request` says; False where it has ended."""
+        """Send it the path of a request; False if the process has ended."""
         try:
             os.write(self.request_descriptor, os.fsencode(request) + END)
         except OSError:
@@ -53,9 +52,9 @@ class PreforkedReader:
 
 
 def prefork_reader(*, loads_loops: bool = True) -> None:
-    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this.
+    """Start a process that waits for a request, unless one waits. It is killed when the calling thread ends.
 
-    loads_loops: it loads compiled loops, which a small file does not need.
+    loads_loops: whether it loads compiled loops, which a small file does not need.
     """
     if any(one.usable for one in _waiting):
         return
@@ -76,22 +75,22 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
             pass_fds=(descriptor,),
         )
     except OSError:
-        # Whoever reads tries it himself, and says what is wrong.
+        # The reading starts its own process, and reports the error.
         os.close(asked)
         stderr.close()
         return
     finally:
         os.close(descriptor)
-    spare = PreforkedReader(process, asked, stderr, os.getpid())
+    preforked = PreforkedReader(process, asked, stderr, os.getpid())
     with _lock:
-        _waiting.append(spare)
-    idle = threading.Timer(IDLE_S, _end_idle, [spare])
+        _waiting.append(preforked)
+    idle = threading.Timer(IDLE_S, _end_idle, [preforked])
     idle.daemon = True
     idle.start()
 
 
 def take_reader() -> PreforkedReader | None:
-    """The process that waits, to be asked and waited for by the caller; None where there is none."""
+    """The waiting process, which the caller must use and wait for; None if there is none."""
     with _lock:
         if any(one.usable for one in _waiting):
             return _waiting.pop()
@@ -99,34 +98,34 @@ def take_reader() -> PreforkedReader | None:
     return None
 
 
-def _end_idle(spare: PreforkedReader) -> None:
+def _end_idle(preforked: PreforkedReader) -> None:
     with _lock:
-        if spare not in _waiting:
+        if preforked not in _waiting:
             return
     end_reader()
 
 
 def end_reader() -> None:
-    """End a process that waits in vain."""
+    """End the waiting process."""
     while True:
         with _lock:
             if not _waiting:
                 return
-            spare = _waiting.pop()
-        os.close(spare.request_descriptor)
-        spare.stderr.close()
-        if spare.process.stdout:
-            spare.process.stdout.close()
-        if spare.owner == os.getpid():
+            preforked = _waiting.pop()
+        os.close(preforked.request_descriptor)
+        preforked.stderr.close()
+        if preforked.process.stdout:
+            preforked.process.stdout.close()
+        if preforked.owner == os.getpid():
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(spare.process.pid, signal.SIGKILL)
-            spare.process.wait()
+                os.killpg(preforked.process.pid, signal.SIGKILL)
+            preforked.process.wait()
 
 
 def reader_environment() -> dict[str, str]:
-    """The environment of a process that reads: nothing of the server's, among which are secrets."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
-    return kept | {
+    """The environment of a reader process. It has no other variables of the server, as some are secret."""
+    variables = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return variables | {
         "LC_ALL": "C.UTF-8",
         # These keep libraries from reserving address space, which is what is limited.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -134,9 +133,9 @@ def reader_environment() -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "NUMBA_CACHE_DIR": str(compiled_cache.get_base_folder()),
-        # Where memory lies in pieces, the kernel takes longer to make large pages than they are worth here.
+        # With fragmented memory, the kernel needs more time to build huge pages than they save here.
         "NUMPY_MADVISE_HUGEPAGE": "0",
-        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
+        # Reuse the memory of one chunk for the next, instead of returning it to the kernel in between.
         "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
         "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
         "MALLOC_TOP_PAD_": str(32 << 20),

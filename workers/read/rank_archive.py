@@ -1,6 +1,6 @@
-"""What the ranks of a planned job left, as one file: an archive (tar), kept beside the result. It can be imported.
+"""The recordings of the ranks of a planned job as one tar archive. It is stored with the result and can be imported.
 
-It may come from anybody: what is unpacked are the files that a planned job has, under their own names, and no other.
+An imported archive is untrusted: only the file names of a planned job are accepted.
 """
 
 import os
@@ -41,9 +41,9 @@ def pack(root: Path, out: Path) -> None:
 
 
 def unpack(stream: DecompressedStream, root: Path, room: int, source: str) -> None:
-    """Unpack an archive into a new directory. room: how many bytes there are. `source` names it in messages.
+    """Unpack an archive into a new directory. room: the available bytes. source: the name of the archive in messages.
 
-    Raises UnreadableInput where it is damaged or holds something else, TooLarge, and Unavailable for a full disk.
+    Raises UnreadableInput for a damaged archive or an unexpected file, TooLarge, and Unavailable for a full disk.
     """
     with disk_errors(root):
         root.mkdir(mode=0o700)

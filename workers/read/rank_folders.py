@@ -1,4 +1,4 @@
-"""The directory of a planned job that was brought here: which files lie of which rank. Nothing else is looked at."""
+"""The collected directory of a planned job: which files each rank has. Other files are ignored."""
 
 import os
 import stat
@@ -32,38 +32,38 @@ STATE_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class RankFolder:
-    """What lies of a rank. files: those of KNOWN_FILES that there are, by name, and other files of its recorder."""
+    """The files of a rank. files: existing files of KNOWN_FILES and other files of the recorder, by name."""
 
     rank: Rank
     files: dict[str, Path]
 
     @property
     def others(self) -> list[Path]:
-        """The other files of its recorder, such as the trace of each process, in the order of their names."""
+        """The other files of the recorder, such as the trace of each process, by name."""
         return [path for name, path in self.files.items() if name not in KNOWN_FILES]
 
     def one_of(self, names: tuple[str, ...]) -> Path | None:
-        """The first of these files that is there."""
+        """The first of these files that exists; None if there is none."""
         return next((self.files[name] for name in names if name in self.files), None)
 
 
 def rank_folders(root: Path, artifacts: Collection[str] = ()) -> Iterator[RankFolder]:
-    """What lies of each rank, in order: plain files in plain folders alone, no links. artifacts: names of files of the
-    recorder, or patterns of them."""
-    runs = {number: path for path in _below(root) if (number := parse_run_folder(path.name)) is not None}
+    """The files of each rank, in order. Only regular files in real directories; links are ignored. artifacts: names of
+    files of the recorder, or patterns of them."""
+    runs = {number: path for path in _subdirectories(root) if (number := parse_run_folder(path.name)) is not None}
     for run in sorted(runs):
         found = []
-        for path in _below(runs[run]):
+        for path in _subdirectories(runs[run]):
             if is_rank_folder(path.name):
                 others = sorted(name for name in _names(path) if is_trace_file(name) or is_artifact(name, artifacts))
-                files = {name: path / name for name in (*KNOWN_FILES, *others) if _plain(path / name)}
+                files = {name: path / name for name in (*KNOWN_FILES, *others) if _is_regular_file(path / name)}
                 state = parse_state(read_small_file(files[STATE], STATE_BYTES)) if STATE in files else None
                 found.append(RankFolder(Rank(run, path.name, state), files))
         yield from sorted(found, key=lambda folder: folder.rank.sort_key)
 
 
-def _below(folder: Path) -> list[Path]:
-    """The folders in a folder, links left out."""
+def _subdirectories(folder: Path) -> list[Path]:
+    """The directories in a directory, without links."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return []
@@ -75,7 +75,7 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _plain(path: Path) -> bool:
+def _is_regular_file(path: Path) -> bool:
     try:
         found = path.lstat()
     except OSError:
@@ -84,7 +84,7 @@ def _plain(path: Path) -> bool:
 
 
 def read_small_file(path: Path, most: int) -> bytes:
-    """The first `most` bytes of a file that is no link. Raises UnreadableInput."""
+    """The first `most` bytes of a regular file that is not a link. Raises UnreadableInput."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:

@@ -1,7 +1,7 @@
-"""Reading what the ranks of a planned job left: a directory with plan.json and run<r>/<rank>/…, brought from elsewhere.
+"""Reads the recordings of the ranks of a planned job: a collected directory with plan.json and run<r>/<rank>/….
 
-One rank is read at a time, and of none more is kept than what is new in it. What cannot be read of one costs that one:
-the result then says so.
+Ranks are merged one at a time, and only new frames, stacks and names are kept. If a rank cannot be read, the result
+lacks that rank and reports it.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ from .request import AnswerWriter, Input, Request
 
 
 def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
-    """(texts that had to be made, the ranks as one) of the directory that the request names.
+    """(text files that were written, merged profile) of the request's directory `planned`.
 
-    Raises UnreadableInput where there is nothing to be shown, and what stops all reading.
+    Raises UnreadableInput if nothing was recorded, and errors that affect all ranks.
     """
     assert request.planned is not None
     root = Path(request.planned)
@@ -40,21 +40,21 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
     found = list(rank_folders(root, plan.artifacts))
     ranks = RankMerger(plan, ProfileMerger(spill, addresses=len(found) <= MAX_WITH_ADDRESSES, aligner=ClockAligner()))
     found = [one for one in found if ranks.is_planned(one.rank)]
-    tasks = [(folder, wanted) for folder in found for wanted in _inputs(folder, ranks)]
-    read = zip(tasks, read_all(request, answers, [wanted for _, wanted in tasks]), strict=True)
+    tasks = [(folder, input) for folder in found for input in _inputs(folder, ranks)]
+    read = zip(tasks, read_all(request, answers, [input for _, input in tasks]), strict=True)
     written: list[Path] = []
     ready = next(read, None)
     for number, folder in enumerate(found):
-        good, counts, beside = False, None, _counts_beside(folder)
+        good, counts, counts_path = False, None, _counts_with_samples(folder)
         while ready is not None and ready[0][0] is folder:
-            (_, wanted), one = ready
-            if beside is not None and wanted.path == str(beside):
+            (_, input), one = ready
+            if counts_path is not None and input.path == str(counts_path):
                 counts = one
             else:
-                good |= _take(one, folder, ranks, counts)
+                good |= _add_result(one, folder, ranks, counts)
             ready = next(read, None)
         if not good:
-            written += _read_here(folder, ranks, request, answers, number, len(found), counts)
+            written += _symbolize_and_read(folder, ranks, request, answers, number, len(found), counts)
         ranks.add_state(folder.rank)
     reasons = ranks.get_reasons()
     if ranks.empty and (reasons or not found):
@@ -64,7 +64,7 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
 
 
 def _inputs(folder: RankFolder, ranks: RankMerger) -> Iterator[Input]:
-    """The counts, texts and other files of a rank."""
+    """The counts, the text and the other files of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
         yield Input(str(counts), ranks.format_file_name(folder.rank, counts.name))
@@ -74,15 +74,17 @@ def _inputs(folder: RankFolder, ranks: RankMerger) -> Iterator[Input]:
         yield Input(str(other), ranks.format_file_name(folder.rank, other.name))
 
 
-def _counts_beside(folder: RankFolder) -> Path | None:
-    """What perf stat counted while a rank was sampled. None for counts that are all that was to be recorded."""
+def _counts_with_samples(folder: RankFolder) -> Path | None:
+    """The output of a perf stat that ran while the rank was sampled. None if only counts were recorded."""
     sampled = RECORDING in folder.files or folder.one_of(TEXTS) is not None
     return folder.one_of(COUNTS) if sampled else None
 
 
-def _take(file_result: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None = None) -> bool:
-    """Take in what a file of a rank holds, with what was counted at the same time; False where it could not be read,
-    which is told."""
+def _add_result(
+    file_result: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None = None
+) -> bool:
+    """Add the profile of a rank's file, with the counts of the same time. If it could not be read, add the failure and
+    return False."""
     if file_result.error is not None:
         ranks.add_failure(folder.rank, file_result.error.message)
         return False
@@ -97,7 +99,7 @@ def _take(file_result: FileResult, folder: RankFolder, ranks: RankMerger, counts
     return True
 
 
-def _read_here(
+def _symbolize_and_read(
     folder: RankFolder,
     ranks: RankMerger,
     request: Request,
@@ -106,21 +108,21 @@ def _read_here(
     count: int,
     counts: FileResult | None,
 ) -> tuple[Path, ...]:
-    """Have perf read a recording of which there is no text that could be. Returns the texts that were made. counts: see
-    `_take`; without a recording to be read they are kept alone."""
+    """Convert a perf.data file without readable text with the perf of this machine. Returns the text files that were
+    written. counts: see `_add_result`; without a readable recording they are added alone."""
     recording = folder.files.get(RECORDING)
     if recording is None or (folder.rank.state is not None and not folder.rank.state.recorded):
         if counts is not None:
-            _take(counts, folder, ranks)
+            _add_result(counts, folder, ranks)
         return ()
-    wanted = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
-    found = read_one(request, answers, wanted, number, count)
+    input = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
+    found = read_one(request, answers, input, number, count)
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
         raise found.error
-    if not _take(found, folder, ranks, counts):
+    if not _add_result(found, folder, ranks, counts):
         if counts is not None:
-            _take(counts, folder, ranks)
+            _add_result(counts, folder, ranks)
         return ()
     ranks.add_note(
         folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."

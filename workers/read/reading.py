@@ -1,7 +1,7 @@
-"""Reading recordings into results, and for commands on files: always in a child process with limits.
+"""Reads recordings into results, and for commands on files: always in a child process with limits.
 
-What is recorded elsewhere is hostile until it was read. The child (read_child) may take only so much memory, time and
-disk, knows none of the server's secrets, and whatever becomes of it, the caller gets a result or a PerfloomError.
+Recordings are untrusted input. The child (`workers.read.child`) has limits on memory, time and disk space, and none of
+the server's secrets. However it ends, the caller gets a result or a PerfloomError.
 """
 
 import json
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -24,19 +24,18 @@ from perfloom.domain.profile import Profile
 from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from .. import processes
-from . import prefork as read_spare
-from . import rank_archive
+from ..base import processes
+from ..base.progress import Progress
+from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
 from .rank_folders import PLAN, STATE, rank_folders
 from .request import Input, Limits, Request, error_from_json
 
 if TYPE_CHECKING:
-    # Not imported: who reads a file without storing it does not need the catalogue.
+    # Not imported at run time: reading without storing does not need the database.
     from perfloom.store import Result, Store
 
-Progress = Callable[[float | None, str], None]
 POLL_S = 0.25
 ANSWER_BYTES = 1 << 20
 STDERR_BYTES = 16 << 10
@@ -57,12 +56,12 @@ def read_to_result(
     progress: Progress,
     clock: str = "",
 ) -> "Result":
-    """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
+    """Read the files of one run into the result `job_id`, which gets them as originals; or return an existing result.
 
-    A perf.data file beside which its text lies (see `symbolize`) is read from that. In place of files there may be one
-    directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that the caller
-    knows better; `reasons` are added. clock: see Request. progress: told how far it got, also as a sign of life; what
-    it raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
+    If the text of a perf.data file is in the same directory (see `symbolize`), the text is read. Instead of files there
+    may be one directory: that of a planned job's ranks, with plan.json. meta_changes: fields of Meta to set; `reasons`
+    are appended. clock: see Request. progress: called regularly, even without progress; an exception in it ends the
+    reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
     """
     known = store.results.find(job_id)
     if known is not None and not known.missing:
@@ -79,10 +78,10 @@ def read_to_result(
 
 
 def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: Path, progress: Progress) -> Path:
-    """The file in `directory` with what `perf script` prints of a recording, made where it is missing.
+    """The file in `directory` with the output of `perf script` for a recording. Writes it if it is missing.
 
-    To be done where it was recorded: only there perf finds the binaries whose functions it names. perf: the program,
-    None for the one on PATH. Raises UnreadableInput, Unavailable, or what `progress` raised.
+    Call it on the machine that recorded: only there perf finds the binaries with the symbols. perf: its path, None to
+    search PATH. Raises UnreadableInput, Unavailable, or what `progress` raised.
     """
     text = directory / script_name(perf_data.name)
     if not text.exists():
@@ -102,7 +101,7 @@ def read_profile(settings: Settings, files: Sequence[Path | str], progress: Prog
         out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
         scratch.mkdir()
         _read(settings, files, scratch, out, None, {}, progress or (lambda part, text: None))
-        # What is mapped stays readable after its file was removed.
+        # Mapped files remain readable after they were removed.
         return columns.read(out)
 
 
@@ -117,7 +116,7 @@ def _read(
     text_folder: Path | None = None,
     clock: str = "",
 ) -> list[Path]:
-    """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
+    """Read `files` in a child process. Returns the text files of perf.data files that it wrote."""
     text = text_folder or scratch / TEXT_FOLDER
     planned_directory = _find_planned_directory(files)
     request = Request(
@@ -141,14 +140,14 @@ def _read(
     )
     with disk_errors(scratch):
         text.mkdir(mode=0o700, parents=True, exist_ok=True)
-        asked = scratch / "request.json"
-        asked.write_text(request.to_json(), encoding="utf-8")
+        path = scratch / "request.json"
+        path.write_text(request.to_json(), encoding="utf-8")
         with tempfile.TemporaryFile(dir=scratch) as temporary_file:
-            return _Child(request, asked, temporary_file, progress).answer()
+            return _Child(request, path, temporary_file, progress).answer()
 
 
 def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:
-    """The CPU time that reading these files may take; None where nobody knows how large they are."""
+    """The limit on CPU time for these files; None if their size is unknown."""
     size = 0
     for file in files:
         path = Path(file)
@@ -160,7 +159,7 @@ def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:
 
 
 def _find_planned_directory(files: Sequence[Path | str]) -> Path | None:
-    """The directory of a planned job where that is to be read, else None. Raises UnreadableInput."""
+    """The directory of a planned job if `files` is one, else None. Raises UnreadableInput."""
     folder = next((Path(file) for file in files if file != "-" and os.path.isdir(file)), None)
     if folder is None:
         return None
@@ -172,7 +171,7 @@ def _find_planned_directory(files: Sequence[Path | str]) -> Path | None:
 
 
 def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
-    """What is kept of a planned job: the files of its only rank, or one archive with those of all."""
+    """The original files of a planned job: those of its only rank, or one archive with those of all ranks."""
     found = list(rank_folders(planned))
     if len(found) == 1 and found[0].rank.number is None:
         return [path for name, path in found[0].files.items() if name != STATE]
@@ -182,7 +181,7 @@ def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
 
 
 def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
-    """The files to read. What is the text of another one stands in for it."""
+    """The inputs. A perf.data file and its text are one input."""
     texts = {str(file): str(file) for file in files}
     inputs = []
     for file in files:
@@ -192,49 +191,50 @@ def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
         path = Path(file)
         script = texts.pop(str(path.with_name(script_name(path.name))), None)
         inputs.append(Input(str(path.absolute()), path.name, script))
-    standing_in = {one.script for one in inputs if one.script is not None}
-    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in standing_in)
+    scripts = {one.script for one in inputs if one.script is not None}
+    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in scripts)
 
 
 class _Child:
-    """One child at work."""
+    """One reader process."""
 
-    def __init__(self, request: Request, asked: Path, said: IO[bytes], progress: Progress) -> None:
+    def __init__(self, request: Request, path: Path, stderr: IO[bytes], progress: Progress) -> None:
+        """path: of the file with the request. stderr: receives its standard error."""
         self.request = request
-        self.asked = asked
-        self.said = said
+        self.path = path
+        self.stderr = stderr
         self.progress = progress
         self.last: tuple[float | None, str] = (None, "Reading")
         self.final: dict[str, Any] | None = None
 
     def answer(self) -> list[Path]:
-        """What it wrote. Raises PerfloomError, or what `progress` raises; the child is gone in any case."""
+        """The text files that it wrote. Raises PerfloomError, or what `progress` raises. The child has ended then."""
         process = self._start_reader()
         try:
             self._listen(process)
             return self._outcome(process.wait())
         finally:
-            # perf, which the child may have started, is of the same group.
+            # perf, which the child may have started, is in the same process group.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if process.stdout:
                 process.stdout.close()
-            self.said.close()
+            self.stderr.close()
 
     def _start_reader(self) -> "subprocess.Popen[bytes]":
-        """A process that does what is asked: the one that waits, where there is one and it can."""
+        """The process: the preforked one if there is one and it can do the request, else a new one."""
         from_input = any(one.path == "-" for one in self.request.inputs)
-        spare = None if from_input or self.request.out is None else read_spare.take_reader()
-        if spare is not None and spare.send_request(self.asked):
-            self.said = spare.stderr
-            return spare.process
+        preforked = None if from_input or self.request.out is None else prefork.take_reader()
+        if preforked is not None and preforked.send_request(self.path):
+            self.stderr = preforked.stderr
+            return preforked.process
         return subprocess.Popen(
-            processes.python_argv("perfloom.workers.read.child", str(self.asked)),
+            processes.python_argv("perfloom.workers.read.child", str(self.path)),
             stdin=None if from_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=self.said,
-            env=read_spare.reader_environment(),
+            stderr=self.stderr,
+            env=prefork.reader_environment(),
             cwd=self.request.scratch,
             start_new_session=True,
         )
@@ -293,9 +293,9 @@ class _Child:
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
 
     def _stderr_tail(self) -> str:
-        """The end of what it printed to standard error."""
-        self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
-        return self.said.read().decode(errors="replace")
+        """The end of its standard error."""
+        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
+        return self.stderr.read().decode(errors="replace")
 
 
 def _too_much_cpu(limits: Limits) -> str:

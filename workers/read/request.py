@@ -1,4 +1,4 @@
-"""What reading is asked for, and how the process that reads answers: see `read_child`."""
+"""The request to a reader process, and its answers: see `workers.read.child`."""
 
 import json
 import os
@@ -16,8 +16,8 @@ REPORT_S = 0.2
 
 @dataclass(frozen=True)
 class Limits:
-    """What reading may take. memory_bytes: address space. unpacked_bytes: of one file, unpacked. free_bytes: of disk,
-    which unpacking leaves untouched. cpu_seconds: of each process, null where the size of what is read is not known."""
+    """Limits of a reading. memory_bytes: address space. unpacked_bytes: of one decompressed file. free_bytes: disk
+    space that must remain free. cpu_seconds: of each process, null if the size of the input is unknown."""
 
     memory_bytes: int
     seconds: int
@@ -28,8 +28,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Input:
-    """A file to read. path: "-" for standard input. name: for messages. script: the text that perf printed of this
-    perf.data, where there is one."""
+    """A file to read. path: "-" for standard input. name: for messages. script: the output of perf script for this
+    perf.data file, null if there is none."""
 
     path: str
     name: str
@@ -38,13 +38,13 @@ class Input:
 
 @dataclass(frozen=True)
 class Request:
-    """What to do. scratch: an empty directory of the caller's, for what only reading needs.
+    """A request. scratch: an empty directory of the caller, for temporary files.
 
-    planned: the directory with what the ranks of a planned job left, in place of inputs. out: the directory that gets
-    the columns of the profile; None: only the text of perf.data files is wanted. text: the directory that gets that
-    text, as NAME.script.zst. perf: None for the one on PATH. buildid_dir: where perf finds symbols by build ids.
-    parent: the pid that it ends with. clock: the unit of the times in files that do not say it, empty for what they
-    suggest. meta: what the caller knows better, by the fields of Meta; its `reasons` are added.
+    planned: the directory of a planned job's ranks, instead of inputs. out: the directory for the columns of the
+    profile; None: only convert perf.data files to text. text: the directory for that text, in files NAME.script.zst.
+    perf: its path, None to search PATH. buildid_dir: where perf finds symbols by build ID. parent: the pid of the
+    caller; the reader is killed when it ends. clock: the time unit of files that do not specify it, empty for their
+    usual one. meta: fields of Meta to set; `reasons` are appended.
     """
 
     inputs: tuple[Input, ...]
@@ -71,12 +71,12 @@ class Request:
 
 
 def error_to_json(error: PerfloomError) -> dict[str, str]:
-    """An error as it goes to another process."""
+    """An error as JSON, for another process."""
     return {"kind": type(error).__name__, "message": error.message}
 
 
 def error_from_json(answer: Mapping[str, str]) -> PerfloomError:
-    """The error that another process reported."""
+    """The error from the JSON of another process."""
     kind = getattr(errors, answer["kind"], UnreadableInput)
     if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
         kind = UnreadableInput
@@ -84,7 +84,7 @@ def error_from_json(answer: Mapping[str, str]) -> PerfloomError:
 
 
 class AnswerWriter:
-    """The lines of JSON that go to the caller."""
+    """Writes lines of JSON for the caller."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", buffering=1)
@@ -94,7 +94,7 @@ class AnswerWriter:
         self._file.write(json.dumps(answer) + "\n")
 
     def progress(self, part: float | None, text: str, *, now: bool = False) -> None:
-        """Tell how far it got; too many of these in a short time are left out."""
+        """Report progress; at most one report in REPORT_S seconds unless `now`."""
         clock = time.monotonic()
         if now or clock - self._last >= REPORT_S:
             self._last = clock

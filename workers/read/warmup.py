@@ -1,4 +1,4 @@
-"""Compiling what reading needs before somebody waits for it: a process of low priority beside the worker that reads."""
+"""Compiles the loops of readers before a job needs them, in a process of low priority."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ import sys
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from .. import processes
+from ..base import processes
 
 NICE = 19
 _begun: "list[subprocess.Popen[bytes]]" = []
 
 
 def start_warmup() -> None:
-    """Begin to compile where that was not done before; it ends with this process. What other versions left goes."""
+    """Start compiling in a child process, unless the cache is complete. Remove the caches of other versions."""
     compiled_cache.remove_unused()
     if not compiled_cache.is_ready():
         argv = processes.python_argv("perfloom.workers.read.warmup", str(os.getpid()))
@@ -22,7 +22,7 @@ def start_warmup() -> None:
 
 
 def main() -> None:
-    """Compile all."""
+    """Compile all loops."""
     processes.die_with_parent(signal.SIGKILL, int(sys.argv[1]))
     processes.name_process("perfloom-warm")
     os.nice(NICE)

@@ -12,7 +12,7 @@ from perfloom.domain.jobs import Cancellation, JobSpec
 from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
-from ..context import JobContext
+from ..base.context import JobContext
 
 KILL_AFTER_S = 20.0
 """How long a job that was asked to end may take to complete its recordings."""

@@ -33,9 +33,9 @@ from perfloom.recording.schedulers import Scheduler, scheduler_of
 from perfloom.store import Store
 from perfloom.store.ids import new_id
 
-from ..local import job_user
-from ..scripts import worker_script
-from ..serve.secrets import secrets_for
+from ..base.scripts import worker_script
+from ..targets import job_user
+from ..targets.secrets import secrets_for
 from ..transports import SecretProvider, Transport, close_owned, close_target, open_transport
 
 PROBE_TIMEOUT_S = 180.0

@@ -29,16 +29,18 @@ from perfloom.recording.plan.plan import (
 from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
-from .. import transitions
-from ..context import JobContext, Progress, StepInterrupted, make_reporter
+from ..base.context import JobContext, StepInterrupted, make_reporter
+from ..base.jobfiles import JobFiles
+from ..base.json_files import read_json, write_json
+from ..base.outcome import RecordingOutcome, explain_no_recording
+from ..base.progress import Progress
+from ..jobs import transitions
 from ..local import supervisor_client
-from ..local.jobfiles import JobFiles
-from ..local.supervisor import read_json, write_json
-from ..outcome import RecordingOutcome, explain_no_recording
 from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS
+from ..targets import cleanup
+from ..targets.access import collecting_slot, open_target
 from ..transports import FileCopy, Transport
-from . import cleanup, polling
-from .access import collecting_slot, open_target
+from . import polling
 from .output import RemoteOutput
 
 SYMBOLIZE_TIMEOUT_S = 600.0

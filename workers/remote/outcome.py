@@ -8,18 +8,19 @@ from enum import Enum
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
 from perfloom.domain.list_text import abbreviate_names
 from perfloom.domain.targets import BatchState, BatchStatus
+from perfloom.domain.text import signal_name
 from perfloom.domain.units import format_utc
 from perfloom.recording.job_status import JobStatus, RunStatus, SubmissionStatus
 from perfloom.recording.liveness import silent_since
 
-from ..outcome import RecordingOutcome, signal_name
+from ..base.outcome import RecordingOutcome
 
 WAITING_STATES = (BatchState.PENDING, BatchState.HELD)
 RUNNING_STATES = (BatchState.RUNNING, BatchState.SUSPENDED)
 SETTLE_S = 5.0
 """How long the files of a job that ended may take to be visible, on a filesystem that several machines share."""
 HEARTBEAT_WAIT_S = 15.0
-"""How long a job that is reported as ended may take for a sign of life: there is one every 5 s."""
+"""How long a job that is reported as ended may take for its next heartbeat: there is one every 5 s."""
 GONE_S = 45.0
 """How long a batch system must not know a job before it counts as ended: it may not know it just after submission."""
 JOB_LOST = "Its supervisor there was killed, or the machine restarted."
@@ -40,14 +41,14 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Assessment:
-    """The conclusion from all submissions. text: about a job that has not ended, for a person."""
+    """The conclusion from all submissions. text: for the page, about a job that has not ended."""
 
     is_pending: bool
     has_ended: bool
     text: str = ""
 
 
-def phase(submission_status: SubmissionStatus) -> Phase:
+def get_phase(submission_status: SubmissionStatus) -> Phase:
     """The phase of a submission, as far as it is known."""
     if submission_status.exit_status is not None:
         return Phase.ENDED
@@ -67,13 +68,13 @@ def phase(submission_status: SubmissionStatus) -> Phase:
 
 def is_quiet(job_status: JobStatus) -> bool:
     """Whether none of its submissions waits or runs, or may do so without being visible."""
-    return all(phase(submission) in (Phase.SILENT, Phase.ENDED) for submission in job_status.submissions)
+    return all(get_phase(submission) in (Phase.SILENT, Phase.ENDED) for submission in job_status.submissions)
 
 
-def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
+def assess_status(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
     """The conclusion from a poll. quiet_s: how long all submissions have been `is_quiet`. end_requested: a person asked
     for its end, so that no other reason is needed."""
-    phases = [phase(submission) for submission in job_status.submissions]
+    phases = [get_phase(submission) for submission in job_status.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
     over = is_quiet(job_status) and quiet_s >= max(
         (_confirmation_delay(submission, job_status, end_requested) for submission in job_status.submissions),
@@ -83,7 +84,7 @@ def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requeste
 
 
 def _confirmation_delay(submission_status: SubmissionStatus, job_status: JobStatus, end_requested: bool) -> float:
-    if phase(submission_status) is not Phase.SILENT:
+    if get_phase(submission_status) is not Phase.SILENT:
         # The script writes that it got a signal before the batch system reports its end and the reason.
         unreported = submission_status.batch is not None and submission_status.batch.state in (
             BatchState.RUNNING,
@@ -146,20 +147,20 @@ def is_doubtful(submission_status: SubmissionStatus) -> bool:
 
 
 def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
-    """Contradictions of the batch system, and since when there is no sign of life."""
+    """Contradictions of the batch system, and since when there is no heartbeat."""
     for submission in job_status.submissions:
-        if phase(submission) is Phase.RUNS and is_doubtful(submission):
+        if get_phase(submission) is Phase.RUNS and is_doubtful(submission):
             assert submission.batch is not None
-            yield f"it shows signs of life, although the batch system reports: {_word(submission.batch)}"
+            yield f"it still sends heartbeats, although the batch system reports: {_state_text(submission.batch)}"
             break
     unheard = [
         at for submission in job_status.submissions if (at := silent_since(submission, job_status.seen_at)) is not None
     ]
     if unheard:
-        yield f"no sign of life since {format_utc(max(unheard))}"
+        yield f"no heartbeat since {format_utc(max(unheard))}"
 
 
-def _word(status: BatchStatus) -> str:
+def _state_text(status: BatchStatus) -> str:
     """The batch system's state of a job, in its own term if it has one."""
     return status.native or status.reason.rstrip(".") or status.state.value
 
@@ -167,7 +168,8 @@ def _word(status: BatchStatus) -> str:
 def is_lost(job_status: JobStatus) -> bool:
     """Whether what ran it ended without a report, for an unknown reason."""
     return any(
-        phase(submission) is Phase.SILENT and (submission.batch is None or submission.batch.state is BatchState.GONE)
+        get_phase(submission) is Phase.SILENT
+        and (submission.batch is None or submission.batch.state is BatchState.GONE)
         for submission in job_status.submissions
     )
 
@@ -191,9 +193,11 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
     if not worst and any(rank.perf_killed for rank in job_status.ranks):
         worst = None  # The program ended without its perf, so that its status was lost.
-    number = _signal(worst) if spec.mpi is None else None
+    number = _signal_of_status(worst) if spec.mpi is None else None
     failures = [
-        _bad_run(spec, job_status, run) for run in runs if run.exit_status and not _has_failed_rank(job_status, run)
+        _describe_failed_run(spec, job_status, run)
+        for run in runs
+        if run.exit_status and not _has_failed_rank(job_status, run)
     ]
     outcome = Outcome(
         exit_status=None if number else worst,
@@ -201,7 +205,9 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
         time_limit=limit,
         cancelled=cancelled,
         reasons=tuple(
-            dict.fromkeys((*short, *(_bad_run(spec, job_status, r) for r in runs if r.exit_status), *job_status.notes))
+            dict.fromkeys(
+                (*short, *(_describe_failed_run(spec, job_status, r) for r in runs if r.exit_status), *job_status.notes)
+            )
         ),
     )
     return RecordingOutcome(outcome, (*short, *failures))
@@ -250,9 +256,9 @@ def _incomplete_reasons(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
             yield "Another process there requested its end."
 
 
-def _bad_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:
+def _describe_failed_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:
     """How a run of the command failed."""
-    number = _signal(run.exit_status) if spec.mpi is None else None
+    number = _signal_of_status(run.exit_status) if spec.mpi is None else None
     how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
     return f"Run {run.run}: the command {how}." if len(job_status.runs) > 1 else f"The command {how}."
 
@@ -262,7 +268,7 @@ def _has_failed_rank(job_status: JobStatus, run: RunStatus) -> bool:
     return any(rank.run == run.run and (rank.exit_status or rank.stopped) for rank in job_status.ranks)
 
 
-def _signal(status: int | None) -> int | None:
+def _signal_of_status(status: int | None) -> int | None:
     """The signal that a shell reports as this exit status, if there is one."""
     if status is None or status <= 128:
         return None

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from perfloom.store.files.disk import disk_errors
 
+from ..base.jobfiles import JobFiles
+from ..base.json_files import read_json, write_json
 from ..local import supervisor_client
 from ..local.capture import GAP_ENDS, gap_line
-from ..local.jobfiles import JobFiles
-from ..local.supervisor import read_json, write_json
 
 STATE_FILE = "output.json"
 """In the run directory, once a part was omitted: the size of the log, and of the output that it represents."""

@@ -25,12 +25,13 @@ from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script,
 from perfloom.recording.plan.plan import with_batch_status as with_states
 from perfloom.store.jobs import POLLED_STATES, Job
 
-from .. import claims, transitions
-from ..context import JobContext
-from ..local.jobfiles import JobFiles, try_lock
+from ..base.context import JobContext
+from ..base.jobfiles import JobFiles, try_lock
+from ..jobs import claims, transitions
+from ..targets import batch, cleanup
+from ..targets.access import group_by_connection, open_target
 from ..transports import Transport
-from . import batch, cancellation, cleanup, outcome, retries
-from .access import group_by_connection, open_target
+from . import cancellation, outcome, retries
 from .output import RemoteOutput
 
 STATUS_FILE = "sight.json"
@@ -157,7 +158,8 @@ def _observe(
         bare = tuple(SubmissionStatus(number, native) for number, native in enumerate(_submission_ids(job)))
         job_status = with_states(JobStatus(bare, seen_at=now), statuses)
         waits = all(
-            outcome.phase(unknown_submission) is outcome.Phase.WAITS for unknown_submission in job_status.submissions
+            outcome.get_phase(unknown_submission) is outcome.Phase.WAITS
+            for unknown_submission in job_status.submissions
         )
         if bare and (waits or silent) and job.state is not JobState.RUNNING:
             seen[job.id] = Observation(job_status)
@@ -303,9 +305,9 @@ def _select_visible(
         job_status = seen[job.id].status if job.id in seen else JobStatus()
         if job.id not in seen:
             why = f"The report of {target.name} about it cannot be parsed."
-        elif seen[job.id].directory_exists and {outcome.phase(submission) for submission in job_status.submissions} == {
-            outcome.Phase.UNKNOWN
-        }:
+        elif seen[job.id].directory_exists and {
+            outcome.get_phase(submission) for submission in job_status.submissions
+        } == {outcome.Phase.UNKNOWN}:
             texts = [
                 submission.batch.reason
                 for submission in job_status.submissions
@@ -330,10 +332,10 @@ def _queue_text(context: JobContext, job: Job, observation: Observation) -> str:
     )
     if job.state is not JobState.PENDING or unreachable_since:
         return ""
-    if {outcome.phase(submission) for submission in observation.status.submissions} != {outcome.Phase.WAITS}:
+    if {outcome.get_phase(submission) for submission in observation.status.submissions} != {outcome.Phase.WAITS}:
         return ""
     _write_status(JobFiles(context.store.jobs.directory(job.id)), observation.status)
-    return outcome.assess(job.job_spec, observation.status, 0.0).text
+    return outcome.assess_status(job.job_spec, observation.status, 0.0).text
 
 
 def _apply(context: JobContext, job: Job, observation: Observation, *, locked: bool) -> None:
@@ -363,7 +365,7 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, observation: Ob
     _write_status(files, observation.status)
     quiet = outcome.is_quiet(observation.status)
     since = job.details.quiet_since or now
-    verdict = outcome.assess(
+    verdict = outcome.assess_status(
         job.job_spec, observation.status, now - since if quiet else 0.0, end_requested=bool(ending.times)
     )
     if quiet:

@@ -17,11 +17,11 @@ from perfloom.domain.errors import HostKeyUnknown, PerfloomError, Refused, Secre
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.store.jobs import Job
 
-from .. import transitions
-from ..context import RETRY_S, JobContext, StepInterrupted
-from ..local.jobfiles import JobFiles
+from ..base.context import RETRY_S, JobContext, StepInterrupted
+from ..base.jobfiles import JobFiles
+from ..jobs import transitions
+from ..targets.access import NoFreeSlot
 from . import checks
-from .access import NoFreeSlot
 
 MAX_WAIT_S = 60.0
 SECRET_WAIT_S = 30.0

@@ -25,16 +25,16 @@ from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 from perfloom.store.targets import StoredTarget
 
-from .. import inputs
-from ..context import JobContext, StepInterrupted, make_reporter
-from ..local import job_user
-from ..local.jobfiles import JobFiles, delete_environment, job_environment
-from ..local.supervisor import write_json
+from ..base.context import JobContext, StepInterrupted, make_reporter
+from ..base.jobfiles import JobFiles, delete_environment, job_environment
+from ..base.json_files import write_json
+from ..jobs import inputs
 from ..read.rank_folders import PLAN
+from ..targets import batch, job_user
+from ..targets.access import open_target, staging_slot
 from ..transports import FileCopy, Transport
 from ..transports.as_user import UserTransport
-from . import batch, cancellation
-from .access import open_target, staging_slot
+from . import cancellation
 from .target_facts import get_target_facts
 
 PLAN_FOLDER = "plan"

@@ -2,7 +2,7 @@
 
 from perfloom.domain.jobs import JobState
 
-from ..transitions import ExecutorSteps
+from ..jobs.transitions import ExecutorSteps
 from .collection import collect, finish_without_recording
 from .polling import poll_job
 from .retries import with_retries

@@ -10,7 +10,7 @@ from perfloom.recording.probe.check_report import check_lines
 from perfloom.recording.probe.probe import best_clock_reading
 from perfloom.store.targets import StoredTarget
 
-from ..context import JobContext
+from ..base.context import JobContext
 from ..transports import Transport
 from .checks import probe, read_clocks
 

@@ -1,4 +1,4 @@
-"""Everything in one go: private broker, workers, sweep and web, which begin together and end together."""
+"""`perfloom serve`: private broker, workers, sweep and web server, which start and end together."""
 
 import contextlib
 import http.client
@@ -19,13 +19,13 @@ from perfloom.recording.plan.plan import cancel_script
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 
+from ..base.facts_probe import host_name
+from ..base.jobfiles import JobFiles
 from ..local import supervisor_client
-from ..local.facts_probe import host_name
-from ..local.jobfiles import JobFiles
-from ..sweep import Sweeper
+from ..targets import secrets
 from ..transports import open_transport
 from ..transports.as_user import require_usable
-from . import secrets, web_server
+from . import web_server
 from .services import (
     REDIS,
     ProcessManager,
@@ -35,6 +35,7 @@ from .services import (
     web_child,
     worker_children,
 )
+from .sweep import Sweeper
 
 START_TIMEOUT_S = 30.0
 END_RECORDINGS_S = 8.0
@@ -45,15 +46,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunningServer:
-    """What runs. settings: with the port that is really listened on."""
+    """A running server. settings: with the actual port."""
 
     settings: Settings
     processes: ProcessManager
     store: Store
 
     def link(self, path: str) -> str:
-        """The address of a page, with the token that opens it; without one that somebody chose, who knows it: what a
-        server prints may stand in a log that others read."""
+        """The URL of a page, with a generated token. A configured token is known to the user and left out, because
+        others may read the log of a server."""
         settings = self.settings
         if settings.host in ANY_ADDRESS:
             settings = replace(settings, host=socket.gethostname())
@@ -61,21 +62,21 @@ class RunningServer:
         return f"http://{web_server.address(settings)}{path}{token}"
 
     def wait(self) -> None:
-        """Until told to end."""
+        """Wait for a signal to end."""
         self.processes.run()
 
     def record(self, spec: JobSpec, watch: Callable[[Job], None]) -> Job | None:
-        """Record as anybody's job, and wait for its end. watch: told of every new state. None where told to end."""
+        """Submit a recording and wait for its end. watch: called for each new state. None after a signal to end."""
         job = self.store.jobs.create("record", spec.to_json(), spec.name)
         queue = TaskQueue(self.settings, self.store)
         queue.enqueue_job(job.id)
         queue.close()
-        said: set[JobState] = set()
+        seen: set[JobState] = set()
 
         def ended() -> bool:
             now = self.store.jobs.get(job.id)
-            if now.state not in said:
-                said.add(now.state)
+            if now.state not in seen:
+                seen.add(now.state)
                 watch(now)
             return now.state.final
 
@@ -85,25 +86,25 @@ class RunningServer:
 
 @contextlib.contextmanager
 def run_server(settings: Settings) -> Iterator[RunningServer]:
-    """Start everything; all of it has ended when the block has, recordings too. Raises PerfloomError.
+    """Start all processes. At the end of the block all have ended, also recordings. Raises PerfloomError.
 
-    Everything ends also when this process is killed, but for recordings: those are followed by the next one.
+    If this process is killed, its children end too, but recordings continue: the next server polls them.
     """
     require_token(settings)
     if settings.run_as:
         require_usable(settings.run_as)
     store = open_store(settings)
     process_manager = ProcessManager()
-    with lock_server(settings, store.database) as held, web_server.listen(settings) as listening:
+    with lock_server(settings, store.database) as locks, web_server.listen(settings) as listening:
         settings = trust_own_name(replace(settings, port=listening.getsockname()[1]))
-        assert settings.token  # Made here, before several processes ask for it.
+        assert settings.token  # Generate it before several processes read it.
         process_manager.handle_signals()
         key, descriptor = secrets.make_key(store), settings_descriptor(settings)
         workers = worker_children(settings, key=key, descriptor=descriptor)
 
         def working() -> bool:
             try:
-                held.check()
+                locks.check()
             except Conflict as error:
                 process_manager.fail(error)
                 return False
@@ -117,12 +118,12 @@ def run_server(settings: Settings) -> Iterator[RunningServer]:
                 process_manager.add(child)
             sweeper.start()
             _wait_for_pages(process_manager, settings)
-            held.write_url(f"http://{web_server.address(settings)}/")
+            locks.write_url(f"http://{web_server.address(settings)}/")
             yield RunningServer(settings, process_manager, store)
         finally:
             process_manager.stop([child.name for child in process_manager.children if child.name != REDIS])
             sweeper.stop()
-            # Another server that took over the catalogue has recordings of its own in it.
+            # If another server took over the database, the recordings in it belong to that one.
             if process_manager.failure is None:
                 end_recordings(store)
             process_manager.stop()
@@ -131,8 +132,9 @@ def run_server(settings: Settings) -> Iterator[RunningServer]:
             store.close()
 
 
-def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None]) -> None:
-    """Work on these queues until told to end. Raises Unavailable where there is no broker to wait for."""
+def run_workers(settings: Settings, queues: Sequence[str], report: Callable[[str], None]) -> None:
+    """Run workers for these queues until a signal to end. report: gets messages for the user. Raises Unavailable
+    without a broker."""
     if settings.run_as:
         require_usable(settings.run_as)
     open_store(settings).close()
@@ -143,7 +145,7 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
                 "The message broker does not respond. Start “perfloom serve”, which has its own, or set "
                 "PERFLOOM_BROKER_URL to a Redis server."
             )
-        said("The message broker does not respond yet. The worker waits for it.")
+        report("The message broker does not respond yet. The worker waits for it.")
     queue.close()
     process_manager = ProcessManager()
     process_manager.handle_signals()
@@ -158,7 +160,7 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
         for child in children:
             process_manager.add(child)
         sweeper.start()
-        said(f"Working on {' and '.join(queues)} for {settings.data}")
+        report(f"Working on {' and '.join(queues)} for {settings.data}")
         process_manager.run()
     finally:
         sweeper.stop()
@@ -169,7 +171,7 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
 
 
 def require_token(settings: Settings) -> None:
-    """Other machines are let in only where somebody has chosen a token. Raises InvalidRequest."""
+    """Raise InvalidRequest if the server would be reachable from other machines without a configured token."""
     if _loopback(settings.host) or settings.configured_token:
         return
     raise InvalidRequest(
@@ -180,8 +182,8 @@ def require_token(settings: Settings) -> None:
 
 
 def trust_own_name(settings: Settings) -> Settings:
-    """The settings, with this machine's name trusted where the server listens on every address: the link that is
-    printed has that name, and so has what other people type."""
+    """The settings; if the server listens on every address, with this machine's name as a trusted host, because the
+    printed link contains it."""
     if settings.host not in ANY_ADDRESS:
         return settings
     return replace(settings, trusted_hosts=tuple(dict.fromkeys((*settings.trusted_hosts, socket.gethostname()))))
@@ -216,7 +218,7 @@ def _wait_for_pages(process_manager: ProcessManager, settings: Settings) -> None
 
 
 def _end_scripts(store: Store, jobs: Sequence[Job]) -> None:
-    """End jobs that scripts run on this machine. The batch system's jobs continue."""
+    """End jobs that scripts run on this machine. Jobs of a batch system continue."""
     for job in jobs:
         if store.targets.get(job.target).target.is_local and job.details.directory:
             with contextlib.suppress(PerfloomError):
@@ -225,7 +227,7 @@ def _end_scripts(store: Store, jobs: Sequence[Job]) -> None:
 
 
 def end_recordings(store: Store) -> None:
-    """End what is being recorded on this machine; what was recorded is read at the next start."""
+    """End the recordings on this machine. The next start reads what they recorded."""
     try:
         jobs = store.jobs.list(states=(JobState.STAGING, JobState.RUNNING), kind="record")
     except PerfloomError as error:
@@ -233,13 +235,13 @@ def end_recordings(store: Store) -> None:
         return
     here = [job for job in jobs if job.host == host_name()]
     _end_scripts(store, here)
-    left = [JobFiles(store.jobs.directory(job.id)) for job in here if job.details.executor is Executor.SUPERVISOR]
-    for files in left:
+    supervised = [JobFiles(store.jobs.directory(job.id)) for job in here if job.details.executor is Executor.SUPERVISOR]
+    for files in supervised:
         supervisor_client.request_stop(files)
     end = time.monotonic() + END_RECORDINGS_S
-    while any(supervisor_client.read_status(files).alive for files in left):
+    while any(supervisor_client.read_status(files).alive for files in supervised):
         if time.monotonic() > end:
             end += END_RECORDINGS_S
-            for files in left:
+            for files in supervised:
                 supervisor_client.request_stop(files, at_once=True)
         time.sleep(0.05)

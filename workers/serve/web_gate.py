@@ -1,12 +1,12 @@
 """gunicorn's threaded worker behind a gate: a thread gets a connection only with a complete request.
 
-The main loop reads what arrives, from all connections at once, and looks for nothing but the end of the header and the
-length of the body. It decides *when* a thread goes on; the bytes reach gunicorn's own parser unchanged. Should the two
-understand a request differently, its thread finds no bytes and has to wait as any slow upload does
-(`web_connection`), of which there are fewer than threads.
+The main loop reads from all connections at once, and only searches for the end of the header and the length of the
+body. It decides *when* a thread gets the connection; the bytes reach gunicorn's own parser unchanged. If the two
+interpret a request differently, the thread finds too few bytes and has to wait like for any slow upload
+(`web_connection`), for which there are fewer slots than threads.
 
 * A header has 10 s and 32 kB, a body up to 64 kB another 20 s.
-* A larger body, one in chunks, and one whose client waits for `100 Continue` needs a slot, and keeps up a minimum rate.
+* A larger body, a chunked one, and one whose client waits for `100 Continue` needs a slot and a minimum rate.
 * A TLS handshake counts as part of the header.
 """
 
@@ -26,19 +26,23 @@ from gunicorn import http
 from gunicorn import sock as gunicorn_sock
 from gunicorn.workers.gthread import ThreadWorker
 
-from .. import processes
+from perfloom.store.files.profile_cache import evict_deleted_profiles
+
+from ..base import processes
 from .web_connection import Connection, Slots, TLSConnection
 
 HEAD_BYTES, HEAD_S = 32 * 1024, 10.0
 BODY_BYTES, BODY_S = 64 * 1024, 20.0
 SLOT_TIMEOUT_S = 240.0
-"""How long a large upload waits for others to end."""
+"""How long a large upload waits for a slot."""
 LINGER_S, LINGERING = 2.0, 256
 MIN_THREADS = 4
 MAX_OPEN_FILES = 8192
 TICK_S = 0.25
 TRIM_S = 15.0
-"""How often memory goes back to the kernel, if there were requests."""
+"""How often memory is returned to the kernel, if there were requests."""
+EVICT_S = 5.0
+"""How often profiles of results that another process deleted are dropped."""
 
 
 class ConnectionPhase(enum.Enum):
@@ -52,26 +56,26 @@ class ConnectionPhase(enum.Enum):
 
 @dataclass(frozen=True)
 class Framing:
-    """Where a request ends, as far as its header says. end: length of header and body; None where only the parser
-    can tell. expects: whether the client may wait for `100 Continue` before it sends the body."""
+    """Where a request ends according to its header. end: length of header and body; None if only the parser can
+    determine it. expects: whether the client may wait for `100 Continue` before it sends the body."""
 
     end: int | None
     expects: bool
 
 
 def head_end(data: bytes | bytearray, begin: int = 0) -> int | None:
-    """Length of the header with its empty line; None while that is missing. It does not end before `begin`.
+    """Length of the header including the empty line; None while that is missing. It does not end before `begin`.
 
-    One empty line may come before the request line (RFC 9112 section 2.2): gunicorn's parser skips that one, and no
-    more. A second one ends the header here, and the parser refuses it at once.
+    One empty line may precede the request line (RFC 9112 section 2.2); gunicorn's parser skips one, not more. A second
+    one ends the header here, and the parser rejects it.
     """
     found = data.find(b"\r\n\r\n", begin)
     return None if found < 0 else found + 4
 
 
 def framing(head: bytes) -> Framing:
-    """What a complete header says about the body. Of several lengths the largest counts: a thread that gets too few
-    bytes must wait, one that gets more does not."""
+    """What a complete header says about the body. The largest of several lengths counts: a thread must wait for missing
+    bytes, but not if it gets more."""
     length, known, expects = 0, True, False
     for line in head.strip(b"\r\n").split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
@@ -90,7 +94,7 @@ def framing(head: bytes) -> Framing:
 
 @dataclass(eq=False)
 class PendingConnection:
-    """A connection without a complete request. scanned: bytes in which its header does not end."""
+    """A connection without a complete request. scanned: leading bytes without the end of the header."""
 
     conn: Any
     step: ConnectionPhase
@@ -109,7 +113,7 @@ class PendingConnection:
 class Gate:
     """Connections without a complete request, in the main loop of a worker.
 
-    ready: is given a connection whose request is complete. gone: is told of each connection that was closed here.
+    ready: called with each connection whose request is complete. gone: called for each connection closed here.
     """
 
     def __init__(self, slots: Slots, limit: int, ready: Callable[[Any], None], gone: Callable[[Any], None]) -> None:
@@ -125,7 +129,7 @@ class Gate:
         return len(self._waiting)
 
     def admit(self, conn: Any, handshake: bool) -> None:
-        """A connection that has just been accepted, or whose next request begins."""
+        """Add a new connection, or one whose next request begins."""
         step = ConnectionPhase.HANDSHAKE if handshake else ConnectionPhase.HEAD
         pending_connection = PendingConnection(conn, step, time.monotonic() + HEAD_S)
         self._waiting[pending_connection] = None
@@ -134,11 +138,11 @@ class Gate:
             self._close(self._oldest_of_busiest_address())
 
     def linger(self, sock: socket.socket) -> None:
-        """Close a half-closed connection as soon as its client has, or has had time to read. From any thread."""
+        """Close a half-closed connection when its client has, or after a timeout. Thread-safe."""
         self._closing.append(sock)
 
     def tick(self) -> None:
-        """Let uploads in for which there is a slot now, and end what has waited too long."""
+        """Give free slots to waiting uploads, and close connections that have waited too long."""
         self._start_uploads()
         now = time.monotonic()
         if now < self._next_tick:
@@ -151,7 +155,7 @@ class Gate:
             self._end(sock)
 
     def close(self) -> None:
-        """Close everything that waits. `tick` may still be called: the worker finishes its requests after this."""
+        """Close all waiting connections. `tick` may still be called while the worker finishes its requests."""
         for one in list(self._waiting):
             self._close(one)
         while self._closing:
@@ -246,7 +250,7 @@ class Gate:
                 pending_connection, 408, "Request Timeout", "The request did not arrive in time. Send it again."
             )
         else:
-            # A browser opens connections that it may need; it must not find an answer there.
+            # Browsers open spare connections; an answer there would be taken for that of the next request.
             self._close(pending_connection)
 
     def _refuse(self, pending_connection: PendingConnection, status: int, phrase: str, message: str) -> None:
@@ -274,7 +278,7 @@ class Gate:
             self._uploads.remove(pending_connection)
 
     def _oldest_of_busiest_address(self) -> PendingConnection:
-        """The one that has waited longest at the address with most connections."""
+        """The connection that has waited longest, of the address with most connections."""
         addresses = Counter(_address(one) for one in self._waiting)
         busiest = addresses.most_common(1)[0][0]
         return next(one for one in self._waiting if _address(one) == busiest)
@@ -323,7 +327,7 @@ class Gate:
 
 
 class GatedWorker(ThreadWorker):  # type: ignore[misc]
-    """gunicorn's worker of class gthread, with the gate before its threads. HTTP/1.1 only, at least 4 threads."""
+    """gunicorn's gthread worker with the gate before its threads. HTTP/1.1 only, at least 4 threads."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -333,19 +337,19 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
             self.cfg.set("http_protocols", "h1")
         few = max(1, self.cfg.threads // 4)
         self._receiving, self._sending = Slots(few), Slots(few)
-        # Neither those that wait nor those that are idle ever keep the worker from accepting others.
+        # Waiting and idle connections never keep the worker from accepting others.
         half = max(1, self.worker_connections // 2 - self.cfg.threads)
         self.max_keepalived = half
         self.gate = Gate(self._receiving, half, self._start, self._forget)
         self._tls: ssl.SSLContext | None = None
-        self._trim_at, self._trimmed_nr = 0.0, 0
+        self._trim_at, self._trimmed_nr, self._evict_at = 0.0, 0, 0.0
 
     def init_process(self) -> None:
-        """Open many files, and get ready for TLS."""
+        """Raise the limit on open files, and prepare TLS."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        new_limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < new_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
         if self.cfg.is_ssl:
             self._tls = gunicorn_sock.ssl_context(self.cfg)
             self._tls.sslsocket_class = TLSConnection
@@ -357,23 +361,26 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         super().run()
 
     def notify(self) -> None:
-        """Tell gunicorn that the loop turns; the gate's clock."""
+        """Notify gunicorn that the loop is alive, and run the gate's timers."""
         super().notify()
         if self.gate.poller is not None:
             self.gate.tick()
         now = time.monotonic()
+        if now >= self._evict_at:
+            self._evict_at = now + EVICT_S
+            evict_deleted_profiles()
         if self.nr != self._trimmed_nr and now >= self._trim_at:
             self._trim_at, self._trimmed_nr = now + TRIM_S, self.nr
             processes.trim_malloc()
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Closing time: what has not asked completely is not waited for."""
+        """Shut down without waiting for incomplete requests."""
         super().set_accept_enabled(enabled)
         if not self.alive:
             self.gate.close()
 
     def enqueue_req(self, conn: Any) -> None:
-        """A connection from which a request may come: to the gate, instead of to a thread."""
+        """Pass a connection to the gate instead of to a thread."""
         new = not isinstance(conn.sock, Connection)
         if new:
             try:
@@ -383,14 +390,14 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
                 self._forget(conn)
                 return
         else:
-            # What the parser has read ahead belongs to the next request.
+            # Bytes that the parser has read ahead belong to the next request.
             ahead = conn.parser.unreader.buf.getvalue()
             conn.parser.unreader.buf = io.BytesIO()
             conn.sock.buffer[:0] = ahead
         self.gate.admit(conn, handshake=new and self._tls is not None)
 
     def finish_request(self, conn: Any, fs: Any) -> None:
-        """A thread has ended. What came behind its request is looked at at once: no event tells of it."""
+        """A thread has finished a request. Bytes after it are checked immediately, because no event reports them."""
         conn.sock.end_request()
         super().finish_request(conn, fs)
         self.gate.tick()
@@ -410,7 +417,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
             sock = Connection(fileno=conn.sock.detach())
         conn.sock = sock
         sock.prepare(self._receiving, self._sending, self.gate.linger)
-        # A parser that is there already is what gunicorn goes on with, instead of a handshake in a thread.
+        # If the connection has a parser, gunicorn does not make a handshake in a thread.
         conn.parser = http.RequestParser(self.cfg, sock, conn.client)
 
     def _start(self, conn: Any) -> None:

@@ -1,4 +1,4 @@
-"""The web server as a process: gunicorn with our application, on a socket that its parent opened or on its own."""
+"""The web server process: gunicorn with Perfloom's application, on an inherited socket or one that it opens."""
 
 import gc
 import os
@@ -12,17 +12,17 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.paths import os_error_text
 
-from .. import processes
+from ..base import processes
 from .logs import set_up_logging
 
 THREADS = 12
-"""A quarter of them each may wait for slow uploads and for slow readers of responses; the others never wait."""
+"""A quarter of them may wait for slow uploads and another quarter for slow downloads; the others never wait."""
 WORKER = "perfloom.workers.serve.web_gate.GatedWorker"
 REQUEST_TIMEOUT_S = 120
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
-    """gunicorn, told everything here and nothing by files, command line or its own environment variables."""
+    """gunicorn, configured only here: not by files, command line or its own environment variables."""
 
     def __init__(self, settings: Settings, options: dict[str, Any], shared: bool) -> None:
         self._settings = settings
@@ -40,17 +40,17 @@ class _Application(BaseApplication):  # type: ignore[misc]
         from perfloom.web.app import create_app
 
         app = create_app(self._settings, shared=self._shared)
-        # With its own pool Arrow keeps what it has freed.
+        # Arrow's own memory pool does not return freed memory.
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-        # What was loaded stays: looking through all of it for garbage would hold up a page now and then.
+        # Exclude loaded modules from garbage collection, which would delay pages now and then.
         gc.collect()
         gc.freeze()
         return app
 
 
 def serve(settings: Settings, *, descriptor: int | None = None, processes: int = 1, shared: bool = False) -> None:
-    """Serve pages until told to end. handle: a listening socket; without it one is opened by the settings. shared: see
-    `web.create_app`."""
+    """Serve pages until a signal to end. handle: a descriptor of a listening socket; None: open one from the settings.
+    shared: see `web.create_app`."""
     bind = [f"fd://{descriptor}" if descriptor is not None else address(settings)]
     options = OPTIONS | {"bind": bind, "workers": processes}
     known = _Application(settings, {}, shared).cfg.settings
@@ -76,7 +76,7 @@ def _options() -> dict[str, Any]:
 
 
 OPTIONS = _options()
-"""What gunicorn is told, but for address and number of processes. gunicorn.conf.py has the same."""
+"""gunicorn's settings except for address and number of processes. gunicorn.conf.py has the same."""
 
 
 def address(settings: Settings) -> str:
@@ -86,7 +86,7 @@ def address(settings: Settings) -> str:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A socket that listens where the settings say. Raises Unavailable, with what to do."""
+    """A socket that listens at the address of the settings. Raises Unavailable, with advice."""
     try:
         family, _, _, _, where = socket.getaddrinfo(
             settings.host.strip("[]"), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,6 +1,6 @@
-"""Ways to targets: `open_transport` gives the one for a target.
+"""Transports to targets: `open_transport` opens the one for a target.
 
-What a transport is stands in `base`. Whoever opens one needs to know of no other module here.
+`base` defines what a transport does. Callers need no other module of this package.
 """
 
 import contextlib
@@ -10,8 +10,10 @@ from typing import Any
 
 from perfloom.domain.targets import Target
 
+from ..base.progress import Progress
+from ..base.secret_provider import SecretProvider, no_secrets
 from .as_user import UserTransport
-from .base import FileCopy, Progress, ScriptResult, SecretProvider, Transport, no_secrets
+from .base import FileCopy, ScriptResult, Transport
 from .local import LocalTransport
 
 __all__ = [
@@ -31,18 +33,18 @@ __all__ = [
 def open_transport(
     target: Target, secrets: SecretProvider = no_secrets, run_as: str = "", owner: str = ""
 ) -> Iterator[Transport]:
-    """The way to a target, for the time of the block. Connects at its first use.
+    """A transport to a target, for the duration of the block. It connects at its first use.
 
-    run_as: the user to be on this machine itself, empty for our own. owner: for whom the secrets are; a connection that
-    takes one serves nobody else, unless the target is to keep it.
+    run_as: the user on this machine itself, empty for the current one. owner: the job whose secrets these are; a
+    connection that used one is not shared with other owners, unless the target keeps connections.
 
-    secrets: asked for passwords, passphrases and one-time codes; None from it raises SecretNeeded. A connection stays
-    open for a while after the block, and the next one for the same target in this process takes it up.
+    secrets: provides passwords, passphrases and one-time codes; if it returns None, SecretNeeded is raised. A
+    connection stays open for a while after the block, and is reused for the same target in this process.
     """
     if target.ssh is None:
         transport: Transport = UserTransport(run_as) if run_as else LocalTransport()
     else:
-        # Not needed where nobody uses SSH, and slow to import.
+        # Not needed without SSH, and slow to import.
         from .ssh import SshTransport
 
         transport = SshTransport(target.ssh, secrets, owner)
@@ -51,29 +53,29 @@ def open_transport(
 
 
 def owners() -> set[str]:
-    """Whom connections of this process serve alone."""
+    """The owners of connections of this process that are not shared."""
     module = _connections()
     return module.owners() if module else set()
 
 
 def close_owned(owner: str) -> None:
-    """Close the connections that serve this owner alone."""
+    """Close the connections of this owner."""
     if module := _connections():
         module.close(lambda link: link.owner == owner)
 
 
 def close_target(target: Target) -> None:
-    """Close all connections to a target that this process has."""
+    """Close all connections of this process to a target."""
     if module := _connections():
         module.close(lambda link: link.ssh == target.ssh)
 
 
 def _connections() -> Any:
-    """The module, where anybody has used it."""
+    """The module if it was imported."""
     return sys.modules.get("perfloom.workers.transports.connections")
 
 
 def close_all() -> None:
-    """Close the connections of this process, for its end."""
+    """Close the connections of this process before it ends."""
     if module := _connections():
         module.close_all()

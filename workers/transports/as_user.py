@@ -1,7 +1,7 @@
-"""This machine as another user: for programs that must not be able to touch what belongs to the worker's own user.
+"""This machine as another user, for programs that must not access the files of the worker's user.
 
-A worker that is root becomes that user in what it starts; any other asks sudo, without a password. Files are read and
-written by processes of that user as well, so that no link of theirs leads to what only the worker may open.
+A worker that runs as root sets the user of its child processes; any other uses sudo, without a password. Processes of
+that user also read and write the files, so that links of that user cannot lead to files that only the worker may open.
 """
 
 import contextlib
@@ -18,8 +18,9 @@ from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailabl
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors
 
-from ..scripts import worker_script
-from .base import FileCopy, Progress, require_script
+from ..base.progress import Progress
+from ..base.scripts import worker_script
+from .base import FileCopy, require_script
 from .local import (
     SHELL,
     LocalTransport,
@@ -39,7 +40,7 @@ MISSING = "No such file or directory"
 
 
 class UserTransport(LocalTransport):
-    """A Transport to the machine that this runs on, as a user of it."""
+    """A Transport to this machine, as another user."""
 
     def __init__(self, user: str) -> None:
         """Raises InvalidRequest for a user that does not exist."""
@@ -56,7 +57,7 @@ class UserTransport(LocalTransport):
         return ["sudo", "-n", "-H", "-u", self._user.pw_name, "--", *argv]
 
     def _options(self) -> dict[str, Any]:
-        """For Popen: who it is, where it begins, and nothing of our environment."""
+        """Arguments for Popen: user, directory, and a minimal environment."""
         user = self._user
         found = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         found |= {"PATH": PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": SHELL}
@@ -68,19 +69,18 @@ class UserTransport(LocalTransport):
 
     @contextlib.contextmanager
     def _start_script(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
-        """The script comes before the input: sudo hands no variables on, and files would be for everybody to read."""
+        """Send the script before the input: sudo passes no variables on, and the other user could not read a private
+        file."""
         text = os.fsencode(require_script(script))
-        take = f'cd 2>/dev/null; pl_text=$(dd bs=1 count={len(text)} 2>/dev/null); eval "$pl_text"'
+        argv = [SHELL, "-c", worker_script("transports/run_input.sh"), SHELL, str(len(text))]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            self._argv([SHELL, "-c", take]), stdin=pipe, stdout=pipe, stderr=pipe, **self._options()
-        )
+        process = subprocess.Popen(self._argv(argv), stdin=pipe, stdout=pipe, stderr=pipe, **self._options())
         yield process, text + input
 
     def _kill(self, process: "subprocess.Popen[bytes]") -> None:
         super()._kill(process)
         if os.geteuid() != 0:
-            # sudo is root's; what it started is not.
+            # sudo runs as root, but the processes that it started do not.
             argv = self._argv(["kill", "-s", "KILL", "--", f"-{process.pid}"])
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._options())
 
@@ -132,7 +132,7 @@ class UserTransport(LocalTransport):
 
 
 def passwd_entry(user: str) -> pwd.struct_passwd:
-    """The user. Raises InvalidRequest where there is none, and for root, whom nothing is kept from."""
+    """The user. Raises InvalidRequest for an unknown user, and for root, which can access everything."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
@@ -145,16 +145,16 @@ def passwd_entry(user: str) -> pwd.struct_passwd:
 
 
 def require_usable(user: str) -> None:
-    """Raises InvalidRequest or Unavailable, with what to do, where nothing can be started as that user."""
+    """Raises InvalidRequest or Unavailable, with advice, if no process can be started as that user."""
     try:
         done = UserTransport(user).run("id -u")
     except (Unavailable, OSError) as error:
         why = error.message if isinstance(error, Unavailable) else os_error_text(error)
         raise Unavailable(f"Programs cannot be started as {user}: {why}") from None
     if done.text.strip() != str(passwd_entry(user).pw_uid):
-        said = done.errors.strip()[-200:].rstrip(".") or "sudo gives no reason"
+        message = done.errors.strip()[-200:].rstrip(".") or "sudo gives no reason"
         rule = f"{pwd.getpwuid(os.geteuid()).pw_name} ALL=({user}) NOPASSWD: ALL"
         raise Unavailable(
-            f"Programs cannot be started as {user}: {said}. Start the worker as root, or allow it sudo, with this "
+            f"Programs cannot be started as {user}: {message}. Start the worker as root, or allow it sudo, with this "
             f"line in sudoers: {rule}"
         )

@@ -1,4 +1,4 @@
-"""Copying files over SSH where a host offers no SFTP: through `cat`, file by file."""
+"""Copies files over SSH to and from hosts without SFTP: with `cat`, one file after another."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,18 @@ from perfloom.domain.text import sanitize_line
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from . import script_session
 from .base import FileCopy
 from .connections import SshLink
 
 MAX_FILES = 4
 FILE_TIMEOUT_S = 6 * 3600.0
-"""No file takes longer; a broken connection is noticed long before."""
+"""The timeout of one file. A broken connection is detected much earlier."""
 UNLIMITED = 1 << 62
 NO_SUCH = "No such file or directory"
 DENIED = "Permission denied"
-"""What systems say."""
+"""Error messages of systems."""
 
 
 class ByteCounter(Protocol):
@@ -33,7 +33,7 @@ class ByteCounter(Protocol):
 
 
 async def put(link: SshLink, there: str, source: int, mode: int, tally: ByteCounter) -> None:
-    """Copy the open file `source` there."""
+    """Copy the open file `source` to the target."""
     folder, _, name = there.rpartition("/")
     partial = f"{folder}/.{name[:60]}.{secrets.token_hex(6)}.part"
     size = os.fstat(source).st_size
@@ -55,7 +55,7 @@ async def put(link: SshLink, there: str, source: int, mode: int, tally: ByteCoun
 
 
 async def get(link: SshLink, file: FileCopy, tally: ByteCounter) -> None:
-    """Fetch a file, from where it was broken off if its size says that it is the same."""
+    """Fetch a file. Resumes an interrupted copy if the size of the file is unchanged."""
     path = quote(file.remote)
     script = f"LC_ALL=C; export LC_ALL; cat -- {path}"
     partial = file.local.parent / f".{file.local.name[:100]}.{'any' if file.bytes is None else file.bytes}.part"
@@ -78,7 +78,7 @@ async def get(link: SshLink, file: FileCopy, tally: ByteCounter) -> None:
                     rest = rest[os.write(handle, rest) :]
             tally.bytes_moved += len(data)
 
-        # With room for words on what is wrong.
+        # With room for an error message.
         limit = UNLIMITED if file.bytes is None else file.bytes - start + (1 << 16)
         done = await script_session.run_script(link, script, timeout_s=FILE_TIMEOUT_S, limit_bytes=limit, sink=take)
         size = os.fstat(handle).st_size
@@ -98,14 +98,14 @@ async def get(link: SshLink, file: FileCopy, tally: ByteCounter) -> None:
 
 
 def size_changed_error(link: SshLink, file: FileCopy, size: int) -> Unavailable:
-    """The error where a file there has another size than it was said to have."""
+    """The error for a file at the target whose size differs from the listed one."""
     return Unavailable(
         f"{file.remote} on {link.host} has {size} bytes instead of {file.bytes}: it has changed. Fetch it again."
     )
 
 
 def write_error(link: SshLink, path: str, words: str) -> PerfloomError:
-    """The error where a file there cannot be written. words: what the system there says of it."""
+    """The error for a file that cannot be written at the target. words: the system's message."""
     host, folder = link.host, path.rpartition("/")[0] or "/"
     if "No space left" in words or "quota" in words.lower():
         full = "the user's share of the disk (quota)" if "quota" in words.lower() else "the disk"
@@ -124,7 +124,7 @@ def write_error(link: SshLink, path: str, words: str) -> PerfloomError:
 
 
 def read_error(link: SshLink, path: str, words: str) -> PerfloomError:
-    """The error where a file there cannot be read. words: what the system there says of it."""
+    """The error for a file that cannot be read at the target. words: the system's message."""
     if "No such file" in words:
         return NotFound(f"{path} does not exist on {link.host}, or no longer.")
     if "Permission denied" in words:

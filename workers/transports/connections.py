@@ -1,7 +1,7 @@
-"""Open SSH connections of this process: made when first needed, kept for a while, thrown away when broken.
+"""The SSH connections of this process: opened when needed, reused for a while, discarded when broken.
 
-asyncssh runs in one thread with one event loop, made at the first use in each process, so after a fork each process has
-its own. Everybody else calls `run_in_loop`, which waits.
+asyncssh runs in one thread with one event loop, created at the first use in each process, so that a forked process has
+its own. Other threads call `run_in_loop`, which waits.
 """
 
 import asyncio
@@ -20,36 +20,36 @@ import asyncssh
 from perfloom.domain.errors import Prompt, Unreachable
 from perfloom.domain.targets import KEEP_HOURS, Ssh
 
+from ..base.secret_provider import SecretProvider
 from . import hostkeys, ssh_errors
-from .base import SecretProvider
 from .hops import Hop, resolve_hops
 from .login import HostSecrets, Login
 from .proxies import ProxyCommand
 
 IDLE_S = 300.0
-"""A connection that nobody uses is closed after so long."""
+"""Idle time after which a connection is closed."""
 IDLE_WITH_SECRET_S = KEEP_HOURS * 3600.0
-"""The same for one that needed a secret and is kept for all: opening it again would need a person."""
+"""The same for a shared connection that needed a secret: opening it again would need a user."""
 IDLE_OWNED_S = 900.0
-"""The same for one that serves only its owner, should nobody have said that the owner has ended."""
+"""The same for a connection with an owner, in case it was not closed when the owner ended."""
 KEEPALIVE_S = 6.0
 KEEPALIVE_COUNT = 3
-"""A host is asked so often whether it is there, where nothing else comes from it; with none of so many answers and one
-interval more, the connection counts as broken: after 24 s."""
+"""Interval of keepalive messages on a silent connection, and how many may remain unanswered. After one more interval,
+that is 24 s, the connection counts as broken."""
 SESSIONS = 8
-"""sshd allows 10 sessions in one connection (MaxSessions); more wait here."""
+"""Concurrent sessions of one connection; others wait. sshd allows 10 by default (MaxSessions)."""
 SESSION_RETRY_S = (0.1, 0.3, 1.0, 3.0)
-"""A session that is refused is asked for again after so long: an earlier one may be about to end."""
+"""Pauses before a refused session is retried: an earlier one may be about to end."""
 CALLBACK_S = 0.25
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-# asyncssh tells of each connection and channel.
+# asyncssh logs each connection and channel.
 logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
 
 class LinkBroken(Unreachable):
-    """A connection was broken before anything was done with it. fresh: whether it was new."""
+    """A connection was broken before it was used. fresh: whether it was new."""
 
     def __init__(self, message: str, fresh: bool) -> None:
         super().__init__(message)
@@ -58,8 +58,8 @@ class LinkBroken(Unreachable):
 
 @dataclass(eq=False)
 class SshLink:
-    """An open way to a target: a connection to each host on it, the target's last. used_secrets: secrets that it took.
-    owner: whom alone it serves, empty for everybody."""
+    """A link to a target: the connections to its jump hosts and, last, to the target. used_secrets: prompts of the
+    secrets that it used. owner: the only one that may use it, empty for a shared link."""
 
     ssh: Ssh
     hops: tuple[Hop, ...]
@@ -84,7 +84,7 @@ class SshLink:
 
     @property
     def host(self) -> str:
-        """The target for a person."""
+        """The target's name for users."""
         return self.hops[-1].title
 
     @property
@@ -93,7 +93,7 @@ class SshLink:
         return bool(self.connections) and not any(connection.is_closed() for connection in self.connections)
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close it immediately."""
         if self.closing is not None:
             self.closing.cancel()
         for connection in reversed(self.connections):
@@ -117,7 +117,7 @@ class _EventLoop:
         self.loop.run_forever()
 
     def close(self) -> None:
-        """End it, with everything open."""
+        """Close all connections and end the thread."""
 
         async def end() -> None:
             links = list(self.links.values())
@@ -142,49 +142,50 @@ class _EventLoop:
             self.loop.close()
 
 
-_here: _EventLoop | None = None
-_making = threading.Lock()
+_event_loop: _EventLoop | None = None
+_event_loop_lock = threading.Lock()
 
 
 def _forget() -> None:
-    """A forked child has the parent's memory and none of its threads: the parent's connections stay the parent's."""
-    global _here, _making
-    _here = None
-    _making = threading.Lock()
+    """A forked child has the parent's memory but not its threads; it must not use the parent's connections."""
+    global _event_loop, _event_loop_lock
+    _event_loop = None
+    _event_loop_lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)
 
 
-def _place() -> _EventLoop:
-    global _here
-    with _making:
-        if _here is None:
-            _here = _EventLoop()
-        return _here
+def _get_event_loop() -> _EventLoop:
+    global _event_loop
+    with _event_loop_lock:
+        if _event_loop is None:
+            _event_loop = _EventLoop()
+        return _event_loop
 
 
 def close_all() -> None:
-    """Close all connections of this process; the next use makes new ones."""
-    global _here
-    with _making:
-        here, _here = _here, None
-    if here is not None:
-        here.close()
+    """Close all connections of this process; the next use opens new ones."""
+    global _event_loop
+    with _event_loop_lock:
+        event_loop, _event_loop = _event_loop, None
+    if event_loop is not None:
+        event_loop.close()
 
 
 atexit.register(close_all)
 
 
-def run_in_loop(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = None) -> T:
-    """Run it in the event loop and wait. look: called every now and then in this thread; what it raises ends it."""
-    future = asyncio.run_coroutine_threadsafe(coroutine, _place().loop)
+def run_in_loop(coroutine: Coroutine[Any, Any, T], callback: Callable[[], None] | None = None) -> T:
+    """Run a coroutine in the event loop and wait for it. callback: called every CALLBACK_S in this thread; an exception
+    in it cancels the coroutine."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _get_event_loop().loop)
     try:
-        while look is not None:
+        while callback is not None:
             done, _ = concurrent.futures.wait([future], CALLBACK_S)
             if done:
                 break
-            look()
+            callback()
         return future.result()
     except BaseException:
         future.cancel()
@@ -193,15 +194,16 @@ def run_in_loop(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | No
 
 @contextlib.asynccontextmanager
 async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> AsyncIterator[SshLink]:
-    """The link to a target, for the time of the block; an open one where there is one. Raises what `_connect` does.
+    """A link to a target, for the duration of the block. Reuses an open one. Raises what `_connect` does.
 
-    owner: who gives the secrets. A link that took some serves this owner alone, unless the target is to keep it.
+    owner: the job whose secrets these are. A link that used some is not shared with other owners, unless the target
+    keeps connections.
     """
-    place = _place()
-    async with place.locks.setdefault(ssh, asyncio.Lock()):
+    event_loop = _get_event_loop()
+    async with event_loop.locks.setdefault(ssh, asyncio.Lock()):
         link = None
         for key in dict.fromkeys(((ssh, ""), (ssh, owner))):
-            found = place.links.get(key)
+            found = event_loop.links.get(key)
             if found is not None and not found.alive:
                 discard_link(found)
             elif found is not None:
@@ -209,7 +211,7 @@ async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> Async
         if link is None:
             link = await _connect(ssh, secrets)
             link.owner = owner if link.used_secrets and not ssh.keep else ""
-            place.links[ssh, link.owner] = link
+            event_loop.links[ssh, link.owner] = link
         if link.closing is not None:
             link.closing.cancel()
             link.closing = None
@@ -219,54 +221,54 @@ async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> Async
     finally:
         link.users -= 1
         link.used = True
-        if not link.users and place.links.get((ssh, link.owner)) is link:
+        if not link.users and event_loop.links.get((ssh, link.owner)) is link:
             idle = IDLE_OWNED_S if link.owner else IDLE_WITH_SECRET_S if link.used_secrets else IDLE_S
             link.closing = asyncio.get_running_loop().call_later(idle, discard_link, link)
 
 
 def is_open(ssh: Ssh) -> bool:
     """Whether this process has an open link to a target, as far as is known."""
-    here = _here
-    return here is not None and any(link.alive for key, link in list(here.links.items()) if key[0] == ssh)
+    event_loop = _event_loop
+    return event_loop is not None and any(link.alive for key, link in list(event_loop.links.items()) if key[0] == ssh)
 
 
 def is_shared(ssh: Ssh) -> bool:
-    """Whether this process has an open link to a target that serves everybody."""
-    link = None if _here is None else _here.links.get((ssh, ""))
+    """Whether this process has an open shared link to a target."""
+    link = None if _event_loop is None else _event_loop.links.get((ssh, ""))
     return link is not None and link.alive
 
 
 def owners() -> set[str]:
-    """Whom links of this process serve alone."""
-    return set() if _here is None else {owner for _, owner in list(_here.links) if owner}
+    """The owners of links of this process."""
+    return set() if _event_loop is None else {owner for _, owner in list(_event_loop.links) if owner}
 
 
-def close(wanted: Callable[[SshLink], bool]) -> None:
-    """Close links of this process now."""
-    here = _here
-    if here is None:
+def close(matches: Callable[[SshLink], bool]) -> None:
+    """Close the matching links of this process."""
+    event_loop = _event_loop
+    if event_loop is None:
         return
 
     async def end() -> None:
-        for link in list(here.links.values()):
-            if wanted(link):
+        for link in list(event_loop.links.values()):
+            if matches(link):
                 discard_link(link)
 
     run_in_loop(end())
 
 
 def discard_link(link: SshLink | None) -> None:
-    """Throw a link away: it is broken, or idle."""
+    """Close a link that is broken or idle, so that it is not reused."""
     if link is None:
         return
-    place = _place()
-    if place.links.get((link.ssh, link.owner)) is link:
-        del place.links[link.ssh, link.owner]
+    event_loop = _get_event_loop()
+    if event_loop.links.get((link.ssh, link.owner)) is link:
+        del event_loop.links[link.ssh, link.owner]
     link.abort()
 
 
 async def _connect(ssh: Ssh, secrets: SecretProvider) -> SshLink:
-    """Connect to each host on the way. Raises Unreachable or Refused, which name the host that it is about."""
+    """Connect to each jump host and the target. Raises Unreachable or Refused, which name the host that failed."""
     hops = await asyncio.get_running_loop().run_in_executor(None, resolve_hops, ssh)
     link = SshLink(ssh, hops)
     try:
@@ -330,7 +332,7 @@ async def _connect_one(link: SshLink, hop: Hop, secrets: SecretProvider, on_the_
 
 
 def link_broken(link: SshLink, error: BaseException) -> Unreachable:
-    """The error where a link turned out to be broken when it was to be used; it is thrown away."""
+    """The error for a link that was found broken before its use. Discards the link."""
     discard_link(link)
     return LinkBroken(
         ssh_errors.connection_lost_error(error, link.host, "before anything was done").message, fresh=not link.used
@@ -338,8 +340,8 @@ def link_broken(link: SshLink, error: BaseException) -> Unreachable:
 
 
 async def open_session_on(link: SshLink, open_it: Callable[[], Awaitable[T]]) -> T:
-    """What opens a session on a link, tried again where the host allows no more of them now. Raises Unreachable where
-    it failed for good; then nothing was started."""
+    """Call `open_it`, which opens a session on the link. Retries while the host allows no more sessions. Raises
+    Unreachable if it failed for good; then nothing was started."""
     pauses = list(SESSION_RETRY_S)
     while True:
         link.ended.clear()
@@ -355,14 +357,14 @@ async def open_session_on(link: SshLink, open_it: Callable[[], Awaitable[T]]) ->
                 ) from None
         except ssh_errors.CONNECTION_LOST as error:
             if isinstance(error, asyncssh.SFTPError) and link.alive:
-                raise  # The program behind it ended, and nothing else.
+                raise  # Only the program of the session ended.
             raise link_broken(link, error) from None
         if link.running:
-            # Fewer are allowed than usual: wait for one of ours to end.
+            # The host allows fewer than usual: wait for a session of this link to end.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(link.ended.wait(), SESSION_RETRY_S[-1])
         elif link.sftp and not link.copying:
-            # It is one of them, and of no use at present.
+            # The idle SFTP client occupies a session.
             link.sftp.exit()
             link.sftp = None
             await asyncio.sleep(SESSION_RETRY_S[0])
@@ -371,7 +373,7 @@ async def open_session_on(link: SshLink, open_it: Callable[[], Awaitable[T]]) ->
 
 
 async def start_command(link: SshLink, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
-    """Start a command there. Raises what `open_session_on` does."""
+    """Start a command at the target. Raises what `open_session_on` does."""
     return await open_session_on(
         link,
         lambda: link.target.create_session(

@@ -1,4 +1,4 @@
-"""Which hosts lie on the way to a target, and what ~/.ssh/config says of each. Nothing is connected here."""
+"""The jump hosts of a target, and the settings of ~/.ssh/config for each. Opens no connection."""
 
 import getpass
 import os
@@ -15,7 +15,7 @@ from perfloom.domain.targets import Ssh
 
 DEFAULT_PORT = 22
 MAX_HOPS = 8
-"""A way with more hosts goes in a circle."""
+"""With more hosts, ProxyJump is circular."""
 DEFAULT_KEYS = ("id_ed25519_sk", "id_ecdsa_sk", "id_ed25519", "id_ecdsa", "id_rsa")
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -23,11 +23,11 @@ SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 @dataclass(frozen=True)
 class Hop:
-    """One host on the way. name: as a person wrote it. key_files: private keys, in the order in which they are tried.
-    certificates: files with certificates for them. identities_only: whether keys of the agent that are not among them
-    stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is
-    known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host keys.
-    proxy_command: argv that leads there instead of a plain connection."""
+    """One jump host, or the target. name: as the user wrote it. key_files: private keys, in the order in which they are
+    tried. certificates: files with certificates for them. identities_only: whether other keys of the agent are not
+    tried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is known
+    (HostKeyAlias). config: files in which asyncssh looks up other settings. algorithms: whether those set
+    HostKeyAlgorithms. proxy_command: argv of ProxyCommand, if set."""
 
     name: str
     host: str
@@ -46,48 +46,48 @@ class Hop:
 
     @property
     def login(self) -> str:
-        """user@host, with the port where it is another than usual."""
+        """user@host, with a port other than 22."""
         return f"{self.user}@{self.title}"
 
     @property
     def title(self) -> str:
-        """The host for a person."""
+        """The host's name for users."""
         where = self.name if self.port == DEFAULT_PORT else f"{self.name}, port {self.port}"
         return where if self.name.lower() == self.host.lower() else f"{where} ({self.host})"
 
     @property
     def known_hosts_name(self) -> str:
-        """Its name as it stands in a known_hosts file."""
+        """Its name in a known_hosts file."""
         name = (self.alias or self.host).lower()
         return name if self.port == DEFAULT_PORT or self.alias else f"[{name}]:{self.port}"
 
 
 def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
-    """The hosts from here to the target, which is the last. Reads files, and runs what `Match exec` in them says.
+    """The jump hosts of a target, and last the target. Reads configuration files, and runs commands of `Match exec`.
 
     Raises InvalidRequest or Refused.
     """
-    wanted = _HostSpec(ssh.host, ssh.user, ssh.port)
-    return _way(ssh, wanted, ssh.jump or None, own=True, depth=1)
+    host_spec = _HostSpec(ssh.host, ssh.user, ssh.port)
+    return _resolve(ssh, host_spec, ssh.jump or None, own=True, depth=1)
 
 
 @dataclass(frozen=True)
 class _HostSpec:
-    """A host as it is written in a target or a configuration."""
+    """A host as written in a target or a configuration file."""
 
     host: str
     user: str = ""
     port: int | None = None
 
 
-def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
-    """own: whether it is the target itself, to which the target's key file belongs first of all."""
+def _resolve(ssh: Ssh, host_spec: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
+    """own: whether it is the target itself, for which the target's key file is tried first."""
     if depth > MAX_HOPS:
         raise Refused(
             f"The path to {ssh.host} has more than {MAX_HOPS} jump hosts. Check whether ProxyJump in ~/.ssh/config "
             "has a cycle."
         )
-    hop, proxy_jump = _look_up(ssh, wanted, own)
+    hop, proxy_jump = _look_up(ssh, host_spec, own)
     if jump is None:
         jump = proxy_jump
     else:
@@ -95,8 +95,8 @@ def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, 
     if not jump:
         return (hop,)
     *before, last = jump
-    # As ssh does it: the last of several is reached through those before it, a single one as its own entry says.
-    return (*_way(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
+    # As ssh does: the last of several jump hosts is reached through the others; a single one as its own entry says.
+    return (*_resolve(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
 
 
 def parse_jump(text: str) -> _HostSpec:
@@ -110,27 +110,27 @@ def parse_jump(text: str) -> _HostSpec:
     return _HostSpec(match[1] or match[3] or match[5], user, int(port) if port else None)
 
 
-def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
-    """A host with all that is known of it, and what has to be gone through to get there."""
-    if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
+def _look_up(ssh: Ssh, host_spec: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
+    """A host with its settings, and its own jump hosts."""
+    if not host_spec.host or any(ord(c) <= 32 or ord(c) == 127 for c in host_spec.host + host_spec.user):
         raise InvalidRequest(
-            f"{wanted.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
+            f"{host_spec.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
         )
     files = _config_files() if ssh.config else ()
-    options = _options(files, wanted)
+    options = _options(files, host_spec)
     config = cast(Any, options).config
     home = Path("~/.ssh").expanduser()
     names = [str(name) for name in config.get("IdentityFile", ())]
     usual = names or [str(home / name) for name in DEFAULT_KEYS if (home / name).is_file()]
     mine = [ssh.key_file] if ssh.key_file else []
-    # The target's own key is often good for the hosts on the way, too, but what they have is tried first.
+    # Jump hosts often accept the target's key too, but their own keys are tried first.
     keys = (mine or usual) if own else [*usual, *mine]
     timeout = config.get("ConnectTimeout") if ssh.connect_timeout_s == Ssh("").connect_timeout_s else None
     jump = str(config.get("ProxyJump") or "")
     known = tuple(str(name) for name in config.get("UserKnownHostsFile", ()))
     system = tuple(str(name) for name in config.get("GlobalKnownHostsFile", SYSTEM_KNOWN_HOSTS))
     hop = Hop(
-        name=wanted.host,
+        name=host_spec.host,
         host=options.host,
         port=options.port,
         user=options.username,
@@ -149,21 +149,21 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
     return hop, tuple(part for part in jump.split(",") if part.strip())
 
 
-def _options(files: Sequence[Path], wanted: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
-    """What the configuration says of a host, read by asyncssh."""
-    more: dict[str, Any] = {"username": wanted.user} if wanted.user else {}
-    if wanted.port is not None:
-        more["port"] = wanted.port
+def _options(files: Sequence[Path], host_spec: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
+    """The settings for a host in the configuration files, parsed by asyncssh."""
+    more: dict[str, Any] = {"username": host_spec.user} if host_spec.user else {}
+    if host_spec.port is not None:
+        more["port"] = host_spec.port
     try:
         return asyncssh.SSHClientConnectionOptions(
-            host=wanted.host, config=[str(file) for file in files], client_keys=None, known_hosts=b"", **more
+            host=host_spec.host, config=[str(file) for file in files], client_keys=None, known_hosts=b"", **more
         )
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         raise Refused(
             f"The SSH configuration of {_person()} cannot be read: {error}. Correct it, or do not use it in the target."
         ) from None
     except (ValueError, OSError) as error:
-        raise Refused(f"The host {wanted.host} cannot be resolved: {error}.") from None
+        raise Refused(f"The host {host_spec.host} cannot be resolved: {error}.") from None
 
 
 def _certificates(config: Any) -> list[str]:

@@ -1,8 +1,7 @@
-"""Is that the host it should be? What known_hosts files say, and what to tell a person who has to decide.
+"""Verification of host keys with known_hosts files, and the messages about unknown keys.
 
-Entries are read by asyncssh: hashed names, patterns, @revoked and @cert-authority as sshd(8) describes them. A host is
-known by its name alone, not by its address, so that nobody who bends a name to the address of another known host is
-taken for the one that was asked for.
+asyncssh parses the entries: hashed names, patterns, @revoked and @cert-authority as in sshd(8). A host is known by
+name, not address, so a spoofed DNS entry does not match another known host.
 """
 
 from collections.abc import Iterable
@@ -19,8 +18,8 @@ from .hops import DEFAULT_PORT, Hop
 
 @dataclass(frozen=True)
 class KnownKeys:
-    """What is known of one host. keys: its keys. elsewhere: those known of the same name on the usual port, which
-    count where they match and prove nothing where they do not."""
+    """The known keys of a host. keys: its keys. elsewhere: keys of the same name on port 22, which are accepted if they
+    match; a mismatch does not mean that the key changed."""
 
     keys: tuple[asyncssh.SSHKey, ...] = ()
     elsewhere: tuple[asyncssh.SSHKey, ...] = ()
@@ -31,20 +30,20 @@ class KnownKeys:
 
     @property
     def trusted(self) -> tuple[tuple[asyncssh.SSHKey, ...], ...]:
-        """As asyncssh takes it."""
+        """In asyncssh's format."""
         return (self.keys + self.elsewhere, self.authorities, self.revoked, (), (), (), ())
 
     @property
     def algorithms(self) -> list[str]:
-        """What the host is asked to show: a key of the kind that is known, if it has one."""
+        """The algorithms to request: those of the known keys first."""
         names = [name for key in self.keys + self.elsewhere for name in key.sig_algorithms]
         certificates = get_default_certificate_algs() if self.authorities else []
         return [name.decode() for name in dict.fromkeys([*certificates, *names, *get_default_public_key_algs()])]
 
 
 def find_known_keys(hop: Hop, accepted: Iterable[str]) -> KnownKeys:
-    """All that is known of a host. accepted: lines beside those of its files. What cannot be read is passed over, as
-    ssh does it."""
+    """The known keys of a host. accepted: lines in addition to those of its files. Unreadable files and lines are
+    skipped, as ssh does."""
     keys: list[asyncssh.SSHKey] = []
     elsewhere: list[asyncssh.SSHKey] = []
     authorities: list[asyncssh.SSHKey] = []
@@ -83,8 +82,8 @@ def _lines(hop: Hop, accepted: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def untrusted_key_error(hop: Hop, known_keys: KnownKeys, shown: asyncssh.SSHKey | None, on_the_way: str) -> Refused:
-    """The error where a host showed a key that is not known to be its own. shown: None where it showed a certificate
-    that does not hold. on_the_way: words on what host it is, where it is not the target itself."""
+    """The error for a host with an unknown or changed key. shown: the key; None for an invalid certificate. on_the_way:
+    text that identifies a jump host, empty for the target."""
     host = f"{hop.title}{on_the_way}"
     if shown is None:
         return Refused(
@@ -112,7 +111,7 @@ def untrusted_key_error(hop: Hop, known_keys: KnownKeys, shown: asyncssh.SSHKey 
 
 
 def revoked_key_error(hop: Hop, on_the_way: str) -> Refused:
-    """The error where a host showed a key that its owner has withdrawn."""
+    """The error for a host with a revoked key."""
     return Refused(
         f"{hop.title}{on_the_way} presented a key that is revoked in the known_hosts files. It may be compromised. "
         "Ask the host's administrator."

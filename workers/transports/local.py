@@ -1,4 +1,4 @@
-"""This machine as a target: scripts run by its own /bin/sh, files copied."""
+"""A Transport to this machine: runs scripts with /bin/sh, and copies files."""
 
 import contextlib
 import os
@@ -17,10 +17,11 @@ from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
 
-from ..processes import clean_environment
+from ..base.processes import clean_environment
+from ..base.progress import Progress
+from ..base.scripts import worker_script
 from .base import (
     FileCopy,
-    Progress,
     ScriptResult,
     output_limit_error,
     require_script,
@@ -29,18 +30,19 @@ from .base import (
 
 SHELL = "/bin/sh"
 VARIABLE_BYTES = 100_000
-"""Linux refuses a single variable from 128 KiB on; a longer script goes through a file."""
+"""Linux limits one variable to 128 KiB (MAX_ARG_STRLEN); longer scripts are passed in a file."""
 VARIABLE = "pl_given"
-EVAL_SCRIPT = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
-"""A command line is seen by everybody on the machine, and a script may hold the values of a job's variables."""
+"""Scripts are passed in this variable because all users see command lines, and a script may contain values of a job's
+variables."""
 GRACE_S = 1.0
-"""How long a script has to end after TERM, and its output to end after it: what it left running may hold that open."""
+"""How long a script may take to end after TERM, and its output to end after the script: processes that the script left
+running may keep the pipe open."""
 BLOCK_BYTES = 1 << 16
 COPY_BYTES = 1 << 20
 
 
 class LocalTransport:
-    """A Transport to the machine that this runs on."""
+    """A Transport to this machine."""
 
     @property
     def title(self) -> str:
@@ -63,7 +65,7 @@ class LocalTransport:
 
     @contextlib.contextmanager
     def _start_script(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
-        """A process that runs the script, and what it is to get on standard input."""
+        """A process that runs the script, and the data for its standard input."""
         with _script_argv(script) as (argv, variables):
             pipe = subprocess.PIPE
             yield (
@@ -80,7 +82,7 @@ class LocalTransport:
             )
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        """End the script, where it still runs, with all of its session's group."""
+        """End the script, if it still runs, with its process group."""
         if process.poll() is not None:
             return
         with contextlib.suppress(OSError):
@@ -98,7 +100,7 @@ class LocalTransport:
     def _follow(
         self, process: subprocess.Popen[bytes], input: bytes, end: float, timeout_s: float, limit: int
     ) -> ScriptResult:
-        """Feed it and read it, until it has ended and its output too, or has left that to others."""
+        """Write its input and read its output until it has ended and its output is complete, or GRACE_S has passed."""
         assert process.stdin and process.stdout and process.stderr
         found = {process.stdout: bytearray(), process.stderr: bytearray()}
         rest = memoryview(input)
@@ -164,7 +166,7 @@ class LocalTransport:
                 copy_to(source, file.local, 0o600)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: it holds no resource."""
 
 
 def is_complete(file: FileCopy) -> bool:
@@ -186,10 +188,10 @@ def mode_of(file: FileCopy) -> int:
 
 @contextlib.contextmanager
 def _script_argv(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """argv that runs a script, and the variable that holds it."""
+    """argv that runs a script, and the variable that contains it."""
     text = os.fsencode(require_script(script))
     if len(text) < VARIABLE_BYTES:
-        yield [SHELL, "-c", EVAL_SCRIPT], {VARIABLE: script}
+        yield [SHELL, "-c", worker_script("transports/run_variable.sh")], {VARIABLE: script}
         return
     with tempfile.NamedTemporaryFile(prefix="perfloom-", suffix=".sh") as file:
         file.write(text)
@@ -203,7 +205,7 @@ def _home() -> str:
 
 
 def _write(stream: IO[bytes], data: memoryview) -> memoryview:
-    """What of it is left to write; nothing where nobody reads it."""
+    """Write a part of `data`. Returns the rest; nothing if the reader has closed the pipe."""
     try:
         return data[os.write(stream.fileno(), data[:BLOCK_BYTES]) :] if data else data
     except BlockingIOError:
@@ -219,7 +221,8 @@ def _close(stream: IO[bytes] | None) -> None:
 
 
 def copy_to(source: IO[bytes], to: Path, mode: int, report: Callable[[int], None] = lambda copied: None) -> None:
-    """Copy to a temporary name beside `to`, then rename. report: called with the bytes copied so far; may raise."""
+    """Copy to a temporary name in the same directory, then rename. report: called with the bytes copied so far; may
+    raise."""
     partial = to.parent / f".{to.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -241,7 +244,7 @@ def copy_to(source: IO[bytes], to: Path, mode: int, report: Callable[[int], None
 
 
 def open_for_reading(path: Path) -> IO[bytes]:
-    """A file of this machine, opened. Raises NotFound, Refused."""
+    """A file of this machine, open for reading. Raises NotFound, Refused."""
     try:
         return path.open("rb")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Logging in to one host: which keys are offered, what is asked for, and what was wrong when it fails."""
+"""Authentication at one host: which keys are offered, which secrets are requested, and why it failed."""
 
 import asyncio
 import concurrent.futures
@@ -13,15 +13,15 @@ import asyncssh
 from perfloom.domain.errors import PASSWORD, Prompt, Refused, SecretNeeded
 from perfloom.domain.text import sanitize_line
 
-from .base import SecretInvalidator, SecretProvider
+from ..base.secret_provider import SecretInvalidator, SecretProvider
 from .hops import Hop
 
 MAX_PROMPT = 200
 
 
 class HostSecrets:
-    """Asks for the secrets of one host, and notes what was missing and what was sent. The clock of whoever waits for
-    the login stands still meanwhile: a person may have to type. own: whether it is the target itself."""
+    """Requests the secrets of one host, and records which were missing and which were sent. The login timeout is paused
+    meanwhile, because a user may have to type. own: whether it is the target itself."""
 
     def __init__(self, secrets: SecretProvider, hop: Hop, *, own: bool) -> None:
         self.secrets = secrets
@@ -34,7 +34,7 @@ class HostSecrets:
 
     @contextlib.asynccontextmanager
     async def time_limit(self, seconds: float) -> Any:
-        """A time limit for the block, without the time that answers take. Raises TimeoutError."""
+        """A timeout for the block, which excludes the time of prompts. Raises TimeoutError."""
         async with asyncio.timeout(seconds) as self._limit:
             yield
 
@@ -46,12 +46,12 @@ class HostSecrets:
         return Prompt(f"passphrase {path}", f"Passphrase of the key {path}")
 
     def answer(self, question: str) -> Prompt:
-        """What a server asks for in its own words, such as a one-time code."""
+        """The answer to a server's own prompt, such as for a one-time code; None without one."""
         asked = sanitize_line(question).strip(" :")[:MAX_PROMPT] or "Answer"
         return Prompt(f"answer {self.hop.login} {asked}", f"{asked} ({self.hop.user} on {self.hop.title})")
 
     async def ask(self, prompt: Prompt) -> str | None:
-        """The secret; None where there is none, or where the one there is was tried already."""
+        """The secret; None without one, or if it was already tried."""
         if prompt.name in self.sent:
             return None
         limit, loop = self._limit, asyncio.get_running_loop()
@@ -71,20 +71,20 @@ class HostSecrets:
         return found
 
     def invalidate(self, prompt: Prompt) -> None:
-        """The secret is of no use (any more)."""
+        """Forget a secret that is invalid."""
         self.sent.pop(prompt.name, None)
         if isinstance(self.secrets, SecretInvalidator):
             self.secrets.invalidate(prompt)
 
     def invalidate_codes(self) -> None:
-        """One-time codes are of use once, whatever came of it."""
+        """Forget one-time codes, which are valid only once even if the login failed."""
         for prompt in self.once.values():
             if prompt.name in self.sent:
                 self.invalidate(prompt)
 
 
 class Login(asyncssh.SSHClient):
-    """What asyncssh asks when it logs in to `hop`. shown: a key that the host showed and that is not trusted."""
+    """asyncssh's callbacks for the login to `hop`. shown: the host's key if it is not trusted."""
 
     def __init__(self, hop: Hop, asking: HostSecrets, *, passwords: bool) -> None:
         self.hop = hop
@@ -102,7 +102,7 @@ class Login(asyncssh.SSHClient):
         self._asked: list[concurrent.futures.Future[str | None]] = []
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Called for a key that is not known; never accepts one."""
+        """Called for an unknown host key; never accepts it."""
         self.shown = key
         return False
 
@@ -122,16 +122,16 @@ class Login(asyncssh.SSHClient):
         if not self.hop.agent:
             return ()
         found = (_public_data(path) for path in self.hop.key_files)
-        wanted = [data for data in found if data is not None]
-        if self.hop.identities_only and not wanted:
+        configured_keys = [data for data in found if data is not None]
+        if self.hop.identities_only and not configured_keys:
             return ()
         try:
             self._agent = await asyncssh.connect_agent(self.hop.agent)
-            keys = await self._agent.get_keys(wanted if self.hop.identities_only else None)
-            # A host hangs up after some wrong ones, so those that somebody named come first.
-            return sorted(keys, key=lambda one: one.public_data not in wanted)
+            keys = await self._agent.get_keys(configured_keys if self.hop.identities_only else None)
+            # A host disconnects after some wrong keys, so configured ones are tried first.
+            return sorted(keys, key=lambda one: one.public_data not in configured_keys)
         except (OSError, ValueError, asyncssh.Error):
-            # An agent that has ended, as its session has; other keys may do.
+            # The agent has ended with its session; other keys may work.
             return ()
 
     def _file_keys(self, path: str) -> Callable[[], Awaitable[Sequence[Any]]]:
@@ -139,7 +139,7 @@ class Login(asyncssh.SSHClient):
             loop = asyncio.get_running_loop()
 
             def passphrase(_: str) -> str:
-                # Where the file shows its public half, not before the host has said that it takes the key.
+                # If the public key is available, the private one is decrypted only after the host has accepted the key.
                 asked = asyncio.run_coroutine_threadsafe(self._passphrase(path), loop)
                 self._asked.append(asked)
                 if (found := asked.result()) is None:
@@ -158,7 +158,7 @@ class Login(asyncssh.SSHClient):
                 return pairs([path], word, self.hop.certificates)  # type: ignore[no-any-return]
 
             try:
-                # Decrypting takes long on purpose; and asking waits for a person.
+                # Decryption is slow by design, and a prompt waits for a user.
                 return await loop.run_in_executor(None, load)
             except (OSError, UnicodeDecodeError) as error:
                 self.unreadable = f"The key file {path} cannot be read: {getattr(error, 'strerror', None) or error}."
@@ -170,7 +170,7 @@ class Login(asyncssh.SSHClient):
         return keys
 
     async def _passphrase(self, path: str) -> str | None:
-        """A passphrase that opens the key file, or None."""
+        """A passphrase that decrypts the key file, or None."""
         prompt = self.asking.passphrase(path)
         passphrase = await self.asking.ask(prompt)
         if passphrase is None:
@@ -189,14 +189,14 @@ class Login(asyncssh.SSHClient):
         return await self.asking.ask(self.asking.password()) if self.passwords else None
 
     def password_change_requested(self, prompt: str, lang: str) -> Any:
-        """Not done here."""
+        """Passwords are not changed."""
         raise Refused(
             f"The password of {self.hop.user} on {self.hop.title} has expired. Log in there, and set a new one."
         )
 
     def kbdint_auth_requested(self) -> str | None:
-        """Whether questions are answered. Not again where the last try was refused without any: a host that has nobody
-        to ask them (UsePAM no) offers them all the same, and hangs up before the password has its turn."""
+        """Whether to try keyboard-interactive authentication. Not again after a try without any question: a host
+        without PAM (UsePAM no) offers it anyway, and disconnects before the password is tried."""
         self.asked_for_password = True
         asked, self.questions = self.questions, False
         return "" if self.passwords and asked else None
@@ -204,12 +204,12 @@ class Login(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        """Answers to what the server asks; None where one is missing."""
+        """Answers to the server's questions; None if one is missing."""
         self.questions = bool(prompts) or self.questions
         answers = []
         for text, echo in prompts:
             plain = text.strip().lower().rstrip(": ")
-            # What PAM asks first is the password, by whatever user's name it asks for it.
+            # PAM's first question is the password; its text may contain the user's name.
             if not echo and (plain.endswith("password") or plain.startswith("password for")) and "one" not in plain:
                 prompt = self.asking.password()
             else:
@@ -219,7 +219,7 @@ class Login(asyncssh.SSHClient):
         return None if None in answers else [answer for answer in answers if answer is not None]
 
     async def done(self) -> None:
-        """Let go of the agent, and of who waits for an answer."""
+        """Disconnect from the agent, and cancel open prompts."""
         self.asking.invalidate_codes()
         for asked in self._asked:
             asked.cancel()
@@ -229,8 +229,8 @@ class Login(asyncssh.SSHClient):
             self._agent = None
 
     def refused(self, on_the_way: str, earlier: Sequence[Prompt] = (), *, hung_up: bool = False) -> Refused:
-        """The error where it did not let us in. earlier: what hosts before it asked for; the next time they will again,
-        so all of it is needed. hung_up: it did not wait for all that could have been tried."""
+        """The error for a rejected login. earlier: prompts of the jump hosts, which will be needed again at the next
+        try. hung_up: the host disconnected before all methods were tried."""
         host = f"{self.hop.title}{on_the_way}"
         wrong, missing, sent = dict(self.wrong), self.asking.missing, list(self.asking.sent.values())
         if not missing:
@@ -256,18 +256,18 @@ class Login(asyncssh.SSHClient):
         if self.unreadable and not self.offered:
             return Refused(f"{self.unreadable} Login to {host} failed. Check the target's key file.")
         keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"
-        said = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
+        reason = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
         if not self.offered:
-            said = "was offered no key, as none was found"
+            reason = "was offered no key, as none was found"
         more = "" if self.passwords or not self.asked_for_password else " Or let the target ask for a password."
         return Refused(
-            f"{host} rejected the login of {self.hop.user}: it {said}. Check the user name and the key. The public "
+            f"{host} rejected the login of {self.hop.user}: it {reason}. Check the user name and the key. The public "
             f"key must be in ~/.ssh/authorized_keys there.{more}"
         )
 
 
 async def _in_thread(secrets: SecretProvider, prompt: Prompt) -> str | None:
-    """What a person answers. The thread is none of a pool: the end of this process must not wait for a person."""
+    """The answer of a user. Not in a thread of a pool, because the end of this process must not wait for a user."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
 
@@ -285,7 +285,7 @@ async def _in_thread(secrets: SecretProvider, prompt: Prompt) -> str | None:
             found = secrets(prompt)
         except BaseException as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # The loop has ended meanwhile.
+        with contextlib.suppress(RuntimeError):  # The event loop has ended meanwhile.
             loop.call_soon_threadsafe(tell, found, failure)
 
     threading.Thread(target=ask, name="asks", daemon=True).start()
@@ -293,7 +293,7 @@ async def _in_thread(secrets: SecretProvider, prompt: Prompt) -> str | None:
 
 
 def _public_data(path: str) -> bytes | None:
-    """The public half of a private key, as an agent knows it."""
+    """The public key of a private key, as an agent identifies it."""
     for name in (f"{path}.pub", path):
         if not os.path.isfile(name):
             continue

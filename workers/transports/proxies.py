@@ -1,4 +1,4 @@
-"""A program that leads to a host: ProxyCommand of ssh_config(5)."""
+"""A program that connects to a host: ProxyCommand of ssh_config(5)."""
 
 import contextlib
 import os
@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from perfloom.domain.errors import Refused
 from perfloom.paths import os_error_text
 
-from ..processes import clean_environment
+from ..base.processes import clean_environment
 
 MAX_STDERR = 300
 
 
 class ProxyCommand:
-    """Such a program, running. sock: the socket that leads to the host through it; whoever takes it closes it.
+    """A running ProxyCommand. sock: the socket that is connected to the host through it; the user of it must close it.
 
-    It is started without a shell: its words are those of the file, with the name of the host filled in.
+    It is started without a shell: its arguments are those of the file, with tokens such as %h replaced.
     """
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """Raises Refused where it cannot be started."""
+        """Raises Refused if it cannot be started."""
         self._ended = False
         self.sock, other = socket.socketpair()
         self._errors = os.memfd_create("proxy-says")
@@ -45,14 +45,14 @@ class ProxyCommand:
             other.close()
 
     def stderr_text(self) -> str:
-        """The end of what it printed to standard error."""
+        """The end of its standard error."""
         if self._ended:
             return ""
         size = os.fstat(self._errors).st_size
         return os.pread(self._errors, MAX_STDERR, max(0, size - MAX_STDERR)).decode(errors="replace")
 
     def end(self) -> None:
-        """End it, with all that it started. Safe to call twice."""
+        """End it and its process group. May be called twice."""
         if self._ended:
             return
         self._ended = True

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Writes standard input to the file $3 with the mode $2, by way of its partial copy $1.
+# Writes standard input to the temporary file $1, sets the mode $2, and renames it to $3.
 
 umask 077
 if cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3"; then

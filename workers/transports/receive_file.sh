@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# Writes standard input to the file pl_file in pl_folder with the mode pl_mode, by way of its partial copy pl_partial.
-# If the connection breaks, cat sees the end of its input: pl_size tells whether that was all.
+# Writes standard input to the temporary file pl_partial, sets the mode pl_mode, and renames it to pl_file in pl_folder.
+# If the connection breaks, cat gets the end of file: pl_size shows whether the file is complete.
 
 LC_ALL=C
 export LC_ALL

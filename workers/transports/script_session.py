@@ -1,10 +1,9 @@
-"""Running a script over SSH, whatever the user's login shell is and whatever its start-up files print.
+"""Runs a script over SSH, whatever the user's login shell is and whatever its startup files print.
 
-The command is the same for every script and holds nothing but it: sshd gives it to the login shell, be that sh, csh or
-fish, and `exec` makes /bin/sh of it. The script comes over standard input: a line with a random word and its length,
-then its text, then its own standard input. /bin/sh prints the random word before it begins, so that what start-up
-files printed is known and dropped. The script's input is sent only when the word has come back: nothing that is meant
-for the script can be swallowed before it begins, however much `head` reads at once.
+The command is the same for every script: sshd passes it to the login shell (sh, csh, fish), which replaces itself with
+/bin/sh. Standard input has a line with a random marker and the length of the script, then the script, then the script's
+own input. /bin/sh prints the marker before it runs the script, so that the output of startup files can be discarded.
+The input is sent only after the marker has arrived, so that `head` cannot consume a part of it.
 """
 
 import asyncio
@@ -18,32 +17,28 @@ import asyncssh
 from perfloom.domain.errors import PerfloomError, Refused
 from perfloom.domain.text import sanitize_line
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from . import ssh_errors
 from .base import ScriptResult, output_limit_error, require_script, timeout_error
 from .connections import SshLink, discard_link, start_command
 
-# No quote, backslash, exclamation mark or line break: it means the same to sh, csh and fish. dd: where head has no -c.
-COMMAND = (
-    'exec /bin/sh -c \'IFS=" " read -r mark bytes && '
-    'script=$(head -c "$bytes" 2>/dev/null || dd bs=1 count="$bytes" 2>/dev/null) && '
-    'echo && echo "$mark $$" && echo >&2 && echo "$mark" >&2 && unset mark bytes && eval "$script"\' perfloom'
-)
+_LINES = [line.strip() for line in worker_script("transports/run_script.sh").splitlines() if not line.startswith("#")]
+COMMAND = f"exec /bin/sh -c '{' '.join(filter(None, _LINES))}' perfloom"
 GRACE_S = 2.0
-"""How long the output of a script that has ended may take to end, too: what it left running may hold it open."""
+"""How long the output may take to end after the script: processes that the script left running may keep it open."""
 CLEANUP_S = 5
 """How long a script may take to clean up after itself."""
 END_S = CLEANUP_S + 8.0
 MAX_NOISE = 4 << 20
-"""More than that is not printed by start-up files."""
+"""The maximum output of startup files."""
 CHUNK = 1 << 18
 
 Sink = Callable[[bytes], None]
-"""Takes standard output as it comes."""
+"""Receives standard output as it arrives."""
 
 
 class _Session(asyncssh.SSHClientSession[bytes]):
-    """What comes from one script."""
+    """The output and the end of one script."""
 
     def __init__(self, limit: int, sink: Sink | None) -> None:
         self.mark = secrets.token_hex(16).encode()
@@ -67,15 +62,15 @@ class _Session(asyncssh.SSHClientSession[bytes]):
 
     @property
     def began(self) -> bool:
-        """Whether the script itself has begun."""
+        """Whether the script has started."""
         return self._past[False]
 
     def stream(self, error: bool) -> bytes:
-        """What the script printed."""
+        """The output of the script."""
         return bytes(self._raw[error]) if self._past[error] else b""
 
     def said(self) -> str:
-        """What was printed by others, where the script never began."""
+        """The output of the login shell, if the script never started."""
         return sanitize_line(b" ".join(self._raw.values()).decode(errors="replace"))[:300]
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
@@ -103,7 +98,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
             raw.clear()
 
     def _begin(self, error: bool) -> bytes:
-        """Drop what comes before the mark; returns what is behind it."""
+        """Discard the output up to the marker; returns the output after it."""
         raw = self._raw[error]
         at = raw.find(self.mark)
         end = raw.find(b"\n", at) if at >= 0 else -1
@@ -145,7 +140,7 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self.room.set()
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        """Until the condition holds, the session has closed or something failed."""
+        """Wait until the condition holds, the session has closed or an error occurred."""
         while not (condition() or self.closed or self.failure is not None):
             self.changed.clear()
             await self.changed.wait()
@@ -160,7 +155,7 @@ async def run_script(
     limit_bytes: int,
     sink: Sink | None = None,
 ) -> ScriptResult:
-    """Run a script there to its end. See Transport.run. sink: takes its output instead, and may raise."""
+    """Run a script at the target to its end. See Transport.run. sink: receives its output instead, and may raise."""
     text = require_script(script).encode(errors="surrogateescape")
     async with link.sessions:
         channel, here = await start_command(link, lambda: _Session(limit_bytes, sink), COMMAND)
@@ -170,7 +165,7 @@ async def run_script(
                 await _feed(channel, here, text, input)
                 done = await _finish(link, here)
             channel.close()
-            # The server counts the session until it has closed it, too.
+            # The server counts the session until it has closed its side.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_S):
                     await channel.wait_closed()
@@ -179,7 +174,7 @@ async def run_script(
             pid = None if here.ended or here.closed else here.pid
             channel.abort()
             if pid is not None and link.alive:
-                # Not in this task: it may be cancelled already, and nobody shall wait for it.
+                # In another task: this one may be cancelled, and the caller must not wait for it.
                 task = asyncio.get_running_loop().create_task(_end(link, pid))
                 _ending.add(task)
                 task.add_done_callback(_ending.discard)
@@ -193,13 +188,13 @@ _ending: set[asyncio.Task[None]] = set()
 
 
 async def _feed(channel: Any, here: _Session, text: bytes, input: bytes | AsyncIterator[bytes]) -> None:
-    """Send the script, and when it has begun its input."""
-    # Who does not listen to the end is seen by how it ends.
+    """Send the script, and after it has started, its input."""
+    # A script may end without reading all of its input.
     with contextlib.suppress(OSError):
         channel.write(here.mark + b" %d\n" % len(text) + text)
         if input != b"":
             await here.begun.wait()
-            async for piece in _pieces(input):
+            async for piece in _split_input(input):
                 await here.room.wait()
                 if here.closed or here.ended or here.failure is not None:
                     return
@@ -207,7 +202,7 @@ async def _feed(channel: Any, here: _Session, text: bytes, input: bytes | AsyncI
         channel.write_eof()
 
 
-async def _pieces(input: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _split_input(input: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     if isinstance(input, bytes):
         for start in range(0, len(input), CHUNK):
             yield input[start : start + CHUNK]
@@ -217,7 +212,7 @@ async def _pieces(input: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _finish(link: SshLink, here: _Session) -> ScriptResult:
-    """Wait for the end of the script and of its output, and say how it ended."""
+    """Wait for the end of the script and of its output. Returns its result."""
     await here.wait(lambda: here.ended)
     if here.failure is None and not here.closed:
         with contextlib.suppress(TimeoutError):
@@ -240,8 +235,8 @@ def _failure(link: SshLink, here: _Session, error: BaseException, timeout_s: flo
     if isinstance(error, OverflowError) and error is here.failure:
         return output_limit_error(link.host, limit)
     if isinstance(error, TimeoutError):
-        said = "" if here.began else " It did not start. Check whether startup files of the shell block."
-        return timeout_error(link.host, timeout_s, said)
+        hint = "" if here.began else " It did not start. Check whether startup files of the shell block."
+        return timeout_error(link.host, timeout_s, hint)
     if isinstance(error, ssh_errors.CONNECTION_LOST):
         discard_link(link)
         return ssh_errors.connection_lost_error(error, link.host, "while a script ran there")
@@ -249,7 +244,7 @@ def _failure(link: SshLink, here: _Session, error: BaseException, timeout_s: flo
 
 
 async def _end(link: SshLink, pid: int) -> None:
-    """End a script that is waited for no longer. sshd made it the leader of a session, and so of a group."""
+    """End a script after a timeout or an error. sshd made it a session leader, so its pid is also its process group."""
     script = f"pl_pid={pid}; pl_wait_s={CLEANUP_S}\n" + worker_script("transports/terminate.sh")
     with contextlib.suppress(PerfloomError, TimeoutError, asyncssh.Error, OSError):
         await run_script(link, script, timeout_s=END_S, limit_bytes=1 << 16)

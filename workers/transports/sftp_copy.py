@@ -1,8 +1,8 @@
-"""Copying files over SFTP: many at a time and in pipelined blocks, so that a far host costs few round trips in all.
+"""Copies files over SFTP: many at a time and with pipelined blocks, to limit round trips to distant hosts.
 
-A file is written under a name of its own and renamed when it is whole, at either side. What was fetched of a file when
-the connection broke is kept beside its place, and the next time goes on behind it, if the file there is still the same
-(its size and time of change are part of the name).
+A file is copied to a temporary name, then renamed, on both sides. If the connection breaks, the fetched part remains,
+and the next attempt continues after it if the file is unchanged: the temporary name contains its size and modification
+time.
 """
 
 import asyncio
@@ -22,25 +22,26 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
-from ..scripts import worker_script
+from ..base.progress import Progress
+from ..base.scripts import worker_script
 from . import cat_copy, script_session, ssh_errors
-from .base import FileCopy, Progress
+from .base import FileCopy
 from .connections import LinkBroken, SshLink, discard_link, open_session_on
 from .local import is_complete, mode_of, open_for_reading
 
 MAX_FILES = 64
-"""Files at a time: each small one costs four round trips, which so many share."""
+"""Files copied at a time: each small one takes four round trips."""
 BLOCK_BYTES = 1 << 18
 MAX_BLOCKS = 32
-"""Blocks on the way at a time, of all files together: they bound the memory that is taken."""
+"""Blocks in flight at a time, of all files together. Limits memory."""
 START_S = 30.0
 DEFAULT_BLOCK_BYTES = 1 << 15
-"""Every server takes blocks of this size."""
+"""Every server supports blocks of this size."""
 
 
 @dataclass
 class CopyProgress:
-    """How far it is; written in the event loop, read by whoever waits."""
+    """The progress of a copy; written in the event loop, read by the waiting thread."""
 
     files: int
     bytes: int | None
@@ -49,7 +50,7 @@ class CopyProgress:
     name: str = ""
 
     def report(self, progress: Progress, verb: str) -> None:
-        """Say so."""
+        """Call `progress` with the present state."""
         part = self.bytes_moved / self.bytes if self.bytes else self.done / max(1, self.files)
         name = self.name if self.files == 1 else f"{min(self.files, self.done + 1)} of {self.files} files"
         progress(min(1.0, part), f"{verb} {name}, {format_bytes(self.bytes_moved)} so far")
@@ -60,7 +61,7 @@ CopyFunction = Callable[[SshLink, Sequence[FileCopy], CopyProgress], Awaitable[N
 
 
 async def sftp_client(link: SshLink) -> Any:
-    """The SFTP client of a link; False where the host has no SFTP."""
+    """The SFTP client of a link; False if the host has no SFTP."""
     async with link.sftp_lock:
         if link.sftp is None:
             try:
@@ -116,7 +117,7 @@ async def get(link: SshLink, files: Sequence[FileCopy], tally: CopyProgress) -> 
 async def _each(
     link: SshLink, files: Sequence[FileCopy], one: Callable[[FileCopy], Awaitable[None]], at_once: int, doing: str
 ) -> None:
-    """Do it with all files, so many at a time; the first failure ends all."""
+    """Call `one` for all files, `at_once` at a time; the first error ends all."""
     waiting = deque(files)
 
     async def work() -> None:
@@ -129,7 +130,7 @@ async def _each(
             for _ in range(min(at_once, len(files))):
                 group.create_task(work())
     except BaseExceptionGroup as errors:
-        first = _first(errors)
+        first = _select_error(errors)
         if isinstance(first, ssh_errors.CONNECTION_LOST):
             discard_link(link)
             first = ssh_errors.connection_lost_error(first, link.host, doing)
@@ -138,8 +139,8 @@ async def _each(
         link.copying -= 1
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that says most: of a broken connection every file has one."""
+def _select_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first PerfloomError, else the first error. A broken connection causes one for every file."""
     flat: list[BaseException] = []
     rest: list[BaseException] = [errors]
     while rest:
@@ -159,20 +160,20 @@ async def _put_one(
     partial = folder + b"/." + name[:100] + b"." + secrets.token_hex(6).encode() + b".part"
     try:
         flags = asyncssh.FXF_WRITE | asyncssh.FXF_CREAT | asyncssh.FXF_EXCL
-        # Blocks of its own are not wanted (0): what is written and read here is one block each.
+        # asyncssh must not split reads and writes (0): each one here is a block already.
         target = await sftp.open(partial, flags, asyncssh.SFTPAttrs(permissions=mode), encoding=None, block_size=0)
         try:
             await _write_blocks(sftp, target, source, blocks, tally)
-            # What the umask there took away; it cannot take more than a script of ours needs.
+            # Restore permissions that the umask there removed.
             if mode & 0o100:
                 await target.setstat(asyncssh.SFTPAttrs(permissions=mode))
         finally:
-            # A disk of a network may tell only here that it is full.
+            # A network file system may report only here that the disk is full.
             await target.close()
         await _rename(sftp, partial, there)
     except BaseException as error:
         if link.alive:
-            # It may be there even if nobody has waited for the answer that it was made.
+            # The file may exist even if the answer to its creation was not awaited.
             with contextlib.suppress(asyncssh.Error, OSError):
                 await asyncio.shield(sftp.remove(partial))
         if not isinstance(error, asyncssh.SFTPError) or isinstance(error, ssh_errors.CONNECTION_LOST):
@@ -209,7 +210,7 @@ async def _landed(
 
 
 async def _drop(pending: deque[Any], blocks: asyncio.Semaphore) -> None:
-    """Give up what is still on the way."""
+    """Cancel blocks in flight."""
     for *_, task in pending:
         task.cancel()
         blocks.release()
@@ -220,7 +221,7 @@ async def _rename(sftp: Any, partial: bytes, there: bytes) -> None:
     try:
         await sftp.posix_rename(partial, there)
     except asyncssh.SFTPOpUnsupported:
-        # An old server: for a moment nothing stands there.
+        # An old server cannot replace a file: for a moment it does not exist.
         with contextlib.suppress(asyncssh.SFTPNoSuchFile):
             await sftp.remove(there)
         await sftp.rename(partial, there)
@@ -234,7 +235,7 @@ async def _get_one(
         try:
             known = await source.stat()
             size, changed = int(known.size or 0), int(known.mtime or 0)
-            # Before anything is fetched: no more comes here than there is room for.
+            # Checked first, because disk space was reserved for the listed size.
             if file.bytes is not None and size != file.bytes:
                 raise cat_copy.size_changed_error(link, file, size)
             partial = file.local.parent / f".{file.local.name[:100]}.{size}-{changed}.part"
@@ -262,7 +263,7 @@ async def _get_one(
 
 
 def _left_over(folder: Path) -> list[str]:
-    """What earlier tries left of files there, whatever has become of those."""
+    """Temporary files of earlier attempts."""
     with contextlib.suppress(OSError):
         return [name for name in os.listdir(folder) if name.startswith(".") and name.endswith(".part")]
     return []
@@ -278,13 +279,13 @@ async def _read_blocks(
     blocks: asyncio.Semaphore,
     tally: CopyProgress,
 ) -> None:
-    """Fetch what is missing. It is written in order, so that what is there is always a beginning without holes."""
+    """Fetch the rest of a file. It is written in order, so that a partial file has no holes."""
     step = _block(sftp.limits.max_read_len)
     pending: deque[tuple[int, int, asyncio.Task[bytes]]] = deque()
     offset = start
     try:
         while offset < size or pending:
-            # Only who has nothing on the way waits for a free block: so somebody always gets on.
+            # Only a file without blocks in flight waits for a free one, so there is no deadlock.
             while offset < size and len(pending) < MAX_BLOCKS and (not pending or not blocks.locked()):
                 await blocks.acquire()
                 length = min(step, size - offset)
@@ -318,7 +319,8 @@ def _block(limit: int | None) -> int:
 
 
 async def _not_written(link: SshLink, path: str, error: asyncssh.SFTPError) -> PerfloomError:
-    """The error where a file there cannot be written. SFTP says only that it failed: the system there is asked why."""
+    """The error for a file that cannot be written at the target. SFTP only reports a failure, so a script gets the
+    reason."""
     folder = path.rpartition("/")[0] or "/"
     words = _words(error)
     if words != cat_copy.NO_SUCH:
@@ -332,7 +334,7 @@ async def _not_written(link: SshLink, path: str, error: asyncssh.SFTPError) -> P
 
 
 def _words(error: asyncssh.SFTPError) -> str:
-    """What a system would say."""
+    """The usual message of a system for an SFTP error."""
     if isinstance(error, asyncssh.SFTPNoSuchFile | asyncssh.SFTPNoSuchPath):
         return cat_copy.NO_SUCH
     if isinstance(error, asyncssh.SFTPPermissionDenied):

@@ -1,12 +1,14 @@
-"""A host reached over SSH as a target. Everything here waits in the calling thread; the work is done by asyncssh."""
+"""A Transport to a host over SSH. Its methods block the calling thread; asyncssh does the work in its own."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from perfloom.domain.targets import Ssh
 
+from ..base.progress import Progress
+from ..base.secret_provider import SecretProvider
 from . import connections, script_session, sftp_copy
-from .base import FileCopy, Progress, ScriptResult, SecretProvider
+from .base import FileCopy, ScriptResult
 from .connections import SshLink
 from .sftp_copy import CopyProgress
 
@@ -14,10 +16,10 @@ T = TypeVar("T")
 
 
 class SshTransport:
-    """A Transport over SSH. Connects at its first use, and shares the connection with others to the same target."""
+    """A Transport over SSH. Connects at its first use, and shares the connection with others for the same target."""
 
     def __init__(self, ssh: Ssh, secrets: SecretProvider, owner: str = "") -> None:
-        """owner: who gives the secrets, see `connections.using`."""
+        """owner: the job whose secrets these are, see `connections.open_link`."""
         self.ssh = ssh
         self.secrets = secrets
         self.owner = owner
@@ -32,7 +34,7 @@ class SshTransport:
     ) -> ScriptResult:
         """See Transport."""
         return connections.run_in_loop(
-            self._linked(
+            self._with_link(
                 lambda link: script_session.run_script(
                     link, script, input, timeout_s=timeout_s, limit_bytes=limit_bytes
                 )
@@ -60,23 +62,23 @@ class SshTransport:
             return
         total = None if None in sizes else sum(size or 0 for size in sizes)
         tally = CopyProgress(len(files), total, name=files[0].remote.rpartition("/")[2])
-        look = None if progress is None else lambda: tally.report(progress, verb)
-        connections.run_in_loop(self._linked(lambda link: how(link, files, tally)), look)
+        callback = None if progress is None else lambda: tally.report(progress, verb)
+        connections.run_in_loop(self._with_link(lambda link: how(link, files, tally)), callback)
 
-    async def _linked(self, work: Callable[[SshLink], Awaitable[T]]) -> T:
-        """What `work` makes of a link to the host."""
+    async def _with_link(self, work: Callable[[SshLink], Awaitable[T]]) -> T:
+        """The result of `work` with a link to the host."""
         try:
             async with connections.open_link(self.ssh, self.secrets, self.owner) as link:
                 return await work(link)
         except connections.LinkBroken as error:
-            # An old connection turned out to be broken before anything was done with it. A new one may do.
+            # A reused connection was broken. A new one may work.
             if error.fresh:
                 raise
         async with connections.open_link(self.ssh, self.secrets, self.owner) as link:
             return await work(link)
 
     def close(self) -> None:
-        """The connection stays open for a while, for whoever comes next."""
+        """Does nothing: the connection stays open for a while, for reuse."""
 
 
 def _size(file: FileCopy) -> int | None:

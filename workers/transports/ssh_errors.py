@@ -1,4 +1,4 @@
-"""What went wrong on the way to a host, for a person: every error of asyncssh and of sockets as one of ours."""
+"""Converts errors of asyncssh and sockets to errors with messages for users."""
 
 import errno
 import os
@@ -16,15 +16,15 @@ RETRY_NOTE = "Perfloom retries."
 
 
 def connect_error(
-    error: BaseException, hop: Hop, on_the_way: str, before: Hop | None, proxy_said: str = ""
+    error: BaseException, hop: Hop, on_the_way: str, before: Hop | None, proxy_output: str = ""
 ) -> PerfloomError:
-    """The error of a connection that was not made. on_the_way: words on what host `hop` is, where it is not the target
-    itself. before: the host that it was to be reached through. proxy_said: what its ProxyCommand printed."""
+    """The error for a connection that could not be opened. on_the_way: text that identifies a jump host, empty for the
+    target. before: the jump host before `hop`. proxy_said: the standard error of its ProxyCommand."""
     host = f"{hop.title}{on_the_way}"
     if hop.proxy_command and isinstance(error, asyncssh.ConnectionLost | OSError):
-        said = f"; it printed: {_short(proxy_said)}" if proxy_said.strip() else ""
+        message = f"; it printed: {_short(proxy_output)}" if proxy_output.strip() else ""
         return Unreachable(
-            f"The ProxyCommand for {host} in ~/.ssh/config did not connect to it{said}. Try it manually on the "
+            f"The ProxyCommand for {host} in ~/.ssh/config did not connect to it{message}. Try it manually on the "
             "worker's machine."
         )
     if isinstance(error, TimeoutError):
@@ -44,12 +44,12 @@ def connect_error(
 
 
 def is_too_many_tries(error: BaseException) -> bool:
-    """Whether a host hung up because of what was tried before, such as keys (MaxAuthTries)."""
+    """Whether a host disconnected after too many authentication attempts (MaxAuthTries)."""
     return isinstance(error, asyncssh.Error) and "too many authentication failures" in _words(error).lower()
 
 
 def _through(error: asyncssh.ChannelOpenError, host: str, before: Hop | None) -> PerfloomError:
-    """The host before did not connect us on."""
+    """The jump host could not connect to the next host."""
     jump = before.title if before is not None else "The jump host"
     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
         return Refused(
@@ -85,7 +85,7 @@ def _socket(error: OSError, host: str) -> PerfloomError:
 
 
 def connection_lost_error(error: BaseException, host: str, doing: str) -> Unreachable:
-    """The error of a connection that was there and broke. doing: what was being done, as in “while files …”."""
+    """The error for a connection that broke. doing: what was being done, as in “while files …”."""
     return Unreachable(f"The connection to {host} was lost {doing} ({_words(error)}). {RETRY_NOTE}")
 
 
@@ -95,16 +95,16 @@ CONNECTION_LOST: tuple[type[BaseException], ...] = (
     asyncssh.SFTPNoConnection,
     ConnectionError,
 )
-"""What is raised where the connection is no more."""
+"""Exceptions after the connection was lost."""
 
 
 def _words(error: BaseException) -> str:
-    """What an error says of itself, on one line that is not too long; servers put words of their own into it."""
-    said = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
+    """The message of an error on one line of limited length; it may contain text of the server."""
+    message = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
-        # asyncio has words of its own, with numbers in them that say nothing.
-        said = os.strerror(error.errno or 0)
-    return _short(said) or type(error).__name__
+        # Messages of asyncio contain irrelevant numbers.
+        message = os.strerror(error.errno or 0)
+    return _short(message) or type(error).__name__
 
 
 def _short(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Advice."""
+"""Advice: rules, detectors and findings."""

@@ -1,4 +1,4 @@
-"""What the advice rules check: one function each, which yields what it measured, with its evidence as text.
+"""The detectors of the advice rules: one function each, which yields its measurements with evidence as text.
 
 docs/metrics.md defines each number.
 """
@@ -27,9 +27,9 @@ COMPILE_PATTERN = (
     r"^(_compile\.|compile_inner|TorchDynamo|torch\._dynamo|CompiledFxGraph.*compile|.*compile_fx|cudagraphify)"
 )
 MIN_IDLE_PERCENT = 1.0
-"""Percent of the time below which devices wait too little to be reported."""
+"""Waiting times of devices below this percentage are not reported."""
 MAX_GRAPH_PERCENT = 50.0
-"""Percent of the device time launched by graphs from which on no rule advises to capture one."""
+"""If graphs launched at least this percentage of the device time, no rule advises to capture one."""
 PARTLY_CAPTURED_ADVICE = (
     "Most of the device time is in CUDA graphs already. Move the remaining single launches into them, or fuse them "
     "with torch.compile."
@@ -37,7 +37,7 @@ PARTLY_CAPTURED_ADVICE = (
 
 
 def _ms(us: float) -> str:
-    # Findings are kept for all requests, so they do not use the time unit of one request (`format_duration`).
+    # Findings are cached for all requests, so they do not use the time unit of a request (`format_duration`).
     return f"{us / US_PER_MS:,.3g} ms" if us < US_PER_S else f"{us / US_PER_S:,.3g} s"
 
 
@@ -46,7 +46,7 @@ def _percent(part: float, whole: float) -> float:
 
 
 def _iterate_rank_steps(evidence: RuleInput, column: str) -> Iterator[tuple[int | None, list[Row], float, float]]:
-    """For each rank its steps, what they have in a column together, and its share of their time in percent."""
+    """For each rank: its steps, their sum of a column, and its percentage of their time."""
     for rank, rows in evidence.group_by_rank(evidence.steps).items():
         spent, whole = sum(row[column] or 0.0 for row in rows), sum(row["total_us"] for row in rows)
         if whole:
@@ -58,7 +58,7 @@ def _worst(rows: list[Row], column: str) -> str:
     return f"most in step {worst['step']}: {_ms(worst[column] or 0.0)} of {_ms(worst['total_us'])}"
 
 
-def dataloader(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_dataloader_waits(evidence: RuleInput) -> Iterator[AdviceFinding]:
     idle = "the devices were idle and " if evidence.devices else ""
     for rank, rows, spent, share in _iterate_rank_steps(evidence, "dataloader_us"):
         if spent:
@@ -71,7 +71,7 @@ def dataloader(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def utilization(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_low_utilization(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for row in evidence.devices:
         busy = row["utilization_percent"]
         if busy is None or not row["observed_us"]:
@@ -89,7 +89,7 @@ def utilization(evidence: RuleInput) -> Iterator[AdviceFinding]:
         )
 
 
-def launch_bound(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_launch_bound_work(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.launches).items():
         launched, shorter = sum(row["launches"] for row in rows), sum(row["shorter"] for row in rows)
         host = sum(
@@ -111,7 +111,7 @@ def launch_bound(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def graph_delays(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_graph_delays(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.graphs).items():
         waited, count = sum(row["waited_us"] for row in rows), sum(row["launches"] for row in rows)
         whole = evidence.time_us.get(rank, 0.0)
@@ -127,7 +127,7 @@ def graph_delays(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def synchronizing(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_synchronizing_calls(evidence: RuleInput) -> Iterator[AdviceFinding]:
     profile = evidence.profile
     waiting, slices = dependencies_of(profile), slices_of(profile)
     chosen = select_slices(profile, evidence.selection)
@@ -149,7 +149,7 @@ def synchronizing(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def pageable(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_pageable_copies(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.copies).items():
         slow = [row for row in rows if "pageable" in row["name"].lower()]
         spent, whole = sum(row["total_us"] for row in slow), evidence.time_us.get(rank, 0.0)
@@ -164,7 +164,7 @@ def pageable(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def exposed_communication(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_exposed_communication(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.communication).items():
         spent, whole = sum(row["communicating_us"] for row in rows), sum(row["total_us"] for row in rows)
         if spent and whole:
@@ -178,7 +178,7 @@ def exposed_communication(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
     rows = evidence.stragglers
     waited = sum(row["waiting_us"] or 0.0 for row in rows)
     moved = sum(row["transferring_us"] or 0.0 for row in rows)
@@ -204,7 +204,7 @@ def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
     )
 
 
-def small_collectives(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_small_collectives(evidence: RuleInput) -> Iterator[AdviceFinding]:
     rows = [row for row in evidence.collectives if row["bytes"] is not None]
     small = [row for row in rows if row["bytes"] < 1 << 20]
     count, every = sum(row["collectives"] for row in small), sum(row["collectives"] for row in rows)
@@ -217,7 +217,7 @@ def small_collectives(evidence: RuleInput) -> Iterator[AdviceFinding]:
         )
 
 
-def tensor_cores(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_unused_tensor_cores(evidence: RuleInput) -> Iterator[AdviceFinding]:
     able = {row["rank"] for row in evidence.devices if has_tensor_cores(row["name"], row["compute"])}
     for rank, rows in evidence.group_by_rank(evidence.operators).items():
         if rank not in able:
@@ -242,7 +242,7 @@ def tensor_cores(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def memory_full(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_full_memory(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for row in evidence.memory:
         peak = row["peak_reserved_bytes"] or row["peak_bytes"]
         if peak and row["memory_bytes"]:
@@ -255,7 +255,7 @@ def memory_full(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def memory_free(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_free_memory(evidence: RuleInput) -> Iterator[AdviceFinding]:
     idle = {
         (row["rank"], f"GPU {row['device']}") for row in evidence.devices if (row["sm_efficiency_percent"] or 100) < 60
     }
@@ -272,7 +272,7 @@ def memory_free(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def fragmentation(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_fragmentation(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for row in evidence.memory:
         reserved, unused = row["peak_reserved_bytes"], row["unused_at_peak_bytes"]
         if reserved and unused is not None:
@@ -286,7 +286,7 @@ def fragmentation(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def retries(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_retries(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for row in evidence.memory:
         count = (row["retries"] or 0) + (row["out_of_memory"] or 0)
         if count:
@@ -299,7 +299,7 @@ def retries(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def system_allocations(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_system_allocations(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.launches).items():
         calls = [row for row in rows if re.fullmatch(r"(cuda|hip)(Malloc|Free|MallocAsync|FreeAsync)", row["name"])]
         count, spent = sum(row["calls"] for row in calls), sum(row["total_us"] for row in calls)
@@ -314,15 +314,15 @@ def system_allocations(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def compilation(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_compilation(evidence: RuleInput) -> Iterator[AdviceFinding]:
     yield from _host_share(evidence, COMPILE_PATTERN, "compiled or looked up compiled code")
 
 
-def data_parallel(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_data_parallel(evidence: RuleInput) -> Iterator[AdviceFinding]:
     yield from _host_share(evidence, r"^DataParallel\.forward$", "was in DataParallel.forward")
 
 
-def profiler_overhead(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_profiler_overhead(evidence: RuleInput) -> Iterator[AdviceFinding]:
     profile = evidence.profile
     yield from _share_of(evidence, slices_of(profile).is_kind("overhead"), "went to the profiler itself")
 
@@ -348,7 +348,7 @@ def _share_of(evidence: RuleInput, chosen: Array, doing: str) -> Iterator[Advice
             )
 
 
-def uneven_steps(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_uneven_steps(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.steps).items():
         if len(rows) < 4:
             continue
@@ -364,7 +364,7 @@ def uneven_steps(evidence: RuleInput) -> Iterator[AdviceFinding]:
         )
 
 
-def optimizer_kernels(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_optimizer_kernels(evidence: RuleInput) -> Iterator[AdviceFinding]:
     profile = evidence.profile
     slices, called = slices_of(profile), np.sort(launch_groups_of(profile).call)
     for rank, rows in evidence.group_by_rank(evidence.operators).items():
@@ -394,9 +394,9 @@ def _select_rows(evidence: RuleInput, pattern: str, rank: int | None) -> IndexAr
     return np.flatnonzero(chosen)
 
 
-def small_grids(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_small_grids(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.kernels).items():
-        # Kernels that communicate leave the device to others on purpose.
+        # Communication kernels use small grids on purpose.
         known = [row for row in rows if row["blocks_per_sm"] is not None and row["kind"] == "computation"]
         small = [row for row in known if row["blocks_per_sm"] < 1]
         whole, spent = sum(row["total_us"] for row in known), sum(row["total_us"] for row in small)
@@ -412,7 +412,7 @@ def small_grids(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def growth(evidence: RuleInput) -> Iterator[AdviceFinding]:
+def detect_memory_growth(evidence: RuleInput) -> Iterator[AdviceFinding]:
     profile = evidence.profile
     names = profile.series.column("name").to_pylist()
     series, time_ns, value = (get_column(profile.counters, name) for name in ("series", "time_ns", "value"))

@@ -1,8 +1,7 @@
-"""Advice: what a trace shows that could be better, each with its evidence in numbers, where to look, and what to do.
+"""Advice: possible improvements of a traced program, with evidence, the page with details, and what to do.
 
-A rule is one function of `advice_evidence` and one row of `advice_rules`. It yields nothing where the data cannot
-support it, and nothing below its threshold, which may be set. A finding states what was measured and the threshold that
-it passed.
+A rule is a detector (`detectors`) and a row of `rules`. It yields nothing if the data are insufficient or the value
+does not pass its threshold, which can be set. A finding states the measured value and the threshold.
 """
 
 import json
@@ -15,10 +14,13 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ..core.facts import has_pytorch_terms
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import has_clock
+from .cpu_detectors import has_cpu_samples
+from .cpu_rules import CPU_RULES
 from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
 
@@ -40,11 +42,17 @@ COLUMNS = (
     Column("page", "", "The page of the result with details."),
 )
 WITHHELD_ADVICE = "Copy the file again, or record again and let the program and its profiler exit normally."
-"""What to do where advice is withheld."""
+"""What to do if advice is withheld."""
+
+
+def list_rules(profile: Profile) -> tuple[Rule, ...]:
+    """The rules that apply to a profile: for traces of devices and of PyTorch, and for sampled CPU time."""
+    is_trace = has_clock(profile) and (has_pytorch_terms(profile) or bool(profile.device_work.num_rows))
+    return (RULES if is_trace else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
 
 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
-    """What is advised, by severity; empty if advice is withheld. thresholds: by key of the rule, in place of the
+    """The findings by severity; empty if advice is withheld. thresholds: by key of the rule, instead of the
     defaults."""
     advice: list[Advice] = []
     if withheld_reason(profile):
@@ -59,7 +67,7 @@ def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str,
 
 
 def withheld_reason(profile: Profile) -> str:
-    """Why advice is withheld, or "". Shares and idle times of a part of the profile do not hold for the whole."""
+    """Why advice is withheld, or "". Shares and idle times of a part of the profile are not valid for all of it."""
     state = loss_impact_of(profile)
     if state.complete or not has_clock(profile):
         return ""
@@ -70,7 +78,7 @@ def withheld_reason(profile: Profile) -> str:
 
 
 def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list[Advice]:
-    """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
+    """Combine findings of a rule on several ranks into one; findings on one rank remain separate."""
     ranked = [finding for finding in findings if finding.rank is not None]
     if len({finding.rank for finding in ranked}) < 2:
         return [Advice(rule, finding, threshold) for finding in findings]
@@ -86,11 +94,10 @@ def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) ->
 
 
 def _apply_rules(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
-    """The findings of each rule, whatever its threshold."""
-    if has_clock(profile):
-        evidence = RuleInput(profile, selection)
-        for rule in RULES:
-            yield rule, memoize(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
+    """The findings of each rule, regardless of its threshold."""
+    evidence = RuleInput(profile, selection)
+    for rule in list_rules(profile):
+        yield rule, memoize(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
 
 
 def _key(rule: str, selection: Selection) -> tuple[object, ...]:
@@ -110,7 +117,8 @@ def dump_findings(profile: Profile) -> bytes:
 
 
 def restore_findings(profile: Profile, data: bytes) -> None:
-    """Have a profile remember what `dump_findings` gave. Raises KeyError, TypeError, ValueError for other data."""
+    """Restore the output of `dump_findings` into the memo of a profile. Raises KeyError, TypeError or ValueError for
+    other data."""
     for rule, rows in json.loads(data).items():
         pairs = [row | {"query": tuple((word, value) for word, value in row["query"])} for row in rows]
         findings = tuple(AdviceFinding(**row) for row in pairs)
@@ -161,9 +169,10 @@ def build_advice_frame(advices: list[Advice]) -> TableRows:
 
 
 def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
-    """Thresholds by the keys of rules, from the parameters of a query. Raises InvalidRequest for what is no number."""
+    """Thresholds by the keys of rules, from the parameters of a query. Raises InvalidRequest for values that are not
+    numbers."""
     thresholds = {}
-    for rule in RULES:
+    for rule in RULES + CPU_RULES:
         text = params.get(rule.key, "").strip()
         if not text:
             continue

@@ -1,4 +1,4 @@
-"""What a rule of advice is, what it is given, and what it finds."""
+"""Advice rules, their input and their findings."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ Row = dict[str, Any]
 
 
 HIGH_PERCENT, MEDIUM_PERCENT = 25.0, 10.0
-"""From how many percent of the time a finding is of high or of medium severity."""
+"""Percentages of the time from which a finding has high or medium severity."""
 
 
 @dataclass(frozen=True)
 class AdviceFinding:
-    """What a rule found. measured: in the rule's unit. share: of the time that it is about, in percent; None where that
-    is not what it is about. evidence: a sentence with numbers. advice: where the rule's own is not enough."""
+    """A finding of a detector. measured: in the rule's unit. share: the affected percentage of the time; None if it
+    does not concern time. evidence: a sentence with numbers. advice: in addition to that of the rule."""
 
     measured: float
     evidence: str
@@ -39,9 +39,9 @@ class AdviceFinding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule. key: as in addresses. threshold_meaning: what the threshold is compared with. triggers_below: it speaks
-    below the threshold, not from it on. page: where to look. detect: its findings, given what tables say; also those
-    that the threshold leaves out."""
+    """A rule. key: as in addresses. threshold_meaning: what the threshold is compared with. triggers_below: it
+    triggers below the threshold instead of at or above it. page: with details. detect: yields findings from tables,
+    regardless of the threshold."""
 
     key: str
     title: str
@@ -54,20 +54,20 @@ class Rule:
     triggers_below: bool = False
 
     def format_amount(self, value: float) -> str:
-        """Something measured, with its unit."""
+        """A measured value with its unit."""
         if self.unit == "bytes":
             return format_quantity(value, "bytes").text
         return f"{value:,.3g}{f' {self.unit}' if self.unit else ''}"
 
     def triggers(self, measured: float, threshold: float) -> bool:
-        """Whether something measured passes the threshold."""
+        """Whether a measured value passes the threshold."""
         return measured < threshold if self.triggers_below else measured >= threshold
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A finding that passed the threshold of its rule. others: the same on other ranks, of which it is the worst.
-    severity: high, medium or low."""
+    """A finding that passed the threshold of its rule. others: the same finding on other ranks, of which this is the
+    worst. severity: high, medium or low."""
 
     rule: Rule
     finding: AdviceFinding
@@ -76,13 +76,13 @@ class Advice:
 
     @property
     def ranks(self) -> str:
-        """All ranks it was found on, as "0–3, 7"; empty for none."""
+        """All ranks with this finding, as "0–3, 7"; empty for none."""
         found = {one.rank for one in (self.finding, *self.others) if one.rank is not None}
         return format_ranges(to_ranges(sorted(found)))
 
     @property
     def evidence(self) -> str:
-        """The numbers behind it, of several ranks those of the worst and how the others' compare."""
+        """The numbers behind it; for several ranks those of the worst, and how the others compare."""
         if not self.others:
             return self.finding.evidence
         count = len({one.rank for one in self.others} - {self.finding.rank})
@@ -119,7 +119,7 @@ class RuleInput:
 
     @cached_property
     def idle(self) -> list[Row]:
-        """Of whole devices, not of their streams."""
+        """Utilization of devices, not of their streams."""
         return [row for row in self._rows(idle.compute_idle) if row["stream"] is None]
 
     @cached_property
@@ -159,7 +159,7 @@ class RuleInput:
         return self._rows(memory.compute_memory)
 
     def _rows(self, table: TableFunction[...]) -> list[Row]:
-        """A table; without ranks where there is one only, whether or not it has a number."""
+        """A table; without ranks if there is only one."""
         rows = table.rows(self.profile, self.selection).records()
         return rows if self.has_several_ranks else [{**row, "rank": None} for row in rows]
 
@@ -169,7 +169,7 @@ class RuleInput:
         return len(np.unique(threads_of(self.profile).rank)) > 1
 
     def rank_of(self, rank: int) -> int | None:
-        """A rank (-1: none) as rows have it."""
+        """A rank as in rows: None for -1."""
         return rank if self.has_several_ranks and rank >= 0 else None
 
     def group_by_rank(self, rows: list[Row]) -> dict[int | None, list[Row]]:
@@ -181,5 +181,5 @@ class RuleInput:
 
     @cached_property
     def time_us(self) -> dict[int | None, float]:
-        """How long all steps of each rank took together."""
+        """The total duration of all steps of each rank."""
         return {rank: sum(row["total_us"] for row in rows) for rank, rows in self.group_by_rank(self.steps).items()}

@@ -1,6 +1,6 @@
 """The rules of advice, one row each: what is checked, the threshold, and what to do about it."""
 
-from . import detectors as told
+from . import detectors
 from .model import Rule
 
 RULES = (
@@ -11,7 +11,7 @@ RULES = (
         "%",
         "share of the steps in which devices were idle and the host waited for a batch",
         "steps",
-        told.dataloader,
+        detectors.detect_dataloader_waits,
         "Increase the number of DataLoader workers (num_workers), keep them alive (persistent_workers=True) and "
         "let them prefetch more (prefetch_factor). Move decoding and augmentation to the workers or to the device.",
     ),
@@ -22,7 +22,7 @@ RULES = (
         "%",
         "share of the time in which the device was busy",
         "critical-path",
-        told.utilization,
+        detectors.detect_low_utilization,
         "Check on the critical path what devices wait for. A larger batch, fewer synchronizing calls, or work "
         "prepared ahead by other threads often helps.",
         triggers_below=True,
@@ -34,7 +34,7 @@ RULES = (
         "%",
         "share of launches whose kernels, memcpy and memset take less time than the call; a CUDA graph is one launch",
         "kernels",
-        told.launch_bound,
+        detectors.detect_launch_bound_work,
         'Capture the step in a CUDA graph (torch.cuda.graph, or torch.compile with mode="reduce-overhead"), fuse '
         "small operators with torch.compile, or use a larger batch.",
     ),
@@ -45,7 +45,7 @@ RULES = (
         "%",
         "share of the steps in which devices waited until the host launched the next CUDA graph",
         "kernels",
-        told.graph_delays,
+        detectors.detect_graph_delays,
         "Launch the next replay before the device is done with this one: prepare inputs on another thread, copy "
         "them with non_blocking=True from pinned memory, and do not wait for results between replays. Put more of "
         "the step, or several steps, into one graph.",
@@ -57,7 +57,7 @@ RULES = (
         "%",
         "share of the steps that the host spends in calls that wait for a device",
         "critical-path",
-        told.synchronizing,
+        detectors.detect_synchronizing_calls,
         "Look for .item(), .cpu(), printing of tensors, nonzero, boolean masks and torch.cuda.synchronize in the "
         "loop. Copy with non_blocking=True from pinned memory. Read losses only every few steps.",
     ),
@@ -68,7 +68,7 @@ RULES = (
         "%",
         "share of the steps spent on copies from or to pageable memory",
         "kernels",
-        told.pageable,
+        detectors.detect_pageable_copies,
         "Use pin_memory=True in the DataLoader and copy with non_blocking=True: such copies are faster and overlap "
         "with kernels.",
     ),
@@ -79,7 +79,7 @@ RULES = (
         "%",
         "share of the steps in which only communication kernels run",
         "communication",
-        told.exposed_communication,
+        detectors.detect_exposed_communication,
         "Other bucket sizes of DDP (bucket_cap_mb), gradient_as_bucket_view, gradient accumulation over "
         "several steps (no_sync), compressed gradients (bf16 hook), or prefetching in FSDP.",
     ),
@@ -90,7 +90,7 @@ RULES = (
         "%",
         "share of the time in collectives in which ranks wait for the last one",
         "communication",
-        told.stragglers,
+        detectors.detect_stragglers,
         "Compare the steps of the last rank with those of others: its input, its share of the work, its host.",
     ),
     Rule(
@@ -100,7 +100,7 @@ RULES = (
         "%",
         "share of collectives that move less than 1 MiB",
         "communication",
-        told.small_collectives,
+        detectors.detect_small_collectives,
         "Combine tensors before sending them: larger buckets, coalesced collectives, fewer logged values.",
     ),
     Rule(
@@ -110,7 +110,7 @@ RULES = (
         "%",
         "share of device time of operators that could use tensor cores, in kernels that do not",
         "operators",
-        told.tensor_cores,
+        detectors.detect_unused_tensor_cores,
         'Use torch.autocast with bfloat16 or float16, or allow TF32 with torch.set_float32_matmul_precision("high"); '
         "keep "
         "sizes multiples of 8.",
@@ -122,7 +122,7 @@ RULES = (
         "%",
         "share of kernel time in kernels with fewer blocks than the device has multiprocessors",
         "kernels",
-        told.small_grids,
+        detectors.detect_small_grids,
         "Use a larger batch, fuse operators, or run independent work at the same time on other streams.",
     ),
     Rule(
@@ -132,7 +132,7 @@ RULES = (
         "%",
         "share of a device's memory that was reserved",
         "memory",
-        told.memory_full,
+        detectors.detect_full_memory,
         "Use a smaller batch, gradient accumulation, activation checkpointing, mixed precision, or sharding of states.",
     ),
     Rule(
@@ -142,7 +142,7 @@ RULES = (
         "%",
         "share of a device's memory that was reserved, if its multiprocessors were not filled",
         "memory",
-        told.memory_free,
+        detectors.detect_free_memory,
         "Use a larger batch: the device has free memory and is not filled.",
         triggers_below=True,
     ),
@@ -153,7 +153,7 @@ RULES = (
         "%",
         "share of reserved memory that was not allocated at the peak",
         "memory",
-        told.fragmentation,
+        detectors.detect_fragmentation,
         "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and vary shapes less.",
     ),
     Rule(
@@ -163,7 +163,7 @@ RULES = (
         "",
         "how often the allocator had to free its cache and retry, or failed",
         "memory",
-        told.retries,
+        detectors.detect_retries,
         "Use a smaller batch, or free unneeded tensors before the peak. Each retry synchronizes with the device.",
     ),
     Rule(
@@ -173,7 +173,7 @@ RULES = (
         "",
         "calls of cudaMalloc and cudaFree per step",
         "memory",
-        told.system_allocations,
+        detectors.detect_system_allocations,
         "Repeat shapes so that the allocator can reuse its blocks, do not call torch.cuda.empty_cache in the loop, "
         "or use expandable segments.",
     ),
@@ -184,7 +184,7 @@ RULES = (
         "bytes",
         "average growth of allocated memory per step",
         "memory",
-        told.growth,
+        detectors.detect_memory_growth,
         "Check what keeps tensors alive: a list of losses with their graphs (use .item() or .detach()), hooks, caches.",
     ),
     Rule(
@@ -194,7 +194,7 @@ RULES = (
         "%",
         "share of the steps in which the host compiles",
         "flamegraph",
-        told.compilation,
+        detectors.detect_compilation,
         "Find the reasons with TORCH_LOGS=recompiles. Mark dynamic dimensions (torch._dynamo.mark_dynamic), keep "
         "shapes fixed, and warm up before recording.",
     ),
@@ -205,7 +205,7 @@ RULES = (
         "%",
         "share of the steps in DataParallel.forward",
         "operators",
-        told.data_parallel,
+        detectors.detect_data_parallel,
         "Use DistributedDataParallel with one process per device: DataParallel copies the model in every step and "
         "shares one interpreter.",
     ),
@@ -216,7 +216,7 @@ RULES = (
         "",
         "launches per step of the optimizer",
         "operators",
-        told.optimizer_kernels,
+        detectors.detect_optimizer_kernels,
         "Use the optimizer with fused=True, or with foreach=True if it has no fused implementation.",
     ),
     Rule(
@@ -226,7 +226,7 @@ RULES = (
         "%",
         "how much longer the longest step takes than the median",
         "steps",
-        told.uneven_steps,
+        detectors.detect_uneven_steps,
         "Select only the longest step and compare it with another: data loading, evaluation, checkpoints, garbage "
         "collection of Python, recompilation.",
     ),
@@ -237,7 +237,7 @@ RULES = (
         "%",
         "share of the steps spent in the profiler",
         "timeline",
-        told.profiler_overhead,
+        detectors.detect_profiler_overhead,
         "Record fewer steps after a longer warm-up, and without stacks, shapes or memory: the overhead distorts "
         "this recording.",
     ),

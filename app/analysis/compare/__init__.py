@@ -1,1 +1,1 @@
-"""Compare."""
+"""Comparison of two profiles."""

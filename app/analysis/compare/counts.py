@@ -1,7 +1,7 @@
-"""What changed between two results in what was counted (perf stat), event by event.
+"""Differences of counts (perf stat) between two results, by event.
 
-A count is exact, a sampled total is an estimate of which the error depends on how it was sampled: the two are never
-subtracted from each other. Several executions of a command are compared by their means.
+A count is exact; a sampled total is an estimate whose error depends on the sampling. They are never subtracted from
+each other. Several executions of a command are compared by their means.
 """
 
 import math
@@ -12,6 +12,7 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_strings
+from ..core.common_columns import EVENT
 from ..core.measurements import (
     Measurement,
     best_total,
@@ -27,7 +28,7 @@ NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
 _SPREAD = "Standard deviation of the mean of {0} over repeated runs, in percent of that mean; missing for a single run."
 COLUMNS = (
-    Column("event", "", "The measured event."),
+    EVENT,
     Column("unit", "", "The unit of base, other and delta: count, ns, bytes, or the unit that perf printed."),
     Column("status", "", f"grew, shrank or same; “{NOT_COMPARED}” if the values are not comparable or one is missing."),
     Column("base", "event", "Value in the base profile, the mean of several runs; missing if it has none.", "number"),
@@ -52,7 +53,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Value:
-    """An event on one side. deviation: of the value (not a share), None where it is not known."""
+    """An event on one side. deviation: of the value, in its unit, None if unknown."""
 
     source: str = MISSING
     unit: str = ""
@@ -63,12 +64,12 @@ class _Value:
 
 
 def has_counts(profile: Profile) -> bool:
-    """Whether anything in it was counted."""
+    """Whether it has any counts."""
     return bool(profile.counts.num_rows)
 
 
 def is_counts_only(profile: Profile) -> bool:
-    """Whether all its values were counted: nothing was sampled or traced."""
+    """Whether all its values are counts: nothing was sampled or traced."""
     return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
 
 
@@ -114,7 +115,7 @@ def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_
 
 
 def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
-    """By the name of an event: what was counted, and only where nothing was, what was sampled."""
+    """The values by name of an event: its counts, or if there are none, its samples."""
     names, units = event_names(profile), get_strings(profile.events, "unit")
     rows: dict[int, list[Measurement]] = {}
     for row in measure_counts(profile, selection):
@@ -125,7 +126,7 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
         for row in measure_samples(profile, selection):
             samples.setdefault(row.event, []).append(row)
     for event, mine in samples.items():
-        # Samples of a rare event may not give a total.
+        # Samples of occurrences may give no total.
         values.setdefault(
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )

@@ -1,4 +1,4 @@
-"""The differential flame graph: one profile's graph, and what each of its frames weighed in another."""
+"""The differential flame graph: the graph of one profile, with the weight of each frame in another."""
 
 from dataclasses import replace
 
@@ -38,12 +38,11 @@ def flame_diff(
 ) -> FlameTree:
     """The flame graph of `other` with the weight of every frame in `base`.
 
-    normalize: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
-    of the whole; else weights are compared as they are, unless samples of either tell no total. Scaled weights are
-    rounded one by one. reverse: the graph of
-    `base` with what its frames weigh in `other` beside it, so that what vanished is seen; then it is `other` that is
-    scaled. Frames of fewer than `MIN_COMPARED_SAMPLES` samples in both are marked as such. Groups match by their label;
-    where `can_group` is false there are none. Siblings cannot be in order of time here: it counts as "weight".
+    normalize: the base is scaled so that the selections of both have the same weight, to compare shares; else weights
+    are compared unscaled, unless the samples of either give no total. Scaled weights are rounded individually. reverse:
+    the graph of `base` with the weights of its frames in `other`, to show what vanished; then `other` is scaled. Frames
+    with fewer than `MIN_COMPARED_SAMPLES` samples in both are marked. Groups match by their label; without `can_group`
+    there are none. Time order is not supported: it is treated as "weight".
 
     zoom, least: as in `flame_tree`; ids are not those of `flame_tree`. Raises InvalidRequest.
     """
@@ -72,8 +71,8 @@ def flame_diff(
 
 
 def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Array:
-    """Which weights are of fewer than `MIN_COMPARED_SAMPLES` samples, as bools: each sample taken to weigh as much as
-    all do on average. None if nothing was sampled."""
+    """Which weights consist of fewer than `MIN_COMPARED_SAMPLES` samples, as bools, assuming the average weight for
+    each sample. None if nothing was sampled."""
     samples = count_call_samples(*side)
     if samples is None:
         return np.zeros(len(weight), bool)
@@ -84,8 +83,8 @@ def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Arr
 def can_group(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, group: FlameGroup
 ) -> bool:
-    """Whether frames can be grouped. By names of threads they cannot where these differ: then all of one side would
-    have vanished, and all of the other appeared. Names of threads with less than 1 % of the weight are passed over."""
+    """Whether frames can be grouped: not by thread name if the names differ, because then everything on one side would
+    vanish and everything on the other appear. Names of threads with less than 1 % of the weight are ignored."""
     if group is not FlameGroup.COMM:
         return group is not FlameGroup.NONE
     pair = main_event_pair(base, other, base_selection, other_selection)
@@ -95,7 +94,7 @@ def can_group(
 
 
 def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[set[str], set[str]]:
-    """(the names of all threads with some weight, those with at least `MIN_SHARE` of all)."""
+    """(the names of all threads with weight, those with at least `MIN_SHARE` of the total)."""
     groups = groups_of(profile, FlameGroup.COMM)
     if groups.sample_groups is None or event == NO_ID:
         found = roll_up_filtered_samples(profile, selection, event)
@@ -113,7 +112,7 @@ def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[s
 def _weights_beside(
     tree: FlameTree, shown: Profile, shape: TreeShape, beside: Profile, selection: Selection, event: int
 ) -> tuple[Array, Array, int]:
-    """(self, total, all) of the frames of a tree, weighed in another profile."""
+    """(self, total, sum) of the frames of a tree with the weights of another profile."""
     there = shape_of(beside, selection, kinds=False)
     distinct, which = np.unique(tree.function, return_inverse=True)
     mapped = np.full(len(distinct), NOT_FOUND, np.int64)
@@ -126,7 +125,7 @@ def _weights_beside(
         own, total = by_row[places.row], subtree_totals(by_row, there.end)[places.row]
     else:
         groups = groups_of(beside, tree.group)
-        # The root, which is in no group, comes out as -1: the place appended to the labels.
+        # The root is in no group and gets -1: the element appended to the labels.
         of_label = np.append(map_labels(tree.labels[1:], groups.labels), NOT_FOUND)
         group = of_label[(tree.id - 1) // shape.frames]
         places = locate_frames(there, tree.parent, tree.depth - 1, mapped[which], group != NOT_FOUND)

@@ -1,4 +1,4 @@
-"""What changed between two profiles, function by function or stack by stack."""
+"""Differences between two profiles, by function or stack."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ BY = ("function", "stack")
 FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
 NOT_SAMPLED = -1
-"""As a number of samples: the weights are not sampled."""
+"""As a number of samples: the weights are not from samples."""
 _DELTA = "other_{0} − base_{0}, with the base scaled first if the comparison is normalized; "
 _DELTA += f"missing for an event that was {SAMPLED_ONLY}."
 COLUMNS = (
@@ -77,8 +77,8 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """What is compared, on one side. own, total: int64 by item; whole: all that is selected. own_samples,
-    total_samples: how many samples these are of, UNKNOWN where they are not sampled."""
+    """The values of one side. own, total: int64 by item; whole: weight of the selection. own_samples, total_samples:
+    number of samples of these, UNKNOWN if they are not from samples."""
 
     own: Array
     total: Array
@@ -97,18 +97,19 @@ def diff_functions(
     normalize: bool = True,
     status_of: str | None = None,
 ) -> TableRows:
-    """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
+    """One row for each event and function (or stack) with weight in either; sorted by absolute change of self,
+    descending.
 
-    Functions are the same when display name and module are. Stacks are the same when all their functions are; those
+    Functions are the same if display name and module are equal. Stacks are the same if all their functions are; stacks
     at which a sample ends in either profile have a row. normalize: the base is multiplied by Σ other / Σ base of the
-    event, so that runs of different length compare by share and the deltas of all selves add up to zero (but for
-    rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
-    all that both have; those sampled, not counted, are compared by share in any case. `invert` changes nothing, and
-    `recursion` only what a stack is.
+    event, so that runs of different length are compared by share and the differences of self add up to zero (except for
+    rounding and samples without a stack); if either sum is zero, nothing is scaled. Events: the selected ones, else all
+    that both have; sampled events without a total are always compared by share. `invert` has no effect, `recursion`
+    affects only stacks.
 
-    status_of: "self" or "total", where that alone is shown and the status is to tell of it; None: as the column says.
+    status_of: "self" or "total" if only that is shown, so that the status refers to it; None: as the column describes.
 
-    Raises InvalidRequest where there is no event to compare.
+    Raises InvalidRequest if there is no event to compare.
     """
     check_choice("by", by, BY)
     compared = _functions if by == "function" else _stacks
@@ -129,8 +130,8 @@ def diff_functions(
 
 
 def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
-    """Which values of a pair of events nothing tells, as the columns begin: base, other, delta. Events with any are
-    compared by share alone."""
+    """The prefixes of columns whose values are unknown for a pair of events: base, other, delta. Events with any are
+    compared only by share."""
     sides = (("base", before in find_share_only_events(base)), ("other", after in find_share_only_events(other)))
     guessed = tuple(side for side, unknown in sides if unknown)
     return (*guessed, "delta") if guessed else ()
@@ -152,7 +153,7 @@ def _functions(
     match = at[place[known]]
     alone = np.ones(len(base_rows), bool)
     alone[match] = False
-    one = _beside(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
+    one = _align_base(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
     none = np.zeros(int(alone.sum()), np.int64)
     two = _Side(np.r_[own, none], np.r_[total, none], whole, np.r_[own_samples, none], np.r_[total_samples, none])
     functions, base_functions = functions_of(other), functions_of(base)
@@ -164,7 +165,7 @@ def _functions(
 
 
 def _function_samples(profile: Profile, selection: Selection, event: int, count: int) -> tuple[Array, Array]:
-    """How many samples the self and total weights of functions are of; UNKNOWN where they are not sampled."""
+    """The number of samples of the self and total weights of functions; UNKNOWN if they are not from samples."""
     calls = count_call_samples(profile, selection, event)
     if calls is None:
         return np.full(count, NOT_SAMPLED), np.full(count, NOT_SAMPLED)
@@ -195,7 +196,7 @@ def _stacks(
     match = places.row[known]
     alone = np.ones(len(base_tree), bool)
     alone[match] = False
-    one = _beside(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
+    one = _align_base(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
     none = np.zeros(int(alone.sum()), np.int64)
     two = _Side(
         np.r_[weights, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
@@ -219,9 +220,9 @@ def _stacks(
     return {"name": names, "module": modules, **columns}
 
 
-def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
-    """The base's weights and samples: first of the `count` items of the other (zero where not `known`), then of those
-    alone."""
+def _align_base(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
+    """The weights and samples of the base: first for the `count` items of the other (zero if not `known`), then for
+    items that only the base has (`alone`)."""
     sides = []
     for weight in measured:
         found = np.zeros(count, np.int64)
@@ -234,7 +235,7 @@ def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...],
 def _measure_columns(
     base: _Side, other: _Side, shown: Array, normalize: bool, status_of: str | None
 ) -> tuple[dict[str, list[Any]], list[int]]:
-    """The columns of numbers for the items `shown`, and these in the order of the rows."""
+    """The numeric columns for the items `shown`, and the items in the order of the rows."""
     factor = other.whole / base.whole if normalize and base.whole and other.whole else 1.0
     data: dict[str, Array] = {}
     for name in ("self", "total"):
@@ -258,8 +259,8 @@ def _measure_columns(
 
 
 def _status(data: dict[str, Array], of: str | None) -> Array:
-    """What became of each item. Whether it is in a profile at all, its total says, whatever measure is shown; where
-    that measure is zero on both sides, nothing happened to it."""
+    """The status of each item. The total decides whether a profile contains it, independent of the measure; if the
+    measure is zero on both sides, the status is "same"."""
     delta = data[f"delta_{of or 'total'}"]
     if of is None:
         delta = np.where(delta != 0, delta, data["delta_self"])

@@ -1,7 +1,7 @@
-"""Two profiles side by side: which events, functions, groups and frames of one are those of the other.
+"""Matching of two profiles: events, functions, groups and frames.
 
-Frames match by their path of (display name, module) from the root, whatever kind of code either took them for. They
-are found from the top down, each among the callees of the match of its caller, so a match is never a coincidence.
+Frames match by their path of (display name, module) from the root, independent of the kind of code. They are matched
+from the root down, each among the callees of the match of its caller.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ NOT_FOUND = -1
 def pair_events(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
 ) -> list[tuple[int, int]]:
-    """The events to compare, as pairs of ids: those selected, else all that both have, in the order of `other`.
+    """The events to compare, as pairs of ids: the selected ones, else all that both have, in the order of `other`.
 
-    An event that only one selection names is looked for under the same name in the other profile. What was counted in
-    one and sampled in the other is not compared. Raises InvalidRequest where that leaves nothing.
+    An event that only one selection names is searched for by name in the other profile. Events that are counted in one
+    and sampled in the other are not compared. Raises InvalidRequest if nothing remains.
     """
     base_name, other_name = base_selection.event, other_selection.event
     before, after = event_names(base), event_names(other)
@@ -57,7 +57,7 @@ def pair_events(
 
 
 def _mode(profile: Profile, event: int) -> str | None:
-    """Whether an event was counted or sampled: the latter where both. None: neither."""
+    """Whether an event was counted or sampled: sampled if both, None if neither."""
 
     def build() -> tuple[set[int], set[int]]:
         size = profile.events.num_rows
@@ -73,7 +73,7 @@ def main_event_pair(
 ) -> tuple[int, int]:
     """The one pair of events a graph shows: the one selected, else the main event of `other`, else one both have.
 
-    (NO_ID, NO_ID) where one of them has no event at all. Raises InvalidRequest.
+    (NO_ID, NO_ID) if one of them has no events. Raises InvalidRequest.
     """
     pairs = pair_events(base, other, base_selection, other_selection)
     if not pairs:
@@ -97,25 +97,25 @@ def map_functions(profile: Profile, target: Profile, wanted: Array) -> Array:
 
 
 def map_labels(labels: Sequence[str], target: Sequence[str]) -> Array:
-    """For each label, the first of the same text among `onto`; NOWHERE for none."""
+    """For each label, the index of the first equal one in `onto`; NOWHERE for none."""
     index = {text: n for n, text in reversed(list(enumerate(target)))}
     return np.array([index.get(text, NOT_FOUND) for text in labels], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class FramePositions:
-    """Where frames are in a shape: row (NOWHERE: not there) and depth."""
+    """Positions of frames in a shape: row (NOWHERE: none) and depth."""
 
     row: Array
     depth: Array
 
 
 def locate_frames(shape: TreeShape, parent: Array, depth: Array, function: Array, positions: Array) -> FramePositions:
-    """Where frames of another profile are in `shape`.
+    """The positions of frames of another profile in `shape`.
 
     parent, depth: of the frames, in preorder; depth as in the shape, so that those at 0 or above are at its root.
     function: canonical ids of the shape's profile, NOWHERE for one it does not have. there: false for frames that
-    are known not to be there, with all below them.
+    are known to be missing, with their subtrees.
     """
     keys, rows = shape.children
     stride = shape.stride

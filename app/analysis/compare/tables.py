@@ -1,6 +1,7 @@
-"""What changed between two traces in a table: operators, kernels, modules, memory, steps, side by side by name.
+"""Differences of two traces in a table (operators, kernels, modules, memory, steps), by name.
 
-Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
+Rows of several ranks are added up. Sums can be divided by the number of steps, to compare recordings of different
+length.
 """
 
 from collections.abc import Sequence
@@ -39,15 +40,15 @@ STEP_PARTS = {
     "other": "Other",
     "total": "Whole step",
 }
-"""The columns of the table `steps` that are compared, and what they are called."""
+"""The compared columns of the table `steps`, with labels."""
 STEP_GROUPS = {"prefill": "Prefill", "decode": "Decode (per token)"}
-"""Steps of language models that are compared by themselves."""
+"""Steps of language models that are compared separately."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column that can be compared. kind: time (µs), bytes or count. additive: whether values of ranks and steps add
-    up; else the greatest counts."""
+    """A column that can be compared. kind: time (µs), bytes or count. additive: whether values of ranks and steps are
+    added; else the maximum is used."""
 
     column: str
     label: str
@@ -130,7 +131,7 @@ COMPARED_TABLES = {
         ),
     )
 }
-"""What can be compared beside functions and stacks, by its name in addresses."""
+"""The tables that can be compared, by name in URLs."""
 
 
 def has_table(profile: Profile, name: str) -> bool:
@@ -155,8 +156,8 @@ def diff_table(
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
-    their own profile. by: what rows of operators are, one of `list_groupings`; their names where empty. A selection's
-    step, ranks and window hold for both. Raises InvalidRequest.
+    their own profile. by: what rows of operators are, one of `list_groupings`; their names where empty. The
+    selected step, ranks and window apply to both. Raises InvalidRequest.
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, base, other) if not measure else compared.measures, measure)
@@ -168,7 +169,7 @@ def diff_table(
     before, after = sides
     names = list(dict.fromkeys([*after, *before]))
     if name == "steps":
-        # Traces of this kind do not contain a column that is empty in both.
+        # A column that is empty in both is not recorded by traces of this kind.
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
@@ -188,7 +189,7 @@ def diff_table(
 
 
 def list_measures(compared_table: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
-    """What can be compared of these: times of devices only where one of them has any."""
+    """The measures of these profiles: device times only if one of them has any."""
     devices = any(profile.device_work.num_rows for profile in profiles)
     return tuple(measure for measure in compared_table.measures if devices or not measure.column.startswith("device_"))
 

@@ -1,4 +1,4 @@
-"""Grouping: what a flame graph is split by below its root. Groups are no nodes of the stored tree."""
+"""Groups: what a flame graph is split by below its root. They are not nodes of the stored tree."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from .sample_selection import Rows, samples_of, threads_of
 
 
 class FlameGroup(StrEnum):
-    """What one group is."""
+    """What the groups of a flame graph are."""
 
     NONE = "none"
     COMM = "comm"
@@ -28,8 +28,8 @@ class FlameGroup(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class FlameGroups:
-    """group: of each frame. labels: of groups, numbered the same under any selection; processes (threads) that
-    would be the same also have rank and host. thread_groups: the group of each thread. sample_groups: where
+    """group: of each frame. labels: of groups, with the same numbers for every selection; labels of processes and
+    threads that would be equal include rank and host. thread_groups: the group of each thread. sample_groups: where
     threads change their group, the group of each row of `samples`.
     """
 
@@ -53,7 +53,7 @@ def groups_of(profile: Profile, group: FlameGroup) -> FlameGroups:
 
 
 def effective_group(profile: Profile, group: FlameGroup) -> FlameGroup:
-    """What a graph is really split by: by nothing where it were by the names of threads, and no thread has one."""
+    """The effective grouping: none if the requested one is by thread name and no thread has a name."""
     if group is not FlameGroup.COMM:
         return group
     threads = threads_of(profile)
@@ -61,12 +61,12 @@ def effective_group(profile: Profile, group: FlameGroup) -> FlameGroup:
 
 
 def rank_label(rank: int | None) -> str:
-    """The label of a group of what is of one rank. None, -1: of none."""
+    """The label of the group of a rank. None, -1: no rank."""
     return "no rank" if rank is None or rank < 0 else f"rank {rank}"
 
 
 def host_label(host: str | None) -> str:
-    """The label of a group of what is of one host."""
+    """The label of the group of a host."""
     return host or "unknown host"
 
 
@@ -127,7 +127,7 @@ def _by_comm(profile: Profile) -> FlameGroups:
         rows = np.flatnonzero(changing[samples.thread])
         order = np.lexsort((from_ns, thread))
         thread, code = thread[order].astype(np.int64), code[order]
-        # Samples are in order of time, so "since from_ns" is "from this row on", and one key orders thread and time.
+        # Samples are sorted by time, so from_ns corresponds to a row, and one key sorts by thread and time.
         since = np.searchsorted(samples.time_ns, from_ns[order], "left")
         stride = len(samples.time_ns) + 1
         latest = np.searchsorted(

@@ -1,8 +1,8 @@
-"""Functions: which rows of `functions` are one, and which match a pattern.
+"""Functions: which rows of `functions` are the same function, and which match a pattern.
 
-Rows with the same display name and module are one function. What matches a pattern is defined as in pprof
-(google/pprof, profile/filter.go): a frame does when its function's name, its source file or its module does,
-anywhere in the text unless anchored.
+Rows with the same display name and module are one function. Matching is defined as in pprof (google/pprof,
+profile/filter.go): a frame matches if the name of its function, its source file or its module does, anywhere in the
+text unless anchored.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ KIND_NAMES = tuple(kind.name.lower() for kind in FrameKind)
 class FunctionIndex:
     """canonical: for each row of `functions`, the first row with the same display name and module (int32).
 
-    distinct: whether every row is its own. names, modules: the distinct texts; name, module: which one a row has
-    (-1: null, shown as no text).
+    distinct: whether each row is a different function. names, modules: the distinct texts; name, module: their
+    index by row (-1: null, shown as empty text).
     """
 
     canonical: Array
@@ -70,10 +70,10 @@ def functions_of(profile: Profile) -> FunctionIndex:
 
 
 def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES) -> Array:
-    """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
+    """Which rows of `functions` match, as bools. If one row of a function matches, all of its rows do.
 
-    Each distinct text is matched once, and the result is cached. word: what the user calls the pattern. Raises
-    InvalidRequest for a pattern that is none.
+    Each distinct text is matched once, and the result is cached. word: the name of the parameter, for messages. Raises
+    InvalidRequest for an invalid pattern.
     """
     expression = compile_pattern(pattern, word)
 
@@ -94,7 +94,7 @@ def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[st
 
 
 def function_id(profile: Profile, function: int | str) -> Array:
-    """The canonical ids of a function given by its row or its display name (then in every module that has it).
+    """The canonical ids of a function given by its row or its display name (then in all modules).
 
     Raises NotFound.
     """
@@ -118,12 +118,12 @@ def _text(texts: list[str], code: int) -> str:
 
 
 def _null_is_no_text(texts: list[str], codes: Array) -> Array:
-    """The codes with null read as the empty text, where some row has that; else null stays -1."""
+    """The codes, with null replaced by that of the empty text if a row has it; else null remains -1."""
     if "" in texts:
         return np.where(codes < 0, texts.index(""), codes)
     return codes
 
 
 def base_name(module: str) -> str:
-    """The last part of a module's path; "[kernel.kallsyms]" and the like as they are."""
+    """The last part of a module's path; names such as "[kernel.kallsyms]" unchanged."""
     return module if module.startswith("[") else module.rsplit("/", 1)[-1]

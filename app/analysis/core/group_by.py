@@ -1,4 +1,4 @@
-"""Rows put into groups once, and summed for every selection: the arithmetic of tables with a row for each group."""
+"""Rows assigned to groups once and aggregated for each selection, for tables with one row per group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from ...domain.arrays import Array, Float64Array
 from .sample_selection import sum_by_index
 
 MAX_LOOKUP_KEYS = 1 << 23
-"""Up to so many possible keys it is faster to look them up than to sort."""
+"""Up to this number of possible keys, a lookup table is faster than sorting."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupIndex:
-    """code: the group of each place, from 0 (int32). first: the first index of each group, which identifies it."""
+    """code: the group of each row, from 0 (int32). first: the first row of each group, which identifies it."""
 
     code: Array
     first: Array
@@ -25,10 +25,10 @@ class GroupIndex:
 
 @dataclass(frozen=True, eq=False)
 class SelectedGroups:
-    """What a selection leaves of groups; those of which nothing is left are left out.
+    """The selected rows of groups; groups without selected rows are omitted.
 
-    groups: which ones are left, ascending. rows: of all, ascending; None for every one. code: of each place, which of
-    `groups` it is in.
+    groups: the remaining groups, ascending. rows: the selected rows, ascending; None for all. code: for each selected
+    row the index of its group in `groups`.
     """
 
     groups: Array
@@ -39,26 +39,26 @@ class SelectedGroups:
         return len(self.groups)
 
     def count(self) -> Array:
-        """How many places each group has: int64."""
+        """Number of rows of each group: int64."""
         return np.bincount(self.code, minlength=len(self)).astype(np.int64)
 
     def sum(self, values: Array) -> Array:
-        """Σ of values by place; exact for whole numbers."""
-        own = self._own(values)
+        """Sum of values by group; exact for integers."""
+        own = self._take_rows(values)
         if own.dtype.kind == "f":
             return np.bincount(self.code, own, len(self))
         return sum_by_index(self.code, own, len(self))
 
     def min(self, values: Array) -> Array:
         """The smallest value of each group."""
-        own = self._own(values)
+        own = self._take_rows(values)
         found = np.full(len(self), own.max() if len(own) else 0, own.dtype)
         np.minimum.at(found, self.code, own)
         return found
 
     def max(self, values: Array) -> Array:
         """The greatest value of each group."""
-        own = self._own(values)
+        own = self._take_rows(values)
         found = np.full(len(self), own.min() if len(own) else 0, own.dtype)
         np.maximum.at(found, self.code, own)
         return found
@@ -66,16 +66,16 @@ class SelectedGroups:
     def any(self, flags: Array) -> Array:
         """Whether any flag of the group is set, as bools."""
         found = np.zeros(len(self), bool)
-        found[self.code[self._own(flags)]] = True
+        found[self.code[self._take_rows(flags)]] = True
         return found
 
     def mean(self, values: Array) -> Float64Array:
-        """Σ values ÷ how many: float64."""
+        """Mean of the values of each group: float64."""
         return self.sum(values) / self.count()
 
     def weighted_mean(self, values: Array, weights: Array) -> Array:
-        """Σ value · weight ÷ Σ weight over the values that are known, NaN where none is. Where all weights of those
-        are 0, their plain mean."""
+        """Σ value · weight ÷ Σ weight over the known values, NaN if there are none. If all their weights are
+        0, their unweighted mean."""
         known = ~np.isnan(values)
         given = np.where(known, values, 0.0)
         weight = np.where(known, weights, 0).astype(np.float64)
@@ -86,20 +86,20 @@ class SelectedGroups:
         return found
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
-        """For each share (0–1) the smallest value of each group that this share of its values is not above (the
-        "inverted CDF"), so it is one that occurs."""
+        """Quantiles of each group for each share (0 to 1): always a value that occurs ("inverted CDF")."""
         counts = self.count()
-        own = self._own(values)
+        own = self._take_rows(values)
         ranked = own[np.lexsort((own, self.code))]
         starts = np.cumsum(counts) - counts
         return [ranked[starts + np.maximum(0, np.ceil(share * counts).astype(np.int64) - 1)] for share in shares]
 
-    def _own(self, values: Array) -> Array:
+    def _take_rows(self, values: Array) -> Array:
         return values if self.rows is None else values[self.rows]
 
 
 def group_by(*codes: Array) -> GroupIndex:
-    """Places are of one group where all of these codes (ints, at least -1) are equal; groups in the order of codes."""
+    """Rows are in the same group if all of these codes (ints, at least -1) are equal; groups are sorted by the
+    codes."""
     key = codes[0].astype(np.int64) + 1
     size = int(key.max()) + 1 if len(key) else 1
     for code in codes[1:]:
@@ -116,7 +116,7 @@ def group_by(*codes: Array) -> GroupIndex:
 
 
 def select_groups(groups: GroupIndex, mask: Array | None) -> SelectedGroups:
-    """What `mask` (bools by place; None: all) picks of groups."""
+    """The rows of groups that `mask` selects (bools by row; None: all)."""
     if mask is None:
         return SelectedGroups(np.arange(len(groups)), None, groups.code)
     places = np.flatnonzero(mask)
@@ -125,7 +125,7 @@ def select_groups(groups: GroupIndex, mask: Array | None) -> SelectedGroups:
 
 
 def factorize(key: Array, size: int) -> tuple[Array, Array]:
-    """Which keys (int64, from 0, below `size`) there are, ascending, and for each key which of them it is."""
+    """(the distinct keys, ascending; for each key its index among them). keys: int64, from 0, below `size`."""
     if size > max(MAX_LOOKUP_KEYS, len(key)):
         found, numbers = np.unique(key, return_inverse=True)
         return found, numbers

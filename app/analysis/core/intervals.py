@@ -1,7 +1,7 @@
-"""Sets of time: what intervals cover together, and how much of that is in windows of time.
+"""Interval sets: the union of intervals, and how much of it is in time windows.
 
-Times are int64 ns, intervals half open [start, end). Everything is one sort and running maxima, so that millions of
-intervals take milliseconds.
+Times are int64 ns, intervals are half open: [start, end). Operations take one sort and running maxima: milliseconds
+for millions of intervals.
 """
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ import numpy as np
 from ...domain.arrays import Array
 
 TIME_LIMIT_NS = 1 << 62
-"""No time of a profile is as far from its zero as this."""
+"""Greater than the absolute value of any time of a profile."""
 MAX_JOINED_RUNS = 1_000
-"""Of more ascending runs than that, none is joined by itself before all are sorted."""
+"""If there are more ascending runs, they are not merged separately before all intervals are sorted."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalSet:
-    """A set of times: ascending, disjoint intervals, none of them empty."""
+    """An interval set: ascending, disjoint intervals, none of them empty."""
 
     start: Array
     end: Array
@@ -29,33 +29,33 @@ class IntervalSet:
 
     @cached_property
     def _before(self) -> Array:
-        """How much is covered before each interval, and in all."""
+        """The covered time before each interval, then the total, in ns."""
         return np.concatenate(([0], np.cumsum(self.end - self.start)))
 
     @property
     def length(self) -> int:
-        """How much is covered, in ns."""
+        """The covered time, in ns."""
         return int(self._before[-1])
 
     def length_until(self, time: Array) -> Array:
-        """How much is covered before each of these times, in ns."""
+        """The covered time before each of these times, in ns."""
         after = np.searchsorted(self.start, time, "left")
         covered: Array = self._before[after]
         if len(self):
-            # What the interval that has begun still reaches beyond the time.
+            # Subtract the part of the open interval after the time.
             covered = covered - np.where(after > 0, np.maximum(self.end[after - 1] - time, 0), 0)
         return covered
 
     def length_within(self, start: Array, end: Array) -> Array:
-        """How much is covered in each window [start, end), in ns."""
+        """The covered time in each window [start, end), in ns."""
         return self.length_until(np.maximum(end, start)) - self.length_until(start)
 
     def gaps(self) -> "IntervalSet":
-        """What is not covered between the first interval and the last."""
+        """The gaps between the first and the last interval."""
         return IntervalSet(self.end[:-1], self.start[1:])
 
     def clip(self, start: int, end: int) -> "IntervalSet":
-        """What of it is in the window [start, end)."""
+        """The part in the window [start, end)."""
         first = int(np.searchsorted(self.end, start, "right"))
         last = max(first, int(np.searchsorted(self.start, end, "left")))
         return IntervalSet(np.maximum(self.start[first:last], start), np.minimum(self.end[first:last], end))
@@ -65,8 +65,7 @@ EMPTY = IntervalSet(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def merge_intervals(start: Array, end: Array) -> IntervalSet:
-    """What these intervals, in any order, cover together. Fast where they come in long ascending runs, as the slices
-    of threads do."""
+    """The union of these intervals, in any order. Fast for long ascending runs, such as slices by thread."""
     some = end > start
     if not some.all():
         start, end = start[some], end[some]
@@ -82,7 +81,7 @@ def merge_intervals(start: Array, end: Array) -> IntervalSet:
 
 
 def union_intervals(*covers: IntervalSet) -> IntervalSet:
-    """What these sets of time cover together."""
+    """The union of these interval sets."""
     some = [one for one in covers if len(one)]
     if len(some) < 2:
         return some[0] if some else EMPTY
@@ -92,14 +91,14 @@ def union_intervals(*covers: IntervalSet) -> IntervalSet:
 
 
 def _without_runs(start: Array, end: Array, bounds: Array) -> tuple[Array, Array]:
-    """The same set of time in fewer intervals: each ascending run joined by itself. bounds: where runs begin."""
+    """The same set in fewer intervals: each ascending run is merged separately. bounds: where runs begin."""
     joined = [_join_touching(*run) for run in zip(np.split(start, bounds), np.split(end, bounds), strict=True)]
     first, last = (np.concatenate(times) for times in zip(*joined, strict=True))
     return first, last
 
 
 def _join_touching(start: Array, end: Array) -> tuple[Array, Array]:
-    """Ascending intervals, those that touch or overlap made one."""
+    """Ascending intervals, with those that touch or overlap merged."""
     reached = np.maximum.accumulate(end)
     first = np.ones(len(start), bool)
     np.greater(start[1:], reached[:-1], out=first[1:])

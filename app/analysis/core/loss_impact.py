@@ -13,8 +13,8 @@ LOSS_TABLES = frozenset({"losses", "advice"})
 
 @dataclass(frozen=True)
 class LossImpact:
-    """complete: whether all was recorded and read, and the program came to a good end. reasons: why not. losses: how
-    many things were lost that may be part of any figure."""
+    """complete: whether the recording is complete, was read completely, and the program succeeded. reasons: why not.
+    losses: number of losses that can affect any figure."""
 
     complete: bool
     reasons: tuple[str, ...]
@@ -25,7 +25,7 @@ class LossImpact:
 
     @property
     def note(self) -> str:
-        """The note beside figures; "" if they include everything that was recorded."""
+        """The note next to figures; "" if they include everything that was recorded."""
         if not self.complete:
             why = " ".join(self.reasons) or "The recording is not complete."
             return f"{why} Figures cover only what was recorded and read."
@@ -36,11 +36,11 @@ class LossImpact:
 
 
 def mark_affected_rows(rows: list[dict[str, Any]], is_affected: bool) -> list[dict[str, Any]]:
-    """Rows for JSON: where figures are affected, each has the further field `AFFECTED_FIELD`, which is true."""
+    """Rows for JSON: where figures are affected, each has the additional field `AFFECTED_FIELD`, which is true."""
     return [row | {AFFECTED_FIELD: True} for row in rows] if is_affected else rows
 
 
 def loss_impact_of(profile: Profile) -> LossImpact:
-    """What holds for the figures of a profile."""
+    """How losses affect the figures of a profile."""
     losses = sum(row["count"] for row in profile.losses.to_pylist() if affects_values(row["reason"]))
     return LossImpact(profile.meta.complete, profile.meta.reasons, losses)

@@ -1,4 +1,4 @@
-"""What was measured, sampled or counted, by event, thread, rank and run: what the tables of totals are made of."""
+"""What was measured, sampled or counted, by event, thread, rank and run: the input of the tables of totals."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from .sample_selection import (
 
 
 class Measurement(NamedTuple):
-    """Something measured, before names are put to its ids. thread -1: of all threads. cpu None: on all CPUs.
+    """A measured value, with ids instead of names. thread -1: all threads. cpu None: all CPUs.
 
-    value None: the counter could not count. source: sampled or counted. enabled_ns, running_ns: for how long it was to
-    be counted and for how long there was a counter, 0 where that is not known; then there is scaling, of its event.
-    missing: how many of its intervals or CPUs had no value.
+    value None: the event could not be counted. source: sampled or counted. enabled_ns, running_ns: how long the event
+    was enabled and how long it had a hardware counter, 0 if unknown; then `scaling` is that of its event. missing:
+    number of its intervals or CPUs without a value.
     """
 
     event: int
@@ -53,7 +53,7 @@ class Measurement(NamedTuple):
 
     @property
     def running_percent(self) -> float | None:
-        """Share of the time in which there was a counter."""
+        """Share of the time in which the event had a hardware counter."""
         return running_percent([self])
 
 
@@ -73,7 +73,7 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
                 return False
             if row["sampling"] is not None or not row["weighted"]:
                 return lost or row["sampling"] == "frequency"
-            # The file does not say how. A fixed period would be constant.
+            # The file does not record how it was sampled. A fixed period would be constant.
             weight = get_column(profile.samples, "weight")[mine]
             return lost or bool((weight != weight[0]).any())
 
@@ -83,13 +83,13 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
 
 
 def find_unobservable_events(profile: Profile) -> frozenset[int]:
-    """The events that happen where perf could not look."""
+    """The events that occur where perf could not observe."""
     counts = profile.counts.filter(pc.equal(profile.counts.column("status"), NOT_OBSERVABLE))
     return frozenset(counts.column("event").to_pylist())
 
 
 def find_counted_events(profile: Profile) -> frozenset[int]:
-    """The events of which a counter has a value."""
+    """The events for which a counter has a value."""
     counts = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
     return frozenset(counts.column("event").to_pylist())
 
@@ -113,14 +113,14 @@ def absolute_totals(profile: Profile, event: int, weights: Array) -> list[int | 
 
 
 def best_total(rows: Iterable[Measurement]) -> int | float | None:
-    """Σ of the counts if there are any, else of the samples; None if neither gives a total."""
+    """The sum of the counts if there are any, else of the samples; None if neither gives a total."""
     rows = list(rows)
     counts = [m.value for m in rows if m.source == "counted" and m.value is not None]
     return sum_known(counts) if counts else sum_known(m.value for m in rows)
 
 
 def missing_total_note(rows: Iterable[Measurement]) -> str | None:
-    """The note where `best_total` is None: that there are only samples, or why nothing was counted."""
+    """The note where `best_total` is None: only samples exist, or why nothing was counted."""
     rows = list(rows)
     if best_total(rows) is not None:
         return None
@@ -144,11 +144,11 @@ def running_percent(rows: Iterable[Measurement]) -> float | None:
 
 
 def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]:
-    """What was sampled, by event and thread."""
+    """Sampled values, by event and thread."""
     size = profile.threads.num_rows
     events = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
-    weight = {e: sum_by_index(piles.thread, piles.weight, size) for e, piles in events}
-    number = {e: sum_by_index(piles.thread, piles.count, size) for e, piles in events}
+    weight = {e: sum_by_index(rollup.thread, rollup.weight, size) for e, rollup in events}
+    number = {e: sum_by_index(rollup.thread, rollup.count, size) for e, rollup in events}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
     share_only_events = find_share_only_events(profile)
     return [
@@ -217,7 +217,8 @@ def _counts_of(profile: Profile) -> _Counts:
 
 
 def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True) -> list[Measurement]:
-    """What was counted, the intervals of one counter summed. each_cpu false: threads' counts summed over CPUs."""
+    """Counted values, summed over the intervals of a counter. each_cpu false: counts of threads are summed over
+    CPUs."""
     rows = np.flatnonzero(select_counts(profile, selection))
     if not len(rows):
         return []
@@ -240,11 +241,11 @@ def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True
     )
     counts = []
     scaling = profile.events.column("scaling").to_pylist()
-    # In the order in which they were counted first.
+    # In the order of their first count.
     for n in np.argsort(np.minimum.reduceat(rows, starts), kind="stable").tolist():
         row = int(first[n])
         inside = slice(int(starts[n]), int(starts[n]) + int(lengths[n]))
-        # Floats add integers up exactly as long as they are small enough.
+        # Sums of floats are exact for small enough integers.
         exact = lengths[n] > 1 and abs(sums[n]) >= MAX_EXACT_FLOAT_INT
         total = sum_known(value[inside][known[inside]].tolist() if exact else [float(sums[n])] if some[n] else [])
         alone = table.deviation[row] if lengths[n] == 1 else np.nan
@@ -276,7 +277,7 @@ def _or_none(number: Any) -> int | None:
 
 def select_counts(profile: Profile, selection: Selection) -> Array:
     """Which rows of `counts` are selected, as bools. A count of all threads is of its rank, and of no single thread;
-    what has no interval is of the whole run. focus, ignore and hide are about stacks and are not checked here."""
+    a count without an interval is of the whole run. focus, ignore and hide concern stacks and are not applied."""
     wanted, chosen = select_events(profile, selection), select_threads(profile, selection)
     if not profile.counts.num_rows:
         return np.zeros(0, bool)
@@ -295,8 +296,8 @@ def select_counts(profile: Profile, selection: Selection) -> Array:
 
 
 def list_idle_threads(profile: Profile, selection: Selection, busy: set[int]) -> list[Measurement]:
-    """Threads that are selected and not in `busy`, with nothing, or of a guessed event no value; lanes of
-    what runs on no thread are left out."""
+    """Zero values for selected threads that are not in `busy` (no value for an event with guessed weights); without
+    lanes of slices that run on no thread."""
     threads, chosen = threads_of(profile), select_threads(profile, selection)
     event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
     status = SAMPLED_ONLY if event in find_share_only_events(profile) else None
@@ -321,7 +322,7 @@ def list_idle_threads(profile: Profile, selection: Selection, busy: set[int]) ->
 
 
 def sort_measurements(rows: list[Measurement]) -> list[Measurement]:
-    """By event, the greatest value first, what has none at the end."""
+    """Sorted by event, then by value, descending; missing values last."""
     return sorted(rows, key=lambda m: (m.event, m.value is None, -(m.value or 0)))
 
 

@@ -1,7 +1,7 @@
 """A cache of values derived from a profile, which lives as long as the profile.
 
-Reshaped call trees and the like depend on nothing but the profile and a few words; they are built once and serve
-every later window, threads and event. Safe for many threads: concurrent requests for the same value build it once.
+Reshaped call trees and the like depend only on the profile and a few parameters. They are built once and reused for
+any time window, threads and event. Thread-safe: concurrent requests for the same value build it once.
 """
 
 from collections import OrderedDict
@@ -17,9 +17,9 @@ from ...domain.profile import Profile
 
 T = TypeVar("T")
 MEMO_LIMIT_BYTES = 256 << 20
-"""How much is kept for one profile; the least recently used goes first. What was built last always stays."""
+"""The limit for one profile; the least recently used value is evicted first. The last built value always remains."""
 VALUE_BYTES = 64
-"""About what a text or number in a list takes."""
+"""Approximate size of a text or number in a list."""
 
 
 @dataclass
@@ -60,8 +60,8 @@ _memos_lock = Lock()
 def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: bool = False) -> T:
     """The cached value of `key` for this profile, else `build()`.
 
-    The value must not refer to the profile, which would then never go. pin: never dropped before the profile is;
-    for the few things that every request needs. An exception of `build` is not remembered.
+    The value must not refer to the profile, which would then never be freed. pin: not evicted while the profile exists,
+    for the few values that every request needs. Exceptions of `build` are not cached.
     """
     with _memos_lock:
         shelf = _memos.setdefault(profile, _ProfileMemo())
@@ -79,10 +79,9 @@ def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: boo
 
 
 def size_of(value: Any) -> int:
-    """Bytes of the arrays in a value made of arrays, tables, dataclasses, tuples and lists; a token amount for the
-    rest.
+    """Bytes of the arrays in a value (arrays, tables, dataclasses, tuples, lists); a nominal size for other objects.
 
-    An array in several places counts once; a field marked as `shared` belongs to another value and counts there.
+    An array that occurs several times counts once; a field marked `shared` counts in the value that owns it.
     """
     return _size_of(value, set())
 

@@ -1,6 +1,6 @@
-"""Patterns that users type, and the distinct texts they are tried on.
+"""Patterns that users type, and the distinct texts they are matched against.
 
-RE2 takes time linear in the text whatever the pattern, so no pattern can block a worker.
+RE2 takes linear time for every pattern, so no pattern can block a worker.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from ...domain.text import shorten
 
 
 def compile_pattern(pattern: str, word: str) -> Any:
-    """The compiled pattern. Raises InvalidRequest, saying what is wrong; `word` is what the user calls it."""
+    """The compiled pattern. Raises InvalidRequest with the reason; `word`: the name of the parameter."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -32,7 +32,8 @@ def compile_pattern(pattern: str, word: str) -> Any:
 
 
 def search_pattern(pattern: str) -> tuple[str, bool]:
-    """`pattern`, and whether it is searched for literally, because it is no regular expression: `operator()(`."""
+    """`pattern`, and whether it is searched for literally, because it is not a regular expression, such as
+    `operator()(`."""
     try:
         compile_pattern(pattern, "search")
     except InvalidRequest:
@@ -41,7 +42,7 @@ def search_pattern(pattern: str) -> tuple[str, bool]:
 
 
 def unique_texts(column: pa.ChunkedArray) -> tuple[list[str], Array]:
-    """The distinct texts of a string column and, for each row, which it is (-1: null)."""
+    """The distinct texts of a string column and, for each row, its index among them (-1: null)."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()

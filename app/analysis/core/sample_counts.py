@@ -11,14 +11,14 @@ from .sample_rollup import roll_up_filtered_samples, sum_call_weights
 from .sample_spans import SampleSpan, spans_of
 
 MIN_COMPARED_SAMPLES = 30
-"""With fewer samples on both sides, a difference is not called one (see docs/reference/definitions.md)."""
+"""With fewer samples on both sides, a difference is not reported (see docs/reference/definitions.md)."""
 SAMPLES_EVENT = "samples"
-"""The event of formats that give a call stack and how many samples were taken there."""
+"""The event of formats that record call stacks with their number of samples."""
 
 
 def count_call_samples(profile: Profile, selection: Selection, event: int) -> Array | None:
     """How many of the selected samples of an event were taken on each node of `calls` themselves (int64); None where
-    its weights are not sampled but measured or counted one by one, and where it is not known."""
+    its weights are measured or counted instead of sampled, or if the number is unknown."""
     if event == NO_ID or spans_of(profile)[event] is SampleSpan.AFTER:
         return None
     about = profile.events.slice(event, 1).to_pylist()[0]
@@ -28,9 +28,9 @@ def count_call_samples(profile: Profile, selection: Selection, event: int) -> Ar
         found = roll_up_filtered_samples(profile, selection, event)
         counted: Array = np.rint(np.bincount(found.call, found.count, profile.calls.num_rows)).astype(np.int64)
         return counted
-    # Without times, a row is what was added up for a call stack.
+    # Without times, a row is the sum for a call stack.
     if about["sampling"] == "period" and about["rate"]:
-        # Nothing of which at least one was taken is nothing.
+        # At least one sample was taken, so zero is not possible.
         taken: Array = np.ceil(np.abs(sum_call_weights(profile, selection, event)) / about["rate"]).astype(np.int64)
         return taken
     if about["name"] == SAMPLES_EVENT:

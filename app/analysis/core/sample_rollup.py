@@ -1,8 +1,7 @@
-"""Samples in piles: those of one thread and one call stack taken together, for sums over millions of them.
+"""Rollups of samples by thread and call node, for fast sums over millions of samples.
 
-A sum needs of a sample only its thread, its node of `calls`, and what it weighs. Where an event has many samples,
-these are added up once for each of some blocks of them; then only those at the edges of a window are checked one by
-one.
+A sum needs only the thread, the node of `calls` and the weight of a sample. Samples of an event with many of them are
+rolled up once, block by block; then only the samples at the edges of a time window are processed one by one.
 """
 
 from dataclasses import dataclass
@@ -29,10 +28,10 @@ from .sample_selection import (
 )
 
 MIN_ROLLUP_SAMPLES = 2_000_000
-"""From so many samples of an event on, there are piles of blocks; fewer are checked one by one as fast."""
+"""Events with fewer samples have no block rollups: processing each sample is as fast."""
 BLOCK_COUNT = 16
 MAX_DENSE_KEYS = 1 << 21
-"""So many pairs of thread and node can have a place each while adding up."""
+"""Up to this number of pairs of thread and node, sums are accumulated in a dense array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +44,19 @@ class SampleRollup:
     count: Array
 
     def take(self, which: Any) -> "SampleRollup":
-        """Those of these places."""
+        """The entries at these indices."""
         return SampleRollup(self.thread[which], self.call[which], self.weight[which], self.count[which])
 
     @property
     def max_abs_weight(self) -> int:
-        """No absolute weight is greater."""
+        """The greatest absolute weight; 0 without entries."""
         return int(np.abs(self.weight).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
 class BlockRollup:
-    """Piles of one block after the other. block_samples: samples in a block; bounds: where the piles of each begin and
-    end."""
+    """The rollups of all blocks, concatenated. block_samples: samples in a block; bounds: where the rollup of each
+    block begins and ends."""
 
     block_samples: int
     bounds: Array
@@ -65,20 +64,19 @@ class BlockRollup:
 
 
 def roll_up_samples(profile: Profile, selection: Selection, event: int) -> SampleRollup:
-    """What a selection picks of an event (NO_ID: nothing), as `select_samples` and `clip_weights` have it; patterns
-    aside."""
+    """The selected samples of an event (NO_ID: none), as by `select_samples` and `clip_weights`, ignoring patterns."""
     found = _from_blocks(profile, selection, event)
     return roll_up_rows(profile, selection, select_samples(profile, selection, event)) if found is None else found
 
 
 def roll_up_filtered_samples(profile: Profile, selection: Selection, event: int) -> SampleRollup:
-    """What the whole selection leaves of an event, patterns included."""
+    """The selected samples of an event, with patterns applied."""
     found, kept = roll_up_samples(profile, selection, event), filter_calls(profile, selection)
     return found if kept is None else found.take(kept[found.call])
 
 
 def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
-    """What the selected samples of an event weigh on each node of `calls` themselves: int64, in its unit."""
+    """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit."""
     found, calls = _from_blocks(profile, selection, event), profile.calls.num_rows
     if found is not None:
         weights = sum_by_index(found.call, found.weight, calls)
@@ -94,7 +92,7 @@ def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Arra
 
 
 def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRollup:
-    """Rows of `samples`, picked for the selection, each by itself."""
+    """Selected rows of `samples`, one entry each."""
     samples = samples_of(profile)
     weight = clip_weights(profile, selection, rows)
     call = samples.call[samples.stack[rows]]
@@ -102,7 +100,8 @@ def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRo
 
 
 def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRollup | None:
-    """The piles of whole blocks, and each sample at the edges of the window by itself; None where there are few."""
+    """The rollups of complete blocks, and one entry for each sample at the edges of the window; None if the event has
+    few samples."""
     samples = samples_of(profile)
     if event == NO_ID or selection.step is not None or samples.count_by_event[event] < MIN_ROLLUP_SAMPLES:
         return None
@@ -117,7 +116,7 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRo
         blocks.rollup.take(slice(int(blocks.bounds[first]), int(blocks.bounds[last]))),
         roll_up_rows(profile, selection, edges),
     ]
-    # Samples of whole blocks that last beyond the end of the window.
+    # Samples of complete blocks that last beyond the end of the window.
     over = select_crossing_rows(profile, selection.end_ns)
     over = over[(over >= rows[first * size]) & (over <= rows[last * size - 1]) & (samples.event[over] == event)]
     if len(over):
@@ -133,13 +132,13 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRo
 
 
 def block_rollup_of(profile: Profile, event: int) -> BlockRollup:
-    """The piles of an event in blocks of its samples; built once."""
+    """The block rollups of the samples of an event; built once."""
 
     def build() -> BlockRollup:
         _, rows, _, _ = select_event_rows(profile, Selection(), event)
         return _blocks(profile, rows, _size(len(rows)))
 
-    return memoize(profile, ("piles", event), build)
+    return memoize(profile, ("sample_rollup", event), build)
 
 
 def _size(rows: int) -> int:

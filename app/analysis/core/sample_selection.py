@@ -1,9 +1,9 @@
-"""From a Selection to rows and weights: which samples it picks, and what they weigh on stacks, calls and threads.
+"""From a Selection to rows and weights: which samples are selected, and their weights by stack, call and thread.
 
-Samples are in order of time, so a window is two binary searches, and a few rows more where samples last and reach into
-it (`windows`); of those at its edges only the part inside weighs, so weights are asked for by `clip_weights`. Sums go
-through float64, which holds integers exactly up to 2**53; where a sum could be larger, the weights are summed in two
-halves. So every weight that leaves is exact up to 2**63.
+Samples are sorted by time, so a window is two binary searches, plus a few rows of samples with a duration that reach
+into it (`windows`). Of samples at its edges only the part inside counts: use `clip_weights`. Sums use float64, which
+is exact for integers up to 2**53; where a sum could be larger, the weights are summed in two halves. So all results
+are exact up to 2**63.
 """
 
 from dataclasses import dataclass
@@ -42,8 +42,8 @@ LOW_BITS = 31
 class SampleColumns:
     """The columns of `samples` as arrays, with values that are often derived from them.
 
-    count_by_event: how many samples each event has. max_abs_weight: the greatest absolute weight. call: of each row of
-    `stacks`. weight: the whole one, see `clip_weights`.
+    count_by_event: number of samples of each event. max_abs_weight: the greatest absolute weight. call: of each row of
+    `stacks`. weight: not clipped, see `clip_weights`.
     """
 
     time_ns: Array
@@ -58,7 +58,7 @@ class SampleColumns:
 
 @dataclass(frozen=True, eq=False)
 class ThreadColumns:
-    """The table `threads` in Python, which is small. names: every name each thread ever had. rank: -1 not known."""
+    """The table `threads` as Python objects. names: all names of each thread over time. rank: -1 if unknown."""
 
     key: list[str]
     names: list[set[str]]
@@ -72,7 +72,7 @@ class ThreadColumns:
 
 
 def samples_of(profile: Profile) -> SampleColumns:
-    """The samples' columns, mapped and not copied. Raises UnreadableInput where their sum is past 2**63."""
+    """The samples' columns, mapped and not copied. Raises UnreadableInput if their sum exceeds 2**63."""
 
     def build() -> SampleColumns:
         table = profile.samples
@@ -126,7 +126,7 @@ def threads_of(profile: Profile) -> ThreadColumns:
 
 
 def ranks_of(profile: Profile) -> Array:
-    """The ranks there are, ascending: of threads, of counts, and those of which nothing was measured."""
+    """The ranks, ascending: of threads, of counts, and those without measurements."""
 
     def build() -> Array:
         tables = (profile.threads, profile.counts, profile.ranks)
@@ -136,7 +136,7 @@ def ranks_of(profile: Profile) -> Array:
 
 
 def hosts_of(profile: Profile) -> list[str]:
-    """The hosts there are: those that ranks were on, then those of threads and of counts."""
+    """The hosts: those of ranks, then those of threads and counts."""
 
     def build() -> list[str]:
         tables = (profile.ranks, profile.threads, profile.counts)
@@ -155,7 +155,7 @@ def event_names(profile: Profile) -> list[str]:
 def event_id(profile: Profile, name: str | None) -> int:
     """The id of event `name`; for None that of the main event; NO_ID if the profile has no event.
 
-    Raises InvalidRequest, naming the events there are.
+    Raises InvalidRequest with the available events.
     """
     names = event_names(profile)
     if name is None:
@@ -176,8 +176,8 @@ def event_id(profile: Profile, name: str | None) -> int:
 
 
 def resolve_event_name(profile: Profile, selection: Selection) -> Selection:
-    """`selection` with its event by the name that it has in the profile, where it was asked for as it was typed when
-    recording (`cpu-clock/freq=997/`). Raises InvalidRequest, naming the events there are."""
+    """`selection` with the event named as in the profile; the request may name it as typed when recording
+    (`cpu-clock/freq=997/`). Raises InvalidRequest with the available events."""
     if selection.event is None:
         return selection
     return selection.replace(event=event_names(profile)[event_id(profile, selection.event)])
@@ -191,7 +191,8 @@ def select_events(profile: Profile, selection: Selection) -> list[int]:
 
 
 def check_selection(profile: Profile, selection: Selection) -> None:
-    """Raise InvalidRequest if a selection names something that is not in the profile, or has an invalid pattern."""
+    """Raise InvalidRequest if a selection refers to something that the profile does not have, or has an invalid
+    pattern."""
     select_events(profile, selection)
     select_threads(profile, selection)
     filter_calls(profile, selection)
@@ -251,10 +252,10 @@ def window_rows(profile: Profile, selection: Selection) -> slice:
 
 
 def select_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
-    """The rows of `samples` of which some is in the window and step, of the threads and of one event (None: of every).
+    """The rows of `samples` that overlap the window and step, of the selected threads and one event (None: all).
 
-    A slice if the rows are contiguous, else ascending row numbers. focus, ignore and hide are about stacks and are not
-    checked here: see `filter_calls`. What the rows weigh: see `clip_weights`.
+    A slice if the rows are contiguous, else ascending row numbers. focus, ignore and hide concern stacks and are
+    not applied: see `filter_calls`. Weights of the rows: see `clip_weights`.
     """
     samples = samples_of(profile)
     threads = select_threads(profile, selection)
@@ -279,7 +280,7 @@ def select_samples(profile: Profile, selection: Selection, event: int | None) ->
 
 
 def clip_weights(profile: Profile, selection: Selection, rows: Rows) -> Array:
-    """What these rows, picked for the selection, weigh in its window and step: of those that last, the part inside."""
+    """The weights of these selected rows in the window and step: of samples with a duration, the part inside."""
     samples = samples_of(profile)
     if selection.step is not None:
         parts = _clip_to_step(profile, selection)
@@ -312,26 +313,26 @@ def _lasting(profile: Profile) -> DurationEvents | None:
 
 
 def select_crossing_rows(profile: Profile, at_ns: int | None) -> Array:
-    """The rows of `samples` that begin before a moment (None: none do) and are over after it, ascending."""
+    """The rows of `samples` that begin before a time and end after it, ascending; none for None."""
     last = _lasting(profile)
     return np.zeros(0, np.int64) if last is None or at_ns is None else find_crossing_samples(profile, last, at_ns)
 
 
 def select_event_rows(profile: Profile, selection: Selection, event: int) -> tuple[Array, Array, int, int]:
-    """(rows that reach into the window from before, all rows of `samples` of an event, where among them those begin and
-    end that begin in the window)."""
+    """(rows that begin before the window and reach into it, all rows of `samples` of an event, the bounds among them of
+    those that begin in the window)."""
     samples, span = samples_of(profile), window_rows(profile, selection)
     before = select_crossing_rows(profile, selection.start_ns)
     rows = memoize(
         profile, ("of event", event), lambda: np.flatnonzero(samples_of(profile).event == event).astype(np.int32)
     )
-    # In its own type, else numpy would convert all of it.
+    # In the same type, else numpy would convert the whole array.
     low, high = np.searchsorted(rows, np.array([span.start, span.stop], rows.dtype)).tolist()
     return before[samples.event[before] == event], rows, low, high
 
 
 def _clip_to_step(profile: Profile, selection: Selection) -> ClippedSamples:
-    """What of the samples is in the step and the window of a selection."""
+    """The part of the samples in the step and window of a selection."""
     name = resolve_step(profile, selection.step or "")
     edges = _edges(selection)
     return memoize(
@@ -340,11 +341,11 @@ def _clip_to_step(profile: Profile, selection: Selection) -> ClippedSamples:
 
 
 def filter_calls(profile: Profile, selection: Selection) -> Array | None:
-    """Which nodes of `calls` keep the samples that end there, as bools; None where no pattern is given.
+    """Which nodes of `calls` keep the samples that end there, as bools; None without patterns.
 
-    As pprof has it (profile/filter.go, FilterSamplesByName): focus keeps the stacks in which some frame matches,
-    ignore drops those in which some frame matches, hide takes frames out and drops a stack of which nothing is
-    left; and as soon as one of the three is given, samples without a stack are dropped.
+    As in pprof (profile/filter.go, FilterSamplesByName): focus keeps the stacks with a matching frame, ignore drops
+    those with a matching frame, hide removes matching frames and drops stacks without remaining frames. If any of the
+    three is given, samples without a stack are dropped.
     """
     focus, ignore, hide = selection.focus, selection.ignore, selection.hide
     if focus is None and ignore is None and hide is None:
@@ -375,7 +376,7 @@ def calls_below(profile: Profile, functions: Array) -> Array:
 
 
 def sum_weights(index: Array, weight: Array, size: int, peak: int) -> Array:
-    """Σ weight by index, exact: int64[size]. peak: no absolute weight is greater."""
+    """Sum of weights by index, exact: int64[size]. peak: an upper bound of the absolute weights."""
     if peak * len(weight) < MAX_EXACT_FLOAT_INT:
         return np.rint(np.bincount(index, weight, size)).astype(np.int64)
     low = weight & ((1 << LOW_BITS) - 1)
@@ -386,13 +387,13 @@ def sum_weights(index: Array, weight: Array, size: int, peak: int) -> Array:
 
 
 def sum_by_index(index: Array, sums: Array, size: int) -> Array:
-    """Σ sums by index, exact, for int64 sums whose total is below 2**63: int64[size]."""
+    """Sum of int64 values by index, exact if their total is below 2**63: int64[size]."""
     total = np.abs(sums).sum(dtype=np.float64)
     return sum_weights(index, sums, size, 0 if total < MAX_EXACT_FLOAT_INT / 2 else MAX_EXACT_FLOAT_INT)
 
 
 def filter_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
-    """The rows of `samples` that the whole selection leaves, patterns included."""
+    """The selected rows of `samples`, with patterns applied."""
     rows = select_samples(profile, selection, event)
     kept = filter_calls(profile, selection)
     if kept is None:

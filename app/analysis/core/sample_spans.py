@@ -1,7 +1,7 @@
-"""Over which time a sample is drawn.
+"""The time span over which a sample is drawn.
 
-A sample is taken at one moment. What it means for the time around it depends on its event: a clock has counted its
-weight of running time before it; a hardware event was counted since the sample before; most events just happened then.
+A sample is taken at one time. The span that it represents depends on its event: a clock counted running time equal to
+the weight before it; a hardware event was counted since the previous sample; most other events just occurred then.
 """
 
 from enum import StrEnum
@@ -28,10 +28,10 @@ DURATION_EVENTS = (
 
 
 class SampleSpan(StrEnum):
-    """Over which time the samples of an event are drawn.
+    """The time span of the samples of an event.
 
-    BEFORE: for their weight, up to their time. AFTER: for their weight, from their time on. SINCE: since the sample
-    before of the same event and thread, at most for a bound; the first is a tick. TICK: at their time alone.
+    BEFORE: as long as their weight, ending at their time. AFTER: as long as their weight, from their time. SINCE: from
+    the previous sample of the same event and thread, up to a limit; the first is a tick. TICK: only at their time.
     """
 
     BEFORE = "before"
@@ -41,7 +41,7 @@ class SampleSpan(StrEnum):
 
 
 def spans_of(profile: Profile) -> tuple[SampleSpan, ...]:
-    """Over which time the samples of each event are drawn."""
+    """The time span of the samples of each event."""
     if profile.meta.clock == timed_events.IN_ORDER:
         return (SampleSpan.TICK,) * int(profile.events.num_rows)
     names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
@@ -84,13 +84,13 @@ def place_samples(
 
 
 def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Array) -> Array:
-    """The maximum duration (ns) of each sample of an event that is drawn SINCE its predecessor. rows: of `samples`, by
+    """The maximum duration (ns) of each sample of an event with spans SINCE the previous sample. rows: of `samples`, by
     thread and time. new: whether it is the first of its thread.
 
-    1/frequency where the event was sampled with one that is known. Else it follows from the samples, and rather too
-    short than too long: for each thread the lower quartile of the distances of its samples, but no more than the mean
-    distance of all samples of the CPUs that it ran on, for a CPU runs one thread at a time. Cycles pass equally fast
-    for all threads (instructions do not), so there both bounds of all together hold for each, too.
+    1/frequency if the sampling frequency is known. Else it is estimated from the samples, as a lower bound: for each
+    thread the lower quartile of the distances of its samples, but no more than the mean distance of all samples of the
+    CPUs that it ran on, because a CPU runs one thread at a time. Cycles advance at the same rate in all threads (unlike
+    instructions), so for them the limits over all threads apply to each thread, too.
     """
     about = profile.events.slice(event, 1).to_pylist()[0]
     if about["sampling"] == "frequency" and about["rate"]:
@@ -115,7 +115,7 @@ def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Arra
 
 
 def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
-    """The lower quartile of the values of each group, 0 for one without any."""
+    """The lower quartile of the values of each group, 0 for an empty group."""
     quartiles = np.zeros(groups, np.int64)
     values = values[np.lexsort((values, group))]
     count = np.bincount(group, minlength=groups)
@@ -125,7 +125,7 @@ def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
 
 
 def _distances_on_cpus(cpu: Array, time_ns: Array) -> Array:
-    """For each sample the mean distance (ns) of the samples on its CPU; 0 where that is not known."""
+    """For each sample the mean distance (ns) of the samples on its CPU; 0 if unknown."""
     cpus, which, count = np.unique(cpu, return_inverse=True, return_counts=True)
     first, last = np.full(len(cpus), np.iinfo(np.int64).max), np.full(len(cpus), np.iinfo(np.int64).min)
     np.minimum.at(first, which, time_ns)

@@ -1,7 +1,7 @@
-"""What a table is: its columns, the rows of them, and the function that computes those.
+"""Tables: columns, rows, and the functions that compute them.
 
-Rows are columns of numpy arrays or lists. pandas is loaded only where a DataFrame is wanted, because loading it takes
-longer than most tables do.
+Rows are stored as columns: numpy arrays or lists. pandas is loaded only where a DataFrame is needed, because loading it
+takes longer than computing most tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 MAX_EXACT = 1 << 53
-"""Floats beyond it are whole without saying much, and some are no int64."""
+"""Above it, all floats are integers regardless of the value, and some do not fit in int64."""
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table. unit: of its numbers ("" for texts and numbers without one, "event" for the unit that the
-    column `unit` of the row names). dtype: that of the pandas column; "number" is Int64 where all values are whole,
+    column `unit` of the row names). dtype: that of the pandas column; "number" is Int64 if all values are integers,
     else Float64.
     """
 
@@ -50,33 +50,34 @@ class TableRows:
         return len(self.values[self.columns[0].name])
 
     def column(self, name: str) -> list[Any]:
-        """The plain Python values of a column, None for what is missing."""
+        """The plain Python values of a column, None for missing values."""
         return next(
             _plain_values(values, dtype) for column, values, dtype in self._typed_columns() if column.name == name
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
+        """The rows as dicts of plain Python values, None for missing values, as in JSON."""
         names = [column.name for column in self.columns]
         columns = [_plain_values(values, dtype) for _, values, dtype in self._typed_columns()]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def sort(self, *order: str) -> "TableRows":
-        """The rows by these columns, the most important first; "-" in front of a name: descending. Equal rows keep
-        their order, missing values are last."""
+        """The rows sorted by these columns, the most significant first; "-" before a name: descending. The sort is
+        stable, missing values are last."""
         keys: list[Array] = []
         for word in reversed(order):
             keys += _sort_keys(self.column(word.removeprefix("-")), descending=word.startswith("-"))
         return self.take(np.lexsort(keys))
 
     def take(self, places: Array) -> "TableRows":
-        """The rows at these places, in this order."""
+        """The rows at these indices, in this order."""
         return TableRows(self.columns, {name: _take(values, places) for name, values in self.values.items()})
 
     def to_frame(self) -> "pd.DataFrame":
         """The public form: a DataFrame with exactly the declared columns, in their order and of their types.
 
-        Each caller gets its own frame over the same columns: it may add and replace columns, not change their values.
+        Each caller gets its own frame over the same columns: it may add and replace columns, but not change their
+        values.
         """
         return self._frame.copy(deep=False)
 
@@ -93,7 +94,7 @@ class TableRows:
 
 
 class TableFunction(Generic[P]):
-    """A function that computes the rows of a table. A call returns a DataFrame; `rows` does without pandas."""
+    """A function that computes the rows of a table. A call returns a DataFrame; `rows` does not need pandas."""
 
     def __init__(self, compute: Callable[P, TableRows]) -> None:
         self.rows = compute
@@ -110,9 +111,9 @@ def table_function(compute: Callable[P, TableRows]) -> TableFunction[P]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of any profile. compute: takes one of `by` besides where there are some, the first of
-    which is what it does without. single_row: it always has one row, which JSON shows as one object.
-    uses_selection: whether it obeys a selection.
+    """A table of a profile. compute: computes the rows; if `by` is not empty, it accepts one of these groupings, by
+    default the first. single_row: it always has one row, which JSON shows as one object. uses_selection: whether the
+    selection applies.
     """
 
     name: str
@@ -124,8 +125,8 @@ class Table:
     uses_selection: bool = True
 
     def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> TableRows:
-        """Its rows, one per value of the grouping `by`. Raises InvalidRequest, also for a selection of what the profile
-        does not have where the table would not look at it."""
+        """Its rows, one per value of the grouping `by`. Raises InvalidRequest, also if the selection refers to
+        something that the profile does not have, even if the table would not use it."""
         if self.uses_selection:
             check_selection(profile, selection)
         if not by:
@@ -151,12 +152,12 @@ def concatenate_rows(columns: tuple[Column, ...], parts: Sequence[TableRows]) ->
 
 
 def memoize_table(name: str, profile: Profile, selection: Selection, build: Callable[[], TableRows]) -> TableRows:
-    """The table `name` of a selection, computed once: several parts of a page, and of the next one, need the same."""
+    """The table `name` of a selection, computed once, because several parts of a page and of the next page need it."""
     return memoize(profile, ("table", name, selection), build)
 
 
 def records(data: "TableRows | pd.DataFrame") -> list[dict[str, Any]]:
-    """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
+    """The rows as dicts of plain Python values, None for missing values, as in JSON."""
     if isinstance(data, TableRows):
         return data.records()
     columns: dict[str, list[Any]] = {}
@@ -177,7 +178,7 @@ def _is_whole(value: float) -> bool:
 
 
 def _plain_values(values: Any, dtype: str) -> list[Any]:
-    """The values as a pandas column of this type has them, None for what is missing."""
+    """The values as in a pandas column of this type, None for missing values."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     kind: Callable[[Any], Any] = {"int64": int, "Int64": int, "bool": bool, "boolean": bool, "str": str}.get(
         dtype, float
@@ -186,7 +187,7 @@ def _plain_values(values: Any, dtype: str) -> list[Any]:
 
 
 def _sort_keys(values: Sequence[Any], *, descending: bool) -> Iterator[Array]:
-    """Keys of a column for `numpy.lexsort`, the least important first."""
+    """Keys of a column for `numpy.lexsort`, the least significant first."""
     missing = np.fromiter((value is None for value in values), bool, len(values))
     distinct = sorted({value for value in values if value is not None})
     rank = {value: number for number, value in enumerate(distinct)}

@@ -1,8 +1,8 @@
-"""From a Selection to slices and device work: which of them it picks.
+"""From a Selection to slices and device work.
 
-A slice is picked, whole, when it **begins** in the window: so each belongs to one window only, and what tables say of
-windows side by side adds up. A step is the window of its own slice, in each rank; device work belongs to the step
-that launched it, whenever it ran. A thread picks the slices on it, and the device work that it launched.
+A slice is selected, completely, if it **begins** in the window. So it belongs to one window only, and values of
+adjacent windows add up. A step is the window of its slice, in each rank; device work belongs to the step that launched
+it, independent of when it ran. A thread selects the slices on it and the device work that it launched.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from .windows import resolve_step, step_windows
 
 @dataclass(frozen=True, eq=False)
 class SliceColumns:
-    """The columns of `slices` as arrays, mapped and not copied. kind: a place in CATEGORY_KINDS (int8)."""
+    """The columns of `slices` as arrays, mapped and not copied. kind: an index into CATEGORY_KINDS (int8)."""
 
     start: Array
     duration: Array
@@ -37,7 +37,7 @@ class SliceColumns:
         return len(self.start)
 
     def is_kind(self, *words: str) -> Array:
-        """Which are of one of these kinds, as bools."""
+        """Which slices have one of these kinds, as bools."""
         wanted = np.zeros(len(CATEGORY_KINDS), bool)
         wanted[[CATEGORY_KINDS.index(word) for word in words]] = True
         found: Array = wanted[self.kind]
@@ -47,7 +47,7 @@ class SliceColumns:
 @dataclass(frozen=True, eq=False)
 class DeviceWorkColumns:
     """The table `device_work` with values of its slices. start, duration: ns. thread: the stream's. anchor: the slice
-    of the host that it hangs on, its launch or else its operator, -1 for none."""
+    of the host that it is attributed to: its launch, else its operator, -1 for none."""
 
     slice: Array
     start: Array
@@ -115,41 +115,41 @@ def has_operators(profile: Profile) -> bool:
 
 
 def has_clock(profile: Profile) -> bool:
-    """Whether slices have their real times. Not so if all of them are launches measured by Nsight Compute:
-    it measures their durations alone, so the gaps between them have no meaning."""
+    """Whether slices have their real times. False if all of them are launches measured by Nsight Compute, which
+    measures only durations: the gaps between them have no meaning."""
     column = get_column(profile.profiled_kernels, "work")
     return bool(profile.slices.num_rows > int((column >= 0).sum()))
 
 
 def has_times(profile: Profile) -> bool:
-    """Whether anything has a time. Profiles that are only summed by call stack have none: all samples are at 0."""
+    """Whether anything has a time. Profiles that are summed by call stack have none: all samples are at 0."""
     if profile.meta.duration_ns is not None or not profile.samples.num_rows:
         return True
     return bool(profile.samples.column("time_ns")[-1].as_py())
 
 
 def select_slices(profile: Profile, selection: Selection) -> Array | None:
-    """Which slices a selection picks, as bools by row; None for all of them.
+    """Which slices are selected, as bools by row; None for all of them.
 
-    focus and ignore look at the whole call stack of a slice, hide at its own name. Raises InvalidRequest.
+    focus and ignore apply to the complete call stack of a slice, hide to its name. Raises InvalidRequest.
     """
     _check_event(profile, selection)
     selection = selection.replace(event=None, invert=False, recursion=False)
 
     def build() -> Array | None:
         slices = slices_of(profile)
-        mask = _all(
+        mask = _intersect_masks(
             _mask_time(selection, slices.start),
             _on_threads(profile, selection, slices.thread),
             _mask_patterns(profile, selection, slices.stack, slices.function),
         )
-        return _all(mask, _mask_steps(profile, selection, slices.start, slices.thread))
+        return _intersect_masks(mask, _mask_steps(profile, selection, slices.start, slices.thread))
 
     return None if selection == Selection() else memoize(profile, ("slices selected", selection), build)
 
 
 def select_device_work(profile: Profile, selection: Selection) -> Array | None:
-    """Which device work a selection picks, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
+    """Which device work is selected, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
     _check_event(profile, selection)
     selection = selection.replace(event=None, invert=False, recursion=False)
     if selection == Selection():
@@ -160,13 +160,13 @@ def select_device_work(profile: Profile, selection: Selection) -> Array | None:
 def _select_work(profile: Profile, selection: Selection) -> Array | None:
     slices, work = slices_of(profile), device_work_of(profile)
     launched = work.anchor >= 0
-    # Only checked where there is one.
+    # Checked only if there is one.
     from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
     on_stream = _on_threads(profile, selection, work.thread)
     if on_stream is not None and selection.threads:
         on_stream = on_stream | _on_threads(profile, selection, from_thread)
     began = np.where(launched, slices.start[work.anchor], work.start) if len(slices) else work.start
-    return _all(
+    return _intersect_masks(
         _mask_time(selection, work.start),
         on_stream,
         _mask_patterns(profile, selection, slices.stack[work.slice], work.function),
@@ -175,9 +175,9 @@ def _select_work(profile: Profile, selection: Selection) -> Array | None:
 
 
 def select_anchored_work(profile: Profile, selection: Selection) -> Array | None:
-    """Which device work hangs on slices that a selection picks, as bools; None for all of it.
+    """Which device work is attributed to selected slices, as bools; None for all of it.
 
-    What hangs on none is picked as `select_device_work` has it.
+    Device work without such a slice is selected as by `select_device_work`.
     """
     mask = select_slices(profile, selection)
     if mask is None:
@@ -188,9 +188,9 @@ def select_anchored_work(profile: Profile, selection: Selection) -> Array | None
 
 
 def device_time_prefix_sums(profile: Profile) -> Array:
-    """How much device work (ns) hangs on the rows of `slices` before each, and in all: int64, one more than rows.
+    """Prefix sums of the device time (ns) attributed to rows of `slices`: int64, one more than rows.
 
-    What hangs on a slice and all inside of it is `before[end] - before[row]`.
+    The device time of a slice and its descendants is `before[end] - before[row]`.
     """
 
     def build() -> Array:
@@ -202,7 +202,7 @@ def device_time_prefix_sums(profile: Profile) -> Array:
 
 
 def prefix_sums(rows: Array, values: Array | None, size: int) -> Array:
-    """Σ of values (whole numbers; None: how many) of these rows before each of `size` rows, and in all: one more."""
+    """Prefix sums of integer values (None: 1 each) of these rows over `size` rows: size + 1 entries."""
     found = np.zeros(size + 1, np.int64 if values is not None else np.int32)
     found[1:] = np.bincount(rows, minlength=size) if values is None else sum_by_index(rows, values, size)
     np.cumsum(found, out=found)
@@ -210,14 +210,14 @@ def prefix_sums(rows: Array, values: Array | None, size: int) -> Array:
 
 
 def _check_event(profile: Profile, selection: Selection) -> None:
-    """Raises InvalidRequest for an event that there is not; which one there is changes nothing for slices."""
+    """Raises InvalidRequest for an unknown event. A known event does not affect slices."""
     if selection.event is not None:
         event_id(profile, selection.event)
 
 
 def _mask_time(selection: Selection, start: Array) -> Array | None:
     after = None if selection.start_ns is None else start >= selection.start_ns
-    return _all(after, None if selection.end_ns is None else start < selection.end_ns)
+    return _intersect_masks(after, None if selection.end_ns is None else start < selection.end_ns)
 
 
 def _mask_steps(profile: Profile, selection: Selection, start: Array, thread: Array) -> Array | None:
@@ -241,11 +241,11 @@ def _mask_patterns(profile: Profile, selection: Selection, stack: Array, functio
     mask = None if kept is None else kept[get_column(profile.stacks, "call")[stack]]
     if selection.hide is None:
         return mask
-    return _all(mask, ~match_functions(profile, selection.hide, "hide")[function])
+    return _intersect_masks(mask, ~match_functions(profile, selection.hide, "hide")[function])
 
 
-def _all(*masks: Array | None) -> Array | None:
-    """What every one of these picks; None picks all."""
+def _intersect_masks(*masks: Array | None) -> Array | None:
+    """The intersection of these masks; None selects all."""
     found: Array | None = None
     for mask in masks:
         if mask is not None:

@@ -5,8 +5,8 @@ import numpy as np
 from ...domain.arrays import Array, BoolArray, Int64Array
 
 
-def path_sums(value: Array, end: Array) -> Array:
-    """Σ value over the path from the root to each node, the node itself included. Integers; wraps as they do."""
+def sum_paths(value: Array, end: Array) -> Array:
+    """Sum of values over the path from the root to each node, inclusive. Integers; overflow wraps around."""
     opened = np.zeros(len(value) + 1, value.dtype)
     opened[:-1] = value
     busy = np.flatnonzero(value)
@@ -16,21 +16,21 @@ def path_sums(value: Array, end: Array) -> Array:
 
 
 def mark_subtrees(end: Array, hit: Array) -> BoolArray:
-    """Mask of the nodes that are hit or have an ancestor that is."""
-    return path_sums(hit.astype(np.int32), end) > 0
+    """Mask of the nodes for which `hit` holds for the node or an ancestor."""
+    return sum_paths(hit.astype(np.int32), end) > 0
 
 
-def outermost(end: Array, label: Array) -> Int64Array:
-    """For each node, the outermost node on its path that bears the same label (itself, where there is none above).
+def find_outermost(end: Array, label: Array) -> Int64Array:
+    """For each node, the outermost node on its path with the same label (the node itself if no ancestor has it).
 
     label: ints from 0. int64 node ids.
     """
     n = len(end)
-    # numpy sorts plain numbers several times faster than it sorts indirectly.
+    # numpy sorts numbers several times faster than it computes an argsort.
     key = label.astype(np.int64) * n + np.arange(n)
     key.sort()
     by_label = key % n
-    # Ends of earlier labels must not reach into later ones: each label has its own range of numbers.
+    # Ends of earlier labels must not overlap later labels: each label has its own range of numbers.
     ends = key - by_label
     ends += end[by_label]
     reach = np.maximum.accumulate(ends)
@@ -43,12 +43,12 @@ def outermost(end: Array, label: Array) -> Int64Array:
 
 
 def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
-    """For each node, the nearest node on its path for which `stays` holds (itself included). stays[0] must hold."""
+    """For each node, the nearest node on its path for which `mask` holds, itself included. mask[0] must hold."""
     rows = np.flatnonzero(mask)
     if len(rows) < len(mask) // 16:
         jump = np.zeros(len(end), np.int64)
         jump[rows] = rows - reduced_parents(rows, end[rows])
-        return path_sums(jump, end)
+        return sum_paths(jump, end)
     nearest = np.where(mask, np.arange(len(mask)), parent)
     while not mask[nearest].all():
         nearest = nearest[nearest]
@@ -56,7 +56,7 @@ def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
 
 
 def reduced_parents(kept: Array, end: Array) -> Array:
-    """Parents in the tree that consists of the nodes `kept`: node ids of the old tree, 0 for node 0.
+    """Parents in the tree of only the nodes `kept`: node ids of the old tree, 0 for node 0.
 
     kept: ascending node ids of a tree in preorder, node 0 among them; end: where their subtrees end.
     """

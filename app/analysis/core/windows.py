@@ -1,7 +1,8 @@
-"""Windows of time over samples that last, and steps as windows.
+"""Time windows over samples with a duration, and steps as windows.
 
-Most samples are of one moment and are in a window or not. Those of `HOST_TIME` and `DEVICE_TIME` last, from their time
-on for their weight: of them the part inside a window counts. Selections are resolved in `sample_selection`.
+Most samples have no duration and are either in a window or not. Those of `HOST_TIME` and `DEVICE_TIME` are duration
+events: their weight is their duration, and the part inside a window counts. Selections are resolved in
+`sample_selection`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ MAX_TIME_NS = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class DurationEvents:
-    """Which events last (bools by id), and for every `BLOCK` rows of `samples` when the last of them is over (ns)."""
+    """Which events are duration events (bools by id), and the latest end (ns) in each `BLOCK` rows of `samples`."""
 
     event: Array
     block_end_ns: Array
@@ -29,14 +30,14 @@ class DurationEvents:
 
 @dataclass(frozen=True, eq=False)
 class ClippedSamples:
-    """Rows of `samples` that are in some windows, ascending, and what of their weight is inside."""
+    """Rows of `samples` in windows, ascending, and the part of their weight inside."""
 
     row: Array
     weight: Array
 
 
 def find_duration_events(profile: Profile) -> DurationEvents | None:
-    """What lasts in a profile; None where nothing does."""
+    """The duration events of a profile; None without any."""
     event = np.array([name in (HOST_TIME, DEVICE_TIME) for name in get_strings(profile.events, "name")], bool)
     if not event.any() or not profile.samples.num_rows:
         return None
@@ -45,7 +46,7 @@ def find_duration_events(profile: Profile) -> DurationEvents | None:
 
 
 def sample_ends(profile: Profile, lasts: Array, rows: Any) -> Array:
-    """When these rows of `samples` are over (ns): those of one moment at that moment. lasts: bools by event."""
+    """The end of these rows of `samples` (ns); without a duration, their time. lasts: bools by event."""
     table = profile.samples
     time_ns = get_column(table, "time_ns")[rows]
     if lasts.all():
@@ -56,7 +57,7 @@ def sample_ends(profile: Profile, lasts: Array, rows: Any) -> Array:
 
 
 def find_crossing_samples(profile: Profile, last: DurationEvents, at: int) -> Array:
-    """The rows of `samples`, ascending, that begin before `at` and are over after it."""
+    """The rows of `samples`, ascending, that begin before `at` and end after it."""
     stop = int(np.searchsorted(get_column(profile.samples, "time_ns"), at, "left"))
     blocks = np.flatnonzero(last.block_end_ns[: -(-stop // BLOCK)] > at)
     rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
@@ -67,7 +68,7 @@ def find_crossing_samples(profile: Profile, last: DurationEvents, at: int) -> Ar
 def clip_to_window(
     profile: Profile, last: DurationEvents, rows: Array, start_ns: Array | int, end_ns: Array | int
 ) -> Array:
-    """What of these rows' weights is in a window, or in one for each row; 0 for those of no time in it."""
+    """The part of the weights of these rows in a window, or in one window per row; 0 outside."""
     table = profile.samples
     time_ns, weight = get_column(table, "time_ns")[rows], get_column(table, "weight")[rows]
     over = np.minimum(sample_ends(profile, last.event, rows), end_ns)
@@ -78,7 +79,7 @@ def clip_to_window(
 
 
 def step_names(profile: Profile) -> list[str]:
-    """The steps there are, each once, in order of time."""
+    """The distinct steps, in order of time."""
     return list(dict.fromkeys(get_strings(profile.steps, "name")))
 
 
@@ -97,7 +98,7 @@ def resolve_step(profile: Profile, asked: str) -> str:
 
 
 def step_windows(profile: Profile, name: str) -> list[tuple[int | None, int, int]]:
-    """The windows of a step: (rank, start_ns, end_ns), one for each rank that took it. Rank None: of every thread."""
+    """The windows of a step: (rank, start_ns, end_ns), one for each rank that has it. Rank None: all threads."""
     rows = profile.steps.to_pylist()
     return [(row["rank"], row["start_ns"], row["end_ns"]) for row in rows if row["name"] == name]
 
@@ -107,9 +108,8 @@ def select_step_samples(
 ) -> ClippedSamples:
     """The part of the samples that belongs to a step, clipped to a window.
 
-    What threads of the host did belongs to the step in whose window (of their own rank) they did it. What a device did
-    belongs, as a whole, to the step in which it was launched, however late it ran; where the launch is not known, to
-    the one in which it began.
+    Host work belongs to the step in whose window (of its rank) it ran. Device work belongs, completely, to the step in
+    which it was launched, even if it ran later; if the launch is unknown, to the step in which it began.
     """
     table = profile.samples
     count = table.num_rows
@@ -150,8 +150,8 @@ def device_sample_rows(profile: Profile) -> Array:
 
 
 def launch_times(profile: Profile, rows: Array) -> Array:
-    """When the work that these rows of `samples` are was launched (ns): when the launch began, else the operator around
-    it; where neither is known, when the work began."""
+    """When the device work of these rows of `samples` was launched (ns): the start of the launch, else of the enclosing
+    operator, else of the work."""
     samples, slices, work = profile.samples, profile.slices, profile.device_work
     began: Array = get_column(samples, "time_ns")[rows]
     if not len(rows) or not work.num_rows:
@@ -175,7 +175,7 @@ def launch_times(profile: Profile, rows: Array) -> Array:
     same[order] = np.cumsum(new) - 1
     known = np.full(int(same.max()) + 1, MAX_TIME_NS)
     some = launch != NO_ID
-    # Of works that cannot be distinguished, the one launched first.
+    # Of indistinguishable work, the one launched first.
     np.minimum.at(known, same[: len(at)][some], start_ns[launch[some]])
     found = known[same[len(at) :]]
     return np.where(found == MAX_TIME_NS, began, found)

@@ -1,1 +1,1 @@
-"""Counts."""
+"""Counts of events, totals, ranks and runs."""

@@ -1,4 +1,4 @@
-"""Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as it printed them."""
+"""Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as printed."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +8,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...domain.units import NS_PER_MS
+from ..core.common_columns import HOST, MPI_RANK, RUN
 from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 
@@ -18,9 +19,9 @@ COLUMNS = (
     Column("value", "event", "Value; missing if perf printed none.", "Float64"),
     Column("thread", "", "The thread, core, socket or cgroup; missing for all of them."),
     Column("cpu", "", "The CPU; missing for all of them.", "Int64"),
-    Column("host", "", "The host, if the recording names it."),
-    Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64"),
-    Column("run", "", "Execution of the command, from 0.", "Int64"),
+    HOST,
+    MPI_RANK,
+    RUN,
     Column("start_ms", "ms", "Start of its interval; missing for the whole run.", "Float64"),
     Column("end_ms", "ms", "End of its interval.", "Float64"),
 )
@@ -30,8 +31,8 @@ COLUMNS = (
 def compute_count_metrics(profile: Profile, selection: Selection) -> TableRows:
     """One row for each value of a metric, in the order in which perf printed them.
 
-    A window keeps the intervals that start in it, as it does of counts. A metric is of its CPUs and interval; values
-    of several are never added up here.
+    A window selects the intervals that start in it, as for counts. A metric applies to its CPUs and interval; values
+    are never added.
     """
     table = profile.count_metrics
     inside = _mask_rows(profile, selection)

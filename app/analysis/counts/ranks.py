@@ -10,6 +10,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
+from ..core.common_columns import EVENT, RUN, SAMPLES, UNIT
 from ..core.measurements import (
     Measurement,
     best_total,
@@ -24,10 +25,10 @@ from .totals import format_numbers
 RANKS = (
     Column("rank", "", "MPI rank; missing without ranks, and for the recording of a whole host.", "Int64"),
     Column("host", "", "The host of the rank."),
-    Column("run", "", "Execution of the command, from 0.", "Int64"),
-    Column("event", "", "The measured event."),
-    Column("unit", "", "The unit of value: count, ns or bytes."),
-    Column("samples", "", "Number of samples.", "int64"),
+    RUN,
+    EVENT,
+    UNIT,
+    SAMPLES,
     Column("value", "event", "Weight of the selected samples, or sum of the counts.", "number"),
     Column("percent", "%", "value in percent of the sum of all ranks for this event and run.", "Float64"),
     Column("of_mean", "", "value divided by the mean over the recorded ranks of this run.", "Float64"),
@@ -55,7 +56,7 @@ RUNS = (
         "Exit status of the command; with ranks, the first that is not 0. For a signal, 128 plus its number.",
         "Int64",
     ),
-    Column("samples", "", "Number of samples.", "int64"),
+    SAMPLES,
 )
 
 RANK_FIELDS = ("exit_status", "signal", "pid", "recorded", "losses", "note")
@@ -65,9 +66,9 @@ RankKey = tuple[int, int | None, str | None]
 
 @table_function
 def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each rank, run and event; a rank of which nothing was measured has one row without an event.
+    """One row for each rank, run and event; a rank without measurements has one row without an event.
 
-    In the order of runs, events and ranks.
+    Sorted by run, event and rank.
     """
     rank_facts = _rank_facts(profile, selection)
     found: dict[tuple[int, RankKey], list[Measurement]] = defaultdict(list)
@@ -78,13 +79,13 @@ def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
     value = {one: best_total(found[one]) for one in order}
-    # Counts and samples are never added up.
+    # Counts and samples are never added.
     counted = {one: any(m.source == "counted" and m.value is not None for m in found[one]) for one in order}
     whole: dict[tuple[int, int, bool], list[int | float]] = defaultdict(list)
     for event, key in order:
         if event != NO_ID:
             whole[event, key[0], counted[event, key]].append(value[event, key] or 0)
-    # What vanished ranks did is unknown.
+    # Lost ranks have no known values.
     counter = Counter(
         run
         for (run, rank, _), row in rank_facts.items()
@@ -171,7 +172,7 @@ def _order(key: RankKey) -> tuple[int, str]:
 
 
 def _rank_facts(profile: Profile, selection: Selection) -> dict[RankKey, dict[str, Any]]:
-    """Properties of the selected ranks, beside measurements. A selection of threads excludes other ranks."""
+    """Properties of the selected ranks other than measurements. A selection of threads excludes other ranks."""
     table = profile.ranks
     if selection.ranks:
         table = table.filter(pa.array(match_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))

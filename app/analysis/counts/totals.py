@@ -1,8 +1,8 @@
 """Counts, threads, events, summary and losses: totals, and their parts by thread and rank.
 
-What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) are in the same
-tables. A counted interval belongs to the window in which it starts; a count of a whole run belongs to no window and
-is left out where one is chosen. focus, ignore and hide select stacks, which counts do not have.
+Sampled values (rows of `samples`) and counts (rows of `counts`, from `perf stat`) are in the same tables. A counted
+interval belongs to the window in which it starts; a count of a complete run belongs to no window and is omitted if a
+window is selected. focus, ignore and hide select stacks, which counts do not have.
 """
 
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
+from ..core.common_columns import DEVIATION, EVENT, HOST, MPI_RANK, RUN, SAMPLES, UNIT
 from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
 from ..core.measurements import (
     Measurement,
@@ -43,14 +44,8 @@ from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
 
-_EVENT = Column("event", "", "The measured event.")
-_UNIT = Column("unit", "", "The unit of value: count, ns or bytes.")
-_HOST = Column("host", "", "The host, if the recording names it.")
-_RANK = Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64")
 _PID = Column("pid", "", "Process id.", "Int64")
 _TID = Column("tid", "", "Thread id.", "Int64")
-_RUN = Column("run", "", "Execution of the command, from 0.", "Int64")
-_SAMPLES = Column("samples", "", "Number of samples.", "int64")
 _RUNNING = Column(
     "running_percent",
     "%",
@@ -69,7 +64,7 @@ SUMMARY = (
     Column("format", "", "The format the profile was read from."),
     Column("duration_ms", "ms", "From the first to the last recorded event; missing without times.", "Float64"),
     Column("threads", "", "Number of selected threads.", "int64"),
-    _SAMPLES,
+    SAMPLES,
     Column("slices", "", "Number of slices (events with a start and an end).", "int64"),
     Column("events", "", "Number of measured events.", "int64"),
     Column("losses", "", "Number of losses: items that could not be read.", "int64"),
@@ -110,51 +105,41 @@ SUMMARY = (
 )
 _AS_RECORDED = ("sampling", "rate", "weighted", "scaling", "attributes")
 EVENTS = (
-    _EVENT,
-    _UNIT,
+    EVENT,
+    UNIT,
     Column("sampling", "", "Sampling mode: period or frequency."),
     Column("rate", "", "The sampling period (events per sample) or frequency (samples per second).", "Float64"),
     Column("weighted", "", "False if no period was recorded, so that every sample weighs 1.", "boolean"),
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
     Column("attributes", "", "Other terms of the event as recorded, such as freq=997."),
-    _SAMPLES,
+    SAMPLES,
     Column("value", "event", "Total count, or else the weight of the selected samples.", "number"),
     _NOTE,
     _RUNNING,
-    Column(
-        "deviation_percent",
-        "%",
-        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
-        "Float64",
-    ),
+    DEVIATION,
     Column("runs", "", "The executions of the command that measured it, as in 0-2,4."),
 )
 COUNTS = (
-    _EVENT,
-    _UNIT,
+    EVENT,
+    UNIT,
     Column("process", "", "Name of the process; missing for a count of all processes."),
     Column("thread", "", "Name of the thread; missing for a count of all threads."),
-    _RANK,
+    MPI_RANK,
     Column(
         "value",
         "event",
         "Weight of the selected samples, or the count; missing if the event could not be counted.",
         "number",
     ),
-    _HOST,
+    HOST,
     _PID,
     _TID,
     Column("cpu", "", "CPU of the count; missing for all CPUs.", "Int64"),
-    _RUN,
+    RUN,
     Column("source", "", "sampled, or counted (perf stat)."),
     Column("status", "", "For a count: ok, or why the value is missing; for samples: why they give no total."),
     _RUNNING,
-    Column(
-        "deviation_percent",
-        "%",
-        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
-        "Float64",
-    ),
+    DEVIATION,
     Column(
         "missing",
         "",
@@ -164,16 +149,16 @@ COUNTS = (
     ),
 )
 THREADS = (
-    _HOST,
-    _RANK,
+    HOST,
+    MPI_RANK,
     _PID,
     _TID,
     Column("process", "", "Name of the process."),
     Column("name", "", "Last name of the thread; for counts: CPU n, or (all threads)."),
     Column("kind", "", "thread, gpu_stream or cpu."),
-    _EVENT,
-    _UNIT,
-    _SAMPLES,
+    EVENT,
+    UNIT,
+    SAMPLES,
     Column("value", "event", "Weight of the selected samples, or the count.", "number"),
     _NOTE,
     Column("percent", "%", "value in percent of the whole selection of this event.", "Float64"),
@@ -182,7 +167,7 @@ THREADS = (
         "",
         "The stable key rank/pid/tid, as accepted by the filter --thread; missing for a count of all threads.",
     ),
-    _RUN,
+    RUN,
     _RUNNING,
 )
 LOSSES = (
@@ -193,15 +178,15 @@ LOSSES = (
 
 
 def _threads_of(threads: ThreadColumns, inside: Iterable[int], rows: Iterable[Measurement]) -> int:
-    """How many threads there are: those, and those of which nothing is known but how their time went, on a track."""
+    """Number of threads, including those known only by a track of their states."""
     own = [i for i in inside if threads.kind[i] != "track"]
     tracks = {threads.key[m.thread] for m in rows if m.thread >= 0 and threads.kind[m.thread] == "track"}
     return len(own) + len(tracks.difference(threads.key[i] for i in own))
 
 
 def _processes_of(threads: ThreadColumns, inside: Iterable[int]) -> int:
-    """How many processes threads belong to. What has no pid, such as a track of a whole trace, is of none where others
-    have one."""
+    """Number of processes of the threads. If any thread has a pid, entries without one, such as tracks, do not
+    count."""
     known = {(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside}
     return len({one for one in known if one[2] is not None} or known)
 
@@ -316,9 +301,9 @@ def _events(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_counts(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each event and thread with samples, and one for each thing counted.
+    """One row for each event and thread with samples, and one for each count.
 
-    Sorted by event, then the greatest value first.
+    Sorted by event, then by value, descending.
     """
     rows = sort_measurements(list_measurements(profile, selection))
     table = threads_of(profile)
@@ -340,7 +325,7 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
 def compute_threads(profile: Profile, selection: Selection) -> TableRows:
     """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
 
-    Sorted by event, then the greatest value first.
+    Sorted by event, then by value, descending.
     """
     return memoize_table("threads", profile, selection, lambda: _threads(profile, selection))
 
@@ -380,8 +365,8 @@ def _threads(profile: Profile, selection: Selection) -> TableRows:
 def counted_values(
     profile: Profile, selection: Selection, event: int, group: FlameGroup
 ) -> tuple[dict[str, int | float], float | None]:
-    """What was counted (not sampled) of an event, by the label of its process, thread, rank or host, "(all)" for all
-    of them; and for which share of the time there was a counter, in percent."""
+    """The counts of an event by label of process, thread, rank or host, "(all)" for all of them; and the percentage of
+    the time in which the event had a hardware counter."""
     groups = groups_of(profile, group)
     found: dict[str, int | float] = {}
     rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
@@ -393,7 +378,7 @@ def counted_values(
 
 
 def _total_label(m: Measurement, group: FlameGroup) -> str:
-    """The label of a count of all threads; of one rank or host it is that of its threads."""
+    """The label of a count of all threads; by rank or host, that of its threads."""
     if group is FlameGroup.RANK:
         return rank_label(m.rank)
     if group is FlameGroup.HOST:
@@ -403,13 +388,13 @@ def _total_label(m: Measurement, group: FlameGroup) -> str:
 
 
 def format_numbers(numbers: Iterable[int | None]) -> str:
-    """Numbers as in 0-2,4."""
+    """Numbers as ranges, such as 0-2,4."""
     known = {number for number in numbers if number is not None and number >= 0}
     return format_ranges(to_ranges(sorted(known)), "-", ",")
 
 
 def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
-    """The columns that counts and threads share."""
+    """The columns common to counts and threads."""
     table, names, units = threads_of(profile), event_names(profile), get_strings(profile.events, "unit")
     return {
         "event": [names[m.event] if m.event >= 0 else None for m in rows],
@@ -426,7 +411,7 @@ def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
 
 
 def _duration_ms(profile: Profile, selection: Selection) -> float | None:
-    """The length of the window, as far as it is in the profile."""
+    """The length of the part of the window inside the profile."""
     whole = profile.meta.duration_ns
     if whole is None:
         return None

@@ -1,1 +1,1 @@
-"""Distributed."""
+"""Several ranks: communication, clocks, critical path, replay."""

@@ -1,10 +1,10 @@
-"""Clocks of ranks: put on one by the ends of the collectives that several ranks took part in.
+"""Alignment of the clocks of ranks, by the ends of collectives in which several ranks took part.
 
-A collective that all ranks need is over for all of them at about the same time. So the median of the differences
-between two ranks' ends, over all collectives that both took part in, is how far their clocks are apart. Ranks that
-share none are joined through others. docs/metrics.md has the definitions.
+A synchronizing collective ends on all ranks at about the same time. So the median of the differences between the ends
+on two ranks, over all collectives of both, is the offset of their clocks. Ranks without common collectives are aligned
+through others. docs/metrics.md has the definitions.
 
-Used while files are read, too: nothing here needs pandas.
+Also used while files are read, so it does not need pandas.
 """
 
 from collections import defaultdict
@@ -28,17 +28,17 @@ from .collective_calls import (
 )
 
 RESIDUAL_SHARE = 0.75
-"""Of the collectives this share ends within the residual skew: few that were compared wrongly do not spoil it."""
+"""This share of collectives ends within the residual skew, so a few wrong matches do not affect it."""
 MIN_COLLECTIVES = 5
-"""A difference that fewer collectives show is used last."""
+"""Differences based on fewer collectives are used last."""
 MIN_DRIFT_COLLECTIVES = 20
-"""From so many collectives on a drift is looked for."""
+"""Minimum number of collectives to estimate a drift."""
 
 
 @dataclass(frozen=True, eq=False)
 class CollectiveEnds:
-    """Ends of collectives. clock: which clock each was read from, a number from 0. match: equal for the same collective
-    on several. synchronizing: whether no rank could leave it before all had come."""
+    """Ends of collectives. clock: number of the clock that recorded each, from 0. match: equal for the same collective
+    on several clocks. synchronizing: whether no rank could end it before all had arrived."""
 
     clock: Array
     end_ns: Array
@@ -50,11 +50,10 @@ class CollectiveEnds:
 class ClockEstimate:
     """The estimate of a clock from the ends of collectives.
 
-    group: clocks that are known relative to each other have one number. reference: whether the others of its group are
-    given relative to it. ahead_ns: how far it is ahead of that. residual_ns: with that taken off, three of four of its
-    collectives end on all ranks within so much; farthest_ns: all of them do. collectives: how many it shares with
-    others. drift_ppm: by how much it runs faster than the median of those it shares collectives with, where that is
-    evident.
+    group: clocks with known relative offsets have the same number. reference: whether it is the reference of its group.
+    ahead_ns: offset from the reference. residual_ns: after correction, three of four of its collectives end on all
+    ranks within this time; farthest_ns: all of them. collectives: number shared with others. drift_ppm: how much faster
+    it runs than the median of clocks with common collectives, if evident.
     """
 
     group: int
@@ -67,12 +66,12 @@ class ClockEstimate:
 
     @property
     def is_off(self) -> bool:
-        """Whether it is further off than its collectives' ends are apart anyway."""
+        """Whether its offset exceeds the spread of the ends of its collectives."""
         return abs(self.ahead_ns) > self.residual_ns
 
 
 def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | None]:
-    """What is known of each of `count` clocks; None where it shares no collective with another."""
+    """The estimate for each of `count` clocks; None if it shares no collective with another."""
     some = np.flatnonzero(ends.match >= 0)
     order = some[np.lexsort((ends.clock[some], ends.match[some]))]
     clock, end, match, together = (
@@ -85,7 +84,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
     held = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(match))))
     level = end - ahead[clock]
     spread = np.maximum.reduceat(level, first) - np.minimum.reduceat(level, first)
-    # Ends of collectives that ranks may leave at different times are less exact: a fallback.
+    # Ends of collectives that do not synchronize are less exact: a fallback.
     by_clock = _by_clock(clock, together)
     shared = np.bincount(clock, minlength=count)
     residual = [_quantile(spread[held[rows]], RESIDUAL_SHARE) for rows in by_clock]
@@ -113,7 +112,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
 
 
 def _chain_offsets(clock: Array, end: Array, match: Array, together: Array, count: int) -> tuple[Array, Array]:
-    """(how far each clock is ahead of the first one of its group, the number of that)."""
+    """(offset of each clock from the first one of its group, the number of the group)."""
     new = np.append(True, match[1:] != match[:-1])
     hub = np.flatnonzero(new)[np.cumsum(new) - 1]
     rows = np.flatnonzero(hub != np.arange(len(clock)))
@@ -134,7 +133,7 @@ def _chain_offsets(clock: Array, end: Array, match: Array, together: Array, coun
         )
     ahead, group = np.zeros(count, np.int64), np.arange(count)
     members = {one: [one] for one in range(count)}
-    # The surest differences first, until all that are connected are joined.
+    # The most reliable differences first, until all connected clocks are joined.
     for *_, one, other, difference in sorted(edges):
         left, right = int(group[one]), int(group[other])
         if left == right:
@@ -148,7 +147,7 @@ def _chain_offsets(clock: Array, end: Array, match: Array, together: Array, coun
 
 
 def _by_clock(clock: Array, together: Array) -> list[Array]:
-    """The rows of each clock; only those of collectives that hold all ranks together, where it has any."""
+    """The rows of each clock; only those of synchronizing collectives, if it has any."""
     found = []
     for one in range(int(clock.max()) + 1):
         rows = np.flatnonzero(clock == one)
@@ -158,7 +157,7 @@ def _by_clock(clock: Array, together: Array) -> list[Array]:
 
 
 def _reference(members: Array, ahead: Array, residual: Sequence[int]) -> int:
-    """The clock that most others agree with; the first of several."""
+    """The clock with which most others agree; the first of several."""
     near = max(residual[one] if one < len(residual) else 0 for one in members.tolist())
     level = ahead[members]
     order = np.sort(level)
@@ -167,22 +166,22 @@ def _reference(members: Array, ahead: Array, residual: Sequence[int]) -> int:
 
 
 def _quantile(values: Array, share: float) -> int:
-    """The smallest value that this share is not above; 0 of none."""
+    """The quantile for this share, a value that occurs; 0 without values."""
     if not len(values):
         return 0
     return int(np.sort(values)[max(0, int(np.ceil(share * len(values))) - 1)])
 
 
 def _median_of_others(level: Array, first: Array, held: Array) -> Array:
-    """For each end the median of the others of its collective, of two in the middle the mean. Unlike the mean of all,
-    it does not follow the one clock that drifts."""
+    """For each end the median of the other ends of its collective, the mean of two middle values. Unlike the mean, it
+    is not affected by one drifting clock."""
     order = np.lexsort((level, held))
     place = np.empty(len(level), np.int64)
     place[order] = np.arange(len(level)) - first[held]
     others = (np.diff(np.append(first, len(level))) - 1)[held]
     middles = []
     for at in (np.maximum(others - 1, 0) // 2, others // 2):
-        # Its own place among all is left out.
+        # Exclude the end itself.
         passed = np.minimum(at + (at >= place), others)
         middles.append(level[order][first[held] + passed].astype(np.float64))
     found: Array = (middles[0] + middles[1]) / 2
@@ -190,12 +189,12 @@ def _median_of_others(level: Array, first: Array, held: Array) -> Array:
 
 
 def _drift(end: Array, level: Array, first: Array, held: Array, rows: Array) -> float | None:
-    """By how many millionths a clock runs faster than the median of the others, None where that is not evident:
-    the medians of the first and the last third are further apart than their spread."""
+    """How much faster a clock runs than the median of the others, in ppm; None if not evident: the medians of the first
+    and the last third must differ by more than their spread."""
     if len(rows) < MIN_DRIFT_COLLECTIVES:
         return None
     rows = rows[np.argsort(end[rows], kind="stable")]
-    # Small numbers first: halves of the nanoseconds of an epoch are no floats.
+    # Subtract first: floats are not exact for nanoseconds since the epoch.
     after = level - np.minimum.reduceat(level, first)[held]
     beyond = (after - _median_of_others(after, first, held))[rows]
     third = len(rows) // 3
@@ -208,7 +207,7 @@ def _drift(end: Array, level: Array, first: Array, held: Array, rows: Array) -> 
 
 @dataclass
 class _ProcessCollectives:
-    """Collectives of a process: what they were, and when they ended on its own clock."""
+    """Collectives of a process: their kinds and ends on its clock."""
 
     process: int
     part: int
@@ -222,22 +221,22 @@ class _ProcessCollectives:
 
 @dataclass
 class ClockAligner:
-    """Puts the clocks of profiles that are brought together on one: an `Aligner` of `ingest.merge`."""
+    """Aligns the clocks of profiles that are merged: an `Aligner` of `ingest.merge`."""
 
     _of_run: dict[Hashable, list[_ProcessCollectives]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, profile: Profile, part: int, process: int, run: Hashable) -> None:
-        """Take note of the collectives of a profile. run: those of different runs have nothing in common."""
+        """Record the collectives of a profile. run: collectives of different runs are unrelated."""
         if not profile.slices.num_rows:
             return
         collective_calls = collective_calls_of(profile)
         if len(np.unique(threads_of(profile).rank[np.unique(slices_of(profile).thread)])) > 1:
-            # It holds several ranks, whose clocks were aligned before.
+            # It has several ranks, whose clocks are aligned already.
             return
         launched = slices_of(profile).start[collective_calls.launch]
         began = np.where(collective_calls.launch >= 0, launched, collective_calls.start)
         step, names = _steps_at(profile, began)
-        # Not the arrays of the profile, which is let go.
+        # Copies, because the profile is freed.
         end, what, sequence = (
             np.array(values) for values in (collective_calls.end, collective_calls.kind, collective_calls.sequence)
         )
@@ -246,7 +245,7 @@ class ClockAligner:
         )
 
     def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
-        """By number of a process what is to be added to its times. added: to those of each part, before."""
+        """The shift of the times of each process, by number. added: shifts already applied to each part."""
         shifts: dict[int, ClockShift] = {}
         for sightings in self._of_run.values():
             processes = sorted({sighting.process for sighting in sightings})
@@ -259,7 +258,8 @@ class ClockAligner:
 
 
 def _steps_at(profile: Profile, time: Array) -> tuple[Array, tuple[str, ...]]:
-    """(the place in names of the step that each of these times is in, -1 for none; names). Without steps all is one."""
+    """(the place in names of the step that each of these times is in, -1 for none; names). Without steps, everything is
+    in one."""
     table = profile.steps
     if not table.num_rows:
         return np.zeros(len(time), np.int64), ("",)
@@ -274,7 +274,7 @@ def _steps_at(profile: Profile, time: Array) -> tuple[Array, tuple[str, ...]]:
 def _together(
     sightings: Sequence[_ProcessCollectives], place: Mapping[int, int], added: Sequence[int]
 ) -> CollectiveEnds:
-    """The ends of all, on the clock that times have so far."""
+    """The ends of all collectives, on the current clocks."""
     kinds: dict[CollectiveKind, int] = {}
     steps: dict[str, int] = {}
     columns: list[tuple[Array, ...]] = []
@@ -286,7 +286,7 @@ def _together(
             (clock, sighting.end_ns + added[sighting.part], kind[sighting.what], sighting.sequence, step[sighting.step])
         )
     clock, end, what, sequence, step = (np.concatenate(values) for values in zip(*columns, strict=True))
-    # In order of time within a process, of which there may be several parts.
+    # Sorted by time within a process, which can have several parts.
     order = np.lexsort((end, clock))
     clock, end, what, sequence, step = (values[order] for values in (clock, end, what, sequence, step))
     match = match_collectives(clock, what, tuple(kinds), sequence, step, end).number

@@ -1,10 +1,10 @@
-"""Calls of collectives: which slices they are, and what is known of each from its arguments.
+"""Calls of collectives: their slices, and their properties from arguments.
 
-On a rank with devices a collective is a kernel of a communication library; on one without, the slice of the call
-(gloo:all_reduce). What it is, how much it moves and among whom follows from the arguments of the kernel, else of the
-annotations and operators around its launch. docs/metrics.md has the definitions.
+On a rank with devices a collective is a kernel of a communication library; without devices, the slice of the call
+(gloo:all_reduce). Kind, size and process group are from the arguments of the kernel, else of the annotations and
+operators around its launch. docs/metrics.md has the definitions.
 
-Used while files are read, too: nothing here needs pandas.
+Also used while files are read, so it does not need pandas.
 """
 
 import json
@@ -30,7 +30,7 @@ RECORD_EVENT = "record_param_comms"
 SEQUENCE_ARGUMENT = "Seq"
 """The argument with the number of a collective in its process group."""
 MAX_SLICE_DISTANCE = 64
-"""At most so many slices around a launch are checked."""
+"""Maximum number of enclosing slices of a launch that are checked."""
 BYTES = {
     "double": 8,
     "long": 8,
@@ -52,7 +52,7 @@ BYTES = {
     "unsigned char": 1,
     "signed char": 1,
 }
-"""How many bytes an element of a type has, by the names that PyTorch gives it in arguments, in small letters."""
+"""Bytes of an element by type, as named in arguments by PyTorch, in lower case."""
 _FLOAT8 = "float8"
 _KERNEL = re.compile(r"(?:nccl|rccl|msccl)\w*?(?:Dev)?Kernel_?([A-Za-z]+)|(?:nccl|rccl)([A-Z][A-Za-z]+)Kernel")
 _NAMES = {
@@ -69,40 +69,40 @@ _NAMES = {
     "sendrecv": "send_recv",
 }
 _UNEVEN = frozenset({"all_to_all", "send_recv", "gather", "scatter"})
-"""Of these each rank may give and get another amount."""
+"""Ranks can send and receive different amounts in these."""
 _ONE_SIDED = frozenset({"send", "recv"})
-"""Of these another rank has the other half."""
+"""Another rank has the other half of these."""
 
 
 SYNCHRONIZING_COLLECTIVES = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
-"""Collectives that no rank can leave before all have come. Of others a rank may be done earlier."""
+"""Collectives that no rank can end before all have arrived. In others, a rank can end earlier."""
 MAX_MISSING = 4
-"""At most so many of the first or last collectives a rank is taken to lack."""
+"""Maximum number of first or last collectives that a rank is assumed to lack."""
 MIN_FIT_COLLECTIVES = 10
-"""From so many collectives on their intervals tell which is which."""
+"""Minimum number of collectives to match them by their intervals."""
 FIT_SHARE, FIT_RATIO = 0.75, 2
-"""Of the intervals this share fits so well; and so many times better than elsewhere."""
+"""Share of the intervals that must fit this well, and this many times better than any other alignment."""
 
 
 class MatchBasis(IntEnum):
-    """By what a collective was found to be the same as those of other ranks; the surest first."""
+    """How a collective was matched with those of other ranks; the most reliable first."""
 
     ALONE = -1
-    """Others have none like it."""
+    """No other rank has it."""
     NUMBER = 0
     """By its sequence number."""
     STEP = 1
-    """By its place in the order of a step."""
+    """By its position in a step."""
     ORDER = 2
-    """By its place in the order of the whole recording, which has no steps."""
+    """By its position in the recording, which has no steps."""
     UNDECIDED = 3
-    """It was not: ranks have different numbers of them, and nothing tells which is which."""
+    """Not matched: ranks have different numbers of collectives, and they cannot be distinguished."""
 
 
 @dataclass(frozen=True, eq=False)
 class CollectiveMatches:
-    """Of each collective the number that it shares with those of other ranks that are the same, -1 for those found on
-    no other; and a `MatchBasis`."""
+    """For each collective a number that is equal for matched ones on other ranks, -1 for unmatched ones; and a
+    `MatchBasis`."""
 
     number: Array
     basis: Array
@@ -110,9 +110,9 @@ class CollectiveMatches:
 
 @dataclass(frozen=True)
 class CollectiveKind:
-    """What a collective is. group: its process group, as the file names it. members: the ranks of that, ascending,
-    as text; empty where not known. size: of how many ranks; 0 not known. bytes: the larger of what a rank gives and
-    gets; -1 not known."""
+    """The kind of a collective. group: its process group, as named in the file. members: its ranks, ascending, as text;
+    empty if unknown. size: number of ranks; 0 if unknown. bytes: the larger of what a rank sends and receives; -1 if
+    unknown."""
 
     name: str
     group: str
@@ -124,8 +124,8 @@ class CollectiveKind:
 
 @dataclass(frozen=True, eq=False)
 class CollectiveCalls:
-    """Those that ran, in order of rank and start. slice: its row. launch: the slice of the host that launched it, or it
-    itself. kind: a place in `kinds`. sequence: its number in its process group, -1 where none was recorded."""
+    """Collectives, sorted by rank and start. slice: its row. launch: the slice of the host that launched it, or the
+    slice itself. kind: an index into `kinds`. sequence: its number in its process group, -1 where none was recorded."""
 
     rank: Array
     slice: Array
@@ -166,11 +166,11 @@ def match_collectives(
     rank, what (a place in kinds), sequence, end: as in `CollectiveCalls`, in order of time within a rank. step: equal
     numbers in the same step of all ranks, -1 for none.
 
-    With sequence numbers the same one has the same number in its process group. Without, all ranks of a group run the
-    same collectives in one order within a step, so the nth of a kind in a group is the same on each; where the ranks
-    have different numbers of them, they cannot be matched. Where there are no steps, a rank may lack the first
-    or the last ones of a recording: then the intervals between the ends tell which is the first (`_lacking`). They are
-    the same on every clock.
+    Matched collectives have the same sequence number in their process group, if recorded. Else: all ranks of a group
+    run the same collectives in the same order within a step, so the nth of a kind in a group matches on all ranks; if
+    ranks have different numbers of them, they cannot be matched. Without steps, a rank can lack the first or last ones
+    of a recording: then the intervals between ends, which are the same on every clock, determine the first
+    (`_lacking`).
     """
     if not len(rank):
         return CollectiveMatches(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -180,7 +180,7 @@ def match_collectives(
     group = np.array([names.setdefault((kind.group, kind.members, kind.name), len(names)) for kind in kinds] + [0])
     numbered = sequence >= 0
     family = np.where(numbered, group[what], alike[what])
-    # A sequence number identifies a call, whatever its step.
+    # A sequence number identifies a call, independent of its step.
     period = np.where(numbered, sequence, step)
     order = np.lexsort((np.arange(len(rank)), rank, family, period, numbered))
     keys = np.stack((numbered, period, family, rank), 1)[order]
@@ -200,7 +200,7 @@ def match_collectives(
         apart = together & several[party] & (keys[first, 0] == 0) & (keys[first, 1] >= 0)
         ends = np.split(end[order].astype(np.int64), first[1:])
         for one in np.unique(party[apart]).tolist():
-            _place(np.flatnonzero(party == one), ends, count, sure, lacking)
+            _count_missing_calls(np.flatnonzero(party == one), ends, count, sure, lacking)
     comparable = several[party][block] & (keys[:, 1] >= 0) & ~one_sided[what[order]]
     usable = comparable & sure[block]
     # Ends and missing calls are few in comparison.
@@ -216,9 +216,9 @@ def match_collectives(
     return CollectiveMatches(found, np.where(found >= 0, matched_by, basis))
 
 
-def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
-    """For the ranks of a party how many of the first ones it lacks that others have, and whether that is sure."""
-    # Against a rank that has as many as most have.
+def _count_missing_calls(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
+    """For the ranks of a group, the number of missing first collectives, and whether that is certain."""
+    # Compare with a rank that has the most frequent number.
     base = int(blocks[np.argmax(np.bincount(count[blocks])[count[blocks]])])
     for block in blocks.tolist():
         found = 0 if block == base else _lacking(ends[base], ends[block])
@@ -227,9 +227,9 @@ def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lack
 
 
 def _lacking(base: Array, end: Array) -> int | None:
-    """How many of the first collectives of `base` a rank with these ends lacks (below 0: the other way round), None
-    where nothing tells: what makes the intervals between ends alike on both, if clearly more so than anything else.
-    Ranks that have as many lack none unless that is clear."""
+    """The number of first collectives of `base` that a rank with these ends lacks (negative: that `base` lacks), None
+    if unknown: the shift with the best agreement of the intervals between ends, if clearly better than any other. Ranks
+    with equal numbers lack none unless that is clear."""
     more = len(base) - len(end)
     fits = {}
     for lack in range(min(0, more) - MAX_MISSING, max(0, more) + MAX_MISSING + 1) if abs(more) <= MAX_MISSING else ():
@@ -251,7 +251,7 @@ def match_function_names(profile: Profile, pattern: str) -> Array:
 
 
 def canonical_name(name: str) -> str:
-    """The name of a collective however a library writes it: ncclDevKernel_AllReduce_Sum_f32, nccl:_all_gather_base and
+    """The normalized name of a collective: ncclDevKernel_AllReduce_Sum_f32, nccl:_all_gather_base and
     allgather are one or the other of all_reduce and all_gather."""
     kernel = _KERNEL.search(name)
     short = (kernel[1] or kernel[2]) if kernel else name.rpartition(":")[2]
@@ -264,9 +264,9 @@ def canonical_name(name: str) -> str:
 def _parse_calls(
     profile: Profile, slices: SliceColumns, row: Array, launch: Array, calls: Array
 ) -> tuple[Array, Array, tuple[CollectiveKind, ...]]:
-    """(place in the last of each collective, its sequence number or -1, what they are)."""
+    """(index of the kind of each collective, its sequence number or -1, the kinds)."""
     record = match_function_names(profile, f"^{RECORD_EVENT}$")
-    call, recorded = (_around(slices, launch, wanted) for wanted in (calls, record))
+    call, recorded = (_find_enclosing_slices(slices, launch, wanted) for wanted in (calls, record))
     keys = np.stack([slices.function[row], *(_arguments(slices, of) for of in (row, recorded, call))], 1)
     keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
     distinct, of = np.unique(keys, axis=0, return_inverse=True)
@@ -290,8 +290,8 @@ def _only_group(profile: Profile) -> str:
     return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
 
 
-def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
-    """For each slice, the innermost of itself and its ancestors whose function is wanted; -1 for none."""
+def _find_enclosing_slices(slices: SliceColumns, row: Array, wanted: Array) -> Array:
+    """For each slice, the innermost of itself and its ancestors with a function in `wanted`; -1 for none."""
     at, found = row.astype(np.int64), np.full(len(row), NO_ID)
     for _ in range(MAX_SLICE_DISTANCE):
         open_ = (at >= 0) & (found < 0)
@@ -315,19 +315,21 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
         members = _members(row["text"])
         if isinstance(members, dict):
             said |= {key: value for key, value in members.items() if value not in (None, "")}
-    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(said.get(key))) is not None]
+    elements = [
+        count for key in ("In msg nelems", "Out msg nelems") if (count := _parse_int(said.get(key))) is not None
+    ]
     dtype = str(said.get("dtype") or "")
     size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
     if size < 0:
         size, dtype = _size_of_shapes(rows, dtype)
     ranks = _members(said.get("Process Group Ranks"))
     group = said.get("Process Group Name", said.get("Process Group ID", ""))
-    sequence = _whole(said.get(SEQUENCE_ARGUMENT))
+    sequence = _parse_int(said.get(SEQUENCE_ARGUMENT))
     collective_kind = CollectiveKind(
         name=canonical_name(str(said.get("Collective name") or name)),
         group=str(group)[:200],
         members=_ranks(ranks),
-        size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
+        size=_parse_int(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
         dtype=dtype[:80],
         bytes=size,
     )
@@ -335,8 +337,8 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
 
 
 def _ranks(members: Any) -> str:
-    """The ranks of a process group as text, the same for all of them; empty where they are not all written down."""
-    known = isinstance(members, list) and all(_whole(member) is not None for member in members)
+    """The ranks of a process group as text, the same for all of them; empty if the list is incomplete."""
+    known = isinstance(members, list) and all(_parse_int(member) is not None for member in members)
     return ",".join(map(str, sorted(map(int, members)))) if known else ""
 
 
@@ -349,7 +351,7 @@ def _size_of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
         size, first = 0, ""
         for shape, kind in zip(shapes, types, strict=False):
             width = _width(str(kind))
-            if width and isinstance(shape, list) and shape and all(_whole(n) is not None for n in shape):
+            if width and isinstance(shape, list) and shape and all(_parse_int(n) is not None for n in shape):
                 size, first = size + width * int(np.prod([int(n) for n in shape], dtype=object)), first or str(kind)
         if size:
             return min(size, (1 << 62)), first
@@ -362,7 +364,7 @@ def _width(dtype: str) -> int:
 
 
 def _members(text: Any) -> Any:
-    """What a text of JSON holds, an empty dict where it is none."""
+    """The object in a JSON text; an empty dict if invalid."""
     if not isinstance(text, str):
         return text if isinstance(text, list) else {}
     try:
@@ -371,12 +373,12 @@ def _members(text: Any) -> Any:
         return {}
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
 
 
 def _identity(kind: CollectiveKind) -> tuple[Any, ...]:
-    """What the same collective has in common on all ranks."""
+    """The properties of a collective that are equal on all ranks."""
     return kind.group, kind.members, kind.name, kind.dtype, NO_ID if kind.name in _UNEVEN else kind.bytes

@@ -1,4 +1,4 @@
-"""Collectives: each one that ran, in its step, and the same one on all ranks.
+"""Collectives with their steps and their matches on other ranks.
 
 docs/metrics.md has the definitions.
 """
@@ -26,9 +26,9 @@ _BUS = {
 
 @dataclass(frozen=True, eq=False)
 class Collectives:
-    """Those that ran, in order of rank and start. slice: its row. step: of `steps_of`, -1 none. kind: a place in
-    `kinds`. match: those with one number are the same one on several ranks, -1 where it was found on no other. basis:
-    by what, a `Basis`. of a match, transfer_ns is how long the last one to arrive took; -1 where there is no match."""
+    """Collectives, sorted by rank and start. slice: its row. step: of `steps_of`, -1 none. kind: an index into `kinds`.
+    match: equal for the same collective on several ranks, -1 if unmatched. basis: a `MatchBasis`. transfer_ns: duration
+    on the rank that arrived last; -1 if unmatched."""
 
     rank: Array
     slice: Array
@@ -46,7 +46,7 @@ class Collectives:
 
     @property
     def waiting_ns(self) -> Array:
-        """How long each waited for the last rank to arrive; 0 where that is not known."""
+        """How long each waited for the last rank to arrive; 0 if unknown."""
         waited: Array = np.where(self.match >= 0, self.end - self.start - self.transfer_ns, 0)
         return waited
 
@@ -65,7 +65,7 @@ def has_communication(profile: Profile) -> bool:
 
 
 def bus_factor(name: str, size: int) -> float | None:
-    """By what nccl-tests multiply the bandwidth of the algorithm to get that of the bus; None: size not known."""
+    """The factor of nccl-tests from algorithm bandwidth to bus bandwidth; None if the size is unknown."""
     if size < 1:
         return None
     return float(_BUS[name](size)) if name in _BUS else 1.0

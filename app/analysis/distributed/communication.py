@@ -1,9 +1,9 @@
-"""Communication between ranks: its overlap with computation in steps, who waits and for whom.
+"""Communication between ranks: its overlap with computation in steps, waiting times and stragglers.
 
 The first columns of the table of steps are torch-tb-profiler's (overall_parser.py, run_generator.py, loader.py of its
-last revision), so that numbers can be compared. It takes a kernel for communication only where its External id is that
-of one of five calls, and the calls themselves for communication: of modern traces it sees little. The further columns
-count the kernels of communication libraries, as HolisticTraceAnalysis does. docs/metrics.md has both.
+last revision), so that numbers can be compared. There, a kernel is communication only if its External id is
+that of one of five calls, and the calls themselves are communication: in modern traces it finds little. The other
+columns count the kernels of communication libraries, as HolisticTraceAnalysis does. docs/metrics.md has both.
 """
 
 from collections import defaultdict
@@ -17,6 +17,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ...domain.units import NS_PER_US
+from ..core.common_columns import RANK
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
@@ -27,7 +28,6 @@ from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_s
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
 
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 _WAITING = Column(
     "waiting_us",
     "µs",
@@ -48,7 +48,7 @@ _TRANSFERRING = Column(
     "Float64",
 )
 COMMUNICATION = (
-    _RANK,
+    RANK,
     Column("step", "", "Name of the step."),
     Column("computation_us", "µs", "Only computation, as in torch-tb-profiler.", "float64"),
     Column("overlap_us", "µs", "Computation and communication, as in torch-tb-profiler.", "float64"),
@@ -106,7 +106,7 @@ COLLECTIVES = (
     _UNCERTAIN,
 )
 STRAGGLERS = (
-    _RANK,
+    RANK,
     Column("collectives", "", "Number of its collectives that were also found on other ranks.", "int64"),
     Column("last", "", "Number of these in which it was the last to arrive.", "int64"),
     Column("held_up_us", "µs", "Time that other ranks waited for it in these.", "float64"),
@@ -172,7 +172,7 @@ def compute_communication(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_collectives(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each name, group, type and size; those that took most time on all ranks first."""
+    """One row for each name, group, type and size; sorted by time on all ranks, descending."""
     found, rows = _select_collectives(profile, selection)
     match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
     size = np.array([kind.bytes for kind in found.kinds] + [NO_ID])[found.kind[rows]]
@@ -211,7 +211,7 @@ def compute_collectives(profile: Profile, selection: Selection) -> TableRows:
                 "waiting_us": int(waiting[some].sum()) / NS_PER_US if len(some) else None,
                 "transferring_us": int((length - waiting)[some].sum()) / NS_PER_US if len(some) else None,
                 "matched": len(matches),
-                # Bytes in a nanosecond are GB in a second.
+                # Bytes per nanosecond are GB per second.
                 "algorithm_gb_per_s": rate,
                 "bus_gb_per_s": None if rate is None or factor is None else rate * factor,
                 "uncertain": within_skew(profile, waiting[some].sum(keepdims=True), np.array([len(some)]))[0],
@@ -229,7 +229,7 @@ def compute_stragglers(profile: Profile, selection: Selection) -> TableRows:
     length, waiting = (found.end - found.start)[rows], found.waiting_ns[rows]
     _, match = np.unique(found.match[rows], return_inverse=True)
     ranks, rank = np.unique(found.rank[rows], return_inverse=True)
-    # The last to arrive is the one that waited least, the first of several.
+    # The last to arrive is the one that waited least; the first of several.
     order = np.lexsort((found.start[rows] * -1, waiting, match))
     last = order[np.append(True, np.diff(match[order]) > 0)] if len(order) else order
     lost, members = np.bincount(match, waiting), np.bincount(match)
@@ -259,7 +259,7 @@ def compute_stragglers(profile: Profile, selection: Selection) -> TableRows:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Computation and communication, and what they cover together."""
+    """Computation, communication and their union."""
 
     one: IntervalSet
     other: IntervalSet
@@ -267,11 +267,11 @@ class _Pair:
 
 
 def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
-    """Computation and communication of a rank as torch-tb-profiler has them, and as kernels: for a rank that used no
-    device, as operators and calls of collectives."""
+    """Computation and communication of a rank as in torch-tb-profiler, and by kernels: without a device, by operators
+    and calls of collectives."""
 
     def build() -> tuple[_Pair, _Pair]:
-        # It takes operators for computation where there are no kernels.
+        # Without kernels, it counts operators as computation.
         kernels = time.roles[Role.KERNEL] if len(time.roles[Role.KERNEL]) else time.roles[Role.CPU_EXEC]
         theirs = kernels, time.roles[Role.COMMUNICATION]
         if len(time.device):
@@ -309,8 +309,8 @@ def _select_ranks(collectives: Collectives, steps: Steps, rows: Array, selection
 
 
 def _by_step(collectives: Collectives, mine: Array, rows: Array) -> tuple[Array, Array, Array]:
-    """(waiting, transferring) in ns by step (rows of `steps_of`), NaN where no collective was found on other ranks; and
-    how many were."""
+    """(waiting, transferring) in ns by step (rows of `steps_of`), NaN without matched collectives; and the number
+    of matched collectives."""
     mine = mine[(collectives.match[mine] >= 0) & (collectives.step[mine] >= 0)]
     size = int(max(rows.max(initial=0), collectives.step.max(initial=0))) + 1
     length, waiting = (collectives.end - collectives.start)[mine], collectives.waiting_ns[mine]
@@ -321,11 +321,11 @@ def _by_step(collectives: Collectives, mine: Array, rows: Array) -> tuple[Array,
 
 
 def _waits(profile: Profile, steps: Steps) -> tuple[Array, Array, Array]:
-    """(transfer, wait) in ns by step, as torch-tb-profiler has them: NaN where ranks cannot be compared; and of
-    how many calls.
+    """(transfer, wait) in ns by step, as in torch-tb-profiler, NaN if ranks cannot be compared; and the number
+    of calls.
 
-    A call and its kernels on one rank are the same as those of another by their order in the step. Of each the shortest
-    over all ranks is the transfer, at its end; the rest is waiting.
+    A call and its kernels on one rank are the same as those of another by their order in the step. The shortest
+    duration over all ranks is the transfer, at its end; the rest is waiting.
     """
 
     def build() -> tuple[Array, Array, Array]:
@@ -353,7 +353,7 @@ def _waits(profile: Profile, steps: Steps) -> tuple[Array, Array, Array]:
 
 def _nodes(profile: Profile, steps: Steps) -> dict[str, dict[int, list[Array]]]:
     """By the name of a step and its row, the times of its calls of collectives and of their kernels (by External id),
-    in order of time; what it calls a communication node."""
+    sorted by time: its communication nodes."""
     slices, work, rank_of = slices_of(profile), device_work_of(profile), threads_of(profile).rank
     calls = communication_calls(profile)
     calls = calls[np.argsort(slices.start[calls], kind="stable")]

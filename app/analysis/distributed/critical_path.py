@@ -1,9 +1,9 @@
-"""The critical path: what the end of a recording waited for, followed back to its beginning.
+"""The critical path: the chain of work that determined when the recording ended.
 
-From the end backwards: while the host was at work, that; where a call returned because a device was done, the work of
-the device; from work of a device to what it waited for (`waiting`): the work before it, work of another stream, the
-last rank to come to a collective, or its launch on the host. So the path is one line of time without gaps, and what
-stands on it adds up to the time of the recording.
+It is followed backward from the end: through host work; from a call that waited for a device to the device work; from
+device work to what it depended on (`dependencies`): the previous work of the stream, work of another stream, the last
+rank to arrive at a collective, or its launch on the host. So the path covers the recording without gaps, and its parts
+add up to the duration of the recording.
 """
 
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ KINDS = (
     "launch",
     "device gap",
 )
-"""What a part of the path is. launch: from the end of a launching call until the device began. device gap: between work
-and what waited for it on a device."""
+"""Kinds of parts of the path. launch: from the end of a launching call until the device began. device gap: between
+device work and dependent work."""
 COLUMNS = (
     Column("name", "", "The host function or the device work; with by=step, the step."),
     Column("kind", "", "One of " + ", ".join(KINDS) + "."),
@@ -68,8 +68,8 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class CriticalPath:
-    """Parts in order of time, each beginning where the one before ends; ns. kind: a place in KINDS. function: -1 where
-    nothing is known. slice: of device work, else -1. thread: -1 none."""
+    """Parts sorted by time, each starting at the end of the previous one; ns. kind: an index into KINDS. function: -1
+    if unknown. slice: of device work, else -1. thread: -1 none."""
 
     start: Array
     end: Array
@@ -85,7 +85,8 @@ class CriticalPath:
 
 @table_function
 def compute_critical_path(profile: Profile, selection: Selection, by: str = "name") -> TableRows:
-    """One row for each name and kind on the path; the longest first. The window, step and ranks clip the path."""
+    """One row for each name and kind on the path; sorted by time, descending. The window, step and ranks clip the
+    path."""
     path, step, whole_part = select_path(profile, selection)
     length = (path.end - path.start).astype(np.int64)
     codes = {"name": (path.kind, path.function), "kind": (path.kind,), "step": (step, path.kind)}[by]
@@ -100,7 +101,7 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
         "kind": kinds,
         "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
     }[by]
-    # Where steps are not distinguished, a part in two of them counts once.
+    # Without distinguishing steps, a part in two of them counts once.
     parts = groups.count() if by == "step" else groups.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
     least, most = groups.min(path.rank), groups.max(path.rank)
     beside = groups.any(_mask_rank_changes(path))
@@ -131,7 +132,7 @@ def count_rank_changes(profile: Profile, selection: Selection) -> int:
 
 
 def _mask_rank_changes(path: CriticalPath) -> Array:
-    """Which parts come from another rank, or go to one."""
+    """Which parts follow or precede a part of another rank."""
     found = np.zeros(len(path), bool)
     changes = np.flatnonzero(path.rank[1:] != path.rank[:-1])
     found[changes] = found[changes + 1] = True
@@ -140,7 +141,7 @@ def _mask_rank_changes(path: CriticalPath) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Savings:
-    """What leaving out each of the functions that take most of the path would win, in ns (NO_ID: not known).
+    """The savings if each of the functions with most of the path took no time, in ns (NO_ID: unknown).
 
     code: of kind and function, see `_code`.
     """
@@ -150,7 +151,7 @@ class Savings:
 
 
 def savings_of(profile: Profile) -> Savings:
-    """Of the SAVING functions that take most of the whole path; built once."""
+    """For the SAVING functions with most of the complete path; built once."""
 
     def build() -> Savings:
         path = select_path(profile, Selection())[0]
@@ -171,7 +172,7 @@ def _code(path: CriticalPath, parts: Array) -> Array:
 
 
 def _saves(profile: Profile, path: CriticalPath, firsts: Array) -> list[float | None]:
-    """What leaving out the function of each of these parts would win, in µs, as far as it was worked out."""
+    """The savings of the function of each of these parts, in µs; missing if not computed."""
     savings = savings_of(profile)
     known = {
         code: ns / NS_PER_US for code, ns in zip(savings.code.tolist(), savings.ns.tolist(), strict=True) if ns >= 0
@@ -180,8 +181,8 @@ def _saves(profile: Profile, path: CriticalPath, firsts: Array) -> list[float | 
 
 
 def select_path(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
-    """What of the path is selected, clipped; the row of `steps_of` that each part is in (-1 none), where a part that
-    goes over the end of a step is two; and which part of the path it is of."""
+    """(the selected, clipped parts; the row of `steps_of` of each (-1 none), where parts are split at the ends of
+    steps; the index of the original part)."""
     return memoize(profile, ("critical path of", selection.replace(event=None)), lambda: _select(profile, selection))
 
 
@@ -210,7 +211,7 @@ def _select(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array
 
 
 def _step_of(steps: Steps, start: Array, rank: Array) -> Array:
-    """The row of the step that each of these moments is in, the last one where several of a rank overlap; -1 none."""
+    """The row of the step at each of these times, the last one if several of a rank overlap; -1 none."""
     found = np.full(len(start), NO_ID)
     for one in np.unique(steps.rank).tolist():
         rows = np.flatnonzero(steps.rank == one)
@@ -278,7 +279,7 @@ class _BackwardTraversal:
         return min(begin), end, rank, work
 
     def _on_host(self, rank: int, at: int, begin: int) -> tuple[int, int]:
-        """Go back on the host until what it waited for, and on until the host is met again: (rank, when)."""
+        """Go back on the host until a call that waited, and on until the host is reached again: (rank, time)."""
         calls = self.waiting.calls.get(rank)
         place = int(np.searchsorted(calls.end, at, "right")) - 1 if calls is not None else -1
         work = int(calls.work[place]) if calls is not None and place >= 0 else NO_ID
@@ -290,14 +291,14 @@ class _BackwardTraversal:
         return self._on_device(work, over)
 
     def _on_device(self, work: int, at: int) -> tuple[int, int]:
-        """Go back from the end of some work, `at`, until its launch: (rank, when)."""
+        """Go back from the end of device work, `at`, until its launch: (rank, time)."""
         waiting = self.waiting
         while True:
             head = int(self.head_of[work])
             on = int(waiting.waited_for[head])
             begun = int(waiting.start[head])
             if waiting.is_straggler[head] and begun < int(waiting.start[on]) < int(waiting.end[head]):
-                # It waited from its own beginning until the last rank came.
+                # It waited from its start until the last rank arrived.
                 begun = int(waiting.start[on])
             self.device.append((head, work, begun))
             at, work = begun, head
@@ -348,7 +349,7 @@ class _BackwardTraversal:
         return parts
 
     def _device_parts(self) -> list[tuple[Array, ...]]:
-        """The work of the runs that were met, and the gaps in them."""
+        """The device work on the path, and the gaps."""
         waiting, work = self.waiting, device_work_of(self.profile)
         runs = np.array(self.device, np.int64).reshape(-1, 3)
         head, last, begun = runs.T

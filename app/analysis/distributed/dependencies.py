@@ -1,11 +1,10 @@
-"""What waited for what: device work for its launch, for the work before it and for other streams; calls of the host
-for device work; ranks for each other in collectives.
+"""Dependencies: of device work on its launch, on the previous work and on other streams; of host calls on device work;
+of ranks on each other in collectives.
 
-A trace does not record dependencies; they are inferred from times where these are unambiguous. Work that was
-launched before the one ahead of it in its stream was over waited for that one. Work that began within DEPENDENCY_NS
-after work of another stream, which ended after its launch, waited for that (an event between streams). A call that
-synchronizes waited for the last work that was over before it returned, and a copy whose call returns after it is over
-was waited for by that call.
+A trace does not record dependencies; they are inferred from times if these are unambiguous. Work launched before the
+end of the previous work of its stream waited for that work. Work that began within DEPENDENCY_NS after work of another
+stream, which ended after its launch, waited for that (an event between streams). A synchronizing call waited for the
+last work that ended before it returned, and for a memcpy that ends before its call returns, the call waited.
 """
 
 from dataclasses import dataclass
@@ -31,10 +30,10 @@ SYNCHRONIZE_PATTERN = (
 
 @dataclass(frozen=True, eq=False)
 class WorkDependencies:
-    """By row of `device_work`. rank: -1 none. launch_end: when its launch was over, or it began if that was earlier
-    (-EDGE: not known). after_previous: it waited for the row before it. waited_for: the row of another stream that it
-    waited for, or of another rank that came last to the same collective; -1 none. is_straggler: the latter. group: of
-    the same collective, -1.
+    """By row of `device_work`. rank: -1 none. launch_end: the end of its launch, or its start if that is earlier
+    (-EDGE: unknown). after_previous: it waited for the row before it. waited_for: the row of another stream that it
+    waited for, or of another rank that came last to the same collective; -1 none. is_straggler: the latter. group:
+    equal for the same collective, -1 none.
 
     calls: see `BlockingCalls`.
     """
@@ -52,7 +51,8 @@ class WorkDependencies:
 
 @dataclass(frozen=True, eq=False)
 class BlockingCalls:
-    """Calls of a rank that waited for device work, in order of their ends. work: what for. start, end: of the call."""
+    """Calls of a rank that waited for device work, in order of their ends. work: the device work. start, end: of the
+    call."""
 
     start: Array
     end: Array
@@ -60,7 +60,7 @@ class BlockingCalls:
 
 
 def dependencies_of(profile: Profile) -> WorkDependencies:
-    """What waited for what; built once."""
+    """The dependencies of a profile; built once."""
     return memoize(profile, "waiting", lambda: _build(profile))
 
 
@@ -82,7 +82,7 @@ def _build(profile: Profile) -> WorkDependencies:
         place = np.searchsorted(end[by_end], start[free], "right") - 1
         other = by_end[np.maximum(place, 0)]
         waited = (place >= 0) & (end[other] > launched[free]) & (start[free] - end[other] <= DEPENDENCY_NS)
-        # What began no earlier cannot be waited for: nor can work of no length by itself.
+        # Work that began no earlier cannot be waited for, nor can work without duration.
         waited &= (start[other] < start[free]) & (work.device[other] == work.device[free])
         on[free[waited]] = other[waited]
     late, group = _late(profile, on)
@@ -90,7 +90,7 @@ def _build(profile: Profile) -> WorkDependencies:
 
 
 def _late(profile: Profile, on: Array) -> tuple[Array, Array]:
-    """(which collectives waited for another rank, which are the same one), also set in `on`."""
+    """(which collectives waited for another rank, which are the same collective), also set in `on`."""
     work, found = device_work_of(profile), collectives_of(profile)
     late, group = np.zeros(len(work), bool), np.full(len(work), NO_ID)
     place = np.searchsorted(work.slice, found.slice)

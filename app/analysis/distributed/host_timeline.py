@@ -1,9 +1,9 @@
-"""What the host did for a rank at each moment, as one line of time: of its threads, the one that mattered.
+"""The activity of the host for each rank as one timeline: at each time that of the most relevant thread.
 
-A training loop hands on from thread to thread (the backward pass runs on a thread of autograd while the main thread
-waits), so no single thread shows the activity of the host. At each moment the line shows the thread that is in an
-operator or a call of the runtime, the one that takes the steps before all others; where none is, what the step's
-thread does (Python code, annotations), then what any other does.
+A training loop switches between threads (the backward pass runs on an autograd thread while the main thread waits), so
+no single thread shows the activity of the host. The timeline shows the thread that is in an operator or runtime call,
+by priority the thread with the steps; else the activity of the thread with the steps (Python code, annotations), then
+that of any other.
 """
 
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ _Line = tuple[Array, Array, Array]
 
 @dataclass(frozen=True, eq=False)
 class HostTimeline:
-    """Stretches of time that follow one another, from -EDGE to EDGE ns. thread, call (a node of `calls`): what the host
-    was in, both -1 where it was in nothing."""
+    """Consecutive intervals, from -EDGE to EDGE ns. thread, call (a node of `calls`): the activity of the host, both -1
+    if idle."""
 
     start: Array
     thread: Array
@@ -41,11 +41,11 @@ class HostTimeline:
 
 
 UNKNOWN_TIMELINE = HostTimeline(np.array([-TIME_LIMIT_NS]), np.array([NO_ID]), np.array([NO_ID]))
-"""Of a rank of which nothing is known on the host."""
+"""For a rank without host activity."""
 
 
 def host_timelines(profile: Profile) -> dict[int, HostTimeline]:
-    """The line of each rank (-1: none) of which anything is known on the host; built once."""
+    """The timeline of each rank (-1: none) with host activity; built once."""
     return memoize(profile, "host lines", lambda: _build(profile))
 
 
@@ -62,23 +62,23 @@ def _build(profile: Profile) -> dict[int, HostTimeline]:
     at_work = np.isin(get_column(profile.calls, "kind"), WORK_KINDS)[call]
     stepping = np.zeros(len(ranks), bool)
     stepping[get_column(profile.steps, "thread")] = True
-    # They are many: each array is let go as soon as may be.
+    # The arrays are large: free each as soon as possible.
     layer = (np.where(at_work, np.int32(0), np.int32(2)) + ~stepping[thread]) * np.int32(len(ranks)) + thread
     del at_work
     order = np.argsort(layer, kind="stable").astype(np.int32)
     begins = np.flatnonzero(np.diff(layer[order], prepend=NO_ID))
     del layer
     lines: dict[int, _Line] = {}
-    # Stretches of one thread do not overlap, so each layer is free of overlaps. The layers come in order.
+    # Intervals of one thread do not overlap, so neither does a layer. Layers are ordered by priority.
     for part in np.split(order, begins[1:]) if len(order) else []:
         rank = int(ranks[thread[part[0]]])
         line = (start[part], end[part], part)
         lines[rank] = _fill_gaps(lines.pop(rank), line) if rank in lines else line
-    return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
+    return {rank: _with_idle_intervals(lines[rank], thread, call) for rank in sorted(lines)}
 
 
 def _fill_gaps(line: _Line, layer: _Line) -> _Line:
-    """A line with what of a layer is not covered by it."""
+    """A line, with the parts of a layer that it does not cover."""
     gap_start, gap_end = np.concatenate(([-TIME_LIMIT_NS], line[1])), np.concatenate((line[0], [TIME_LIMIT_NS]))
     which, start, end, _ = _intersect(layer[0], layer[1], gap_start, gap_end)
     del gap_start, gap_end
@@ -90,8 +90,8 @@ def _fill_gaps(line: _Line, layer: _Line) -> _Line:
     return starts, np.concatenate((line[1], end))[order], np.concatenate((line[2], row))[order]
 
 
-def _whole(line: _Line, thread: Array, call: Array) -> HostTimeline:
-    """The line with stretches of nothing between its own."""
+def _with_idle_intervals(line: _Line, thread: Array, call: Array) -> HostTimeline:
+    """The line with idle intervals in its gaps."""
     start, end, row = line
     begins = np.concatenate(([-TIME_LIMIT_NS], end))
     empty = begins < np.concatenate((start, [TIME_LIMIT_NS]))
@@ -106,8 +106,8 @@ def _whole(line: _Line, thread: Array, call: Array) -> HostTimeline:
 
 
 def _intersect(start: Array, end: Array, other_start: Array, other_end: Array) -> tuple[Array, Array, Array, Array]:
-    """(place, start, end, other place) of all that intervals have in common with others, which are ascending and do
-    not overlap; nothing of no length."""
+    """(index, start, end, other index) of all nonempty intersections of intervals with others, which are ascending and
+    do not overlap."""
     first = np.searchsorted(other_end, start, "right")
     counts = np.maximum(np.searchsorted(other_start, end, "left") - first, 0)
     place = np.repeat(np.arange(len(start)), counts)

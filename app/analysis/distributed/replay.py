@@ -1,8 +1,8 @@
-"""What a recording would last if something in it took no time: it is played again with that left out.
+"""What-if replay: how long the recording would last if a function took no time.
 
-What is kept: the order of things on the host and in streams, what waited for what (`waiting`), how long after its
-launch or after what it waited for each work of a device began. Only when things begin follows anew. A replay with
-nothing left out lasts as long as the recording; what another one lasts less is what there is to win.
+Preserved are: the order of work on the host and in streams, dependencies (`dependencies`), and the delay from the
+launch or dependency of device work to its start. Only start times are recomputed. A replay without changes lasts as
+long as the recording; the difference of another replay is the possible saving.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ from .dependencies import dependencies_of
 from .host_timeline import UNKNOWN_TIMELINE, host_timelines
 
 MAX_DEVICE_WORK = 100_000
-"""With more device work a replay would take too long for a page."""
+"""With more device work, a replay takes too long for a page."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What all replays have in common.
+    """The input of all replays.
 
-    order: what happens, in order of time: rows of `device_work`, or −1 − the place of a call in `calls`, (rank, when
-    the device was done, work). before: of each work, how many calls of its rank were over when it was launched.
-    members: of each collective of several ranks, by its number. waits: of each rank, when the host did nothing but
-    wait. ends: when the host of each rank was done.
+    order: events sorted by time: rows of `device_work`, or −1 − the index of a call in `calls`, (rank, end of the
+    device work, work). before: for each work, the number of calls of its rank that ended before its launch. members: of
+    each collective of several ranks, by its number. waits: of each rank, the times in which the host only waited. ends:
+    the end of host activity of each rank.
     """
 
     order: list[int]
@@ -42,7 +42,7 @@ class _Plan:
 
 @dataclass(frozen=True, eq=False)
 class _ReplayTimes:
-    """Of each work when it began and was done, of each call how long its host has waited when it is over."""
+    """Start and end of each work; for each call how long its host has waited at its end."""
 
     start: list[int]
     done: list[int]
@@ -50,9 +50,9 @@ class _ReplayTimes:
 
 
 def replay_saving_ns(profile: Profile, function: int) -> int | None:
-    """How much sooner the last thing would end if `function`, on the host and on devices, took no time in itself.
+    """How much sooner the recording would end if the self time of `function`, on host and devices, were 0.
 
-    None where that is not known: too much device work.
+    None if unknown: too much device work.
     """
     if len(device_work_of(profile)) > MAX_DEVICE_WORK:
         return None
@@ -61,7 +61,7 @@ def replay_saving_ns(profile: Profile, function: int) -> int | None:
 
 
 def replay_length_ns(profile: Profile, function: int) -> int:
-    """When the last thing ends with `function` left out (-1: with all there is), in ns from the profile's zero."""
+    """The end of the replay without `function` (-1: with everything), in ns from the profile's zero."""
     plan = memoize(profile, "replay plan", lambda: _plan(profile))
     delays = memoize(profile, "replay delays", lambda: _delays(profile, plan))
     found, hosts = _replay(profile, plan, function, delays)
@@ -70,7 +70,7 @@ def replay_length_ns(profile: Profile, function: int) -> int:
 
 
 def _delays(profile: Profile, plan: _Plan) -> _ReplayTimes:
-    """By how much later, or earlier, than as soon as possible everything was: then a replay of all is the recording."""
+    """The delays of all work relative to the earliest possible time, so that a complete replay equals the recording."""
     waiting = dependencies_of(profile)
     nothing = _ReplayTimes([0] * len(waiting.start), [0] * len(waiting.start), [0] * len(plan.calls))
     waited = [int(plan.waits[rank].length_until(np.array([over]))[0]) for rank, over, _ in plan.calls]
@@ -98,7 +98,7 @@ class _Host:
         return self.shifts[-1]
 
     def at_work(self, time: Array) -> Array:
-        """When the host would be where it was at these times, had it never waited nor done what is left out."""
+        """These times of the host without its waits and the omitted function."""
         found: Array = time - self._skipped.length_until(time)
         return found
 
@@ -106,7 +106,7 @@ class _Host:
 def _replay(
     profile: Profile, plan: _Plan, function: int, delays: _ReplayTimes, recorded: _ReplayTimes | None = None
 ) -> tuple[_ReplayTimes, dict[int, _Host]]:
-    """Play the recording without `function`. recorded: the delays are made so that this comes out."""
+    """Replay the recording without `function`. recorded: compute the delays that reproduce the recording."""
     waiting, work = dependencies_of(profile), device_work_of(profile)
     lasts = waiting.end - waiting.start
     if function != NO_ID:

@@ -1,7 +1,7 @@
-"""How far the clocks of ranks can be trusted: what was added to the times of each, and what is left.
+"""Clock skew of ranks: the shift applied to the times of each, and the remaining offset.
 
-The times in a result are aligned where its files were brought together (`clocks`); here is what was done then,
-and how well the same collectives end together now. docs/metrics.md has the definitions.
+The times in a result were aligned when its files were merged (`clock_alignment`); this reports the applied shifts and
+how closely the same collectives end now. docs/metrics.md has the definitions.
 """
 
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from .collectives import collectives_of
 
 
 class ClockState(StrEnum):
-    """What is known of the clock of a rank."""
+    """The state of the clock of a rank."""
 
     REFERENCE = "reference"
     """Others are given relative to it."""
     SHIFTED = "shifted"
-    """Its times were moved to fit the reference's."""
+    """Its times were shifted to match the reference."""
     AGREES = "agrees"
-    """It fitted as it was."""
+    """It matched without a shift."""
     OFF = "off"
-    """It does not fit and was not moved: the result was stored by a version that did not align clocks."""
+    """It does not match and was not shifted: the result was stored by a version that did not align clocks."""
     UNKNOWN = "not aligned"
     """No collective was found on it and on another rank."""
     SAME_HOST = "same host"
@@ -77,8 +77,8 @@ CLOCKS = (
 
 @dataclass(frozen=True)
 class RankClock:
-    """The clock of a rank. shift_ns: None where it was not aligned. clock: None where it shares no collective. basis:
-    the least sure of the collectives that it shares; UNDECIDED where it shares none, though others have such, too."""
+    """The clock of a rank. shift_ns: None if not aligned. clock: None if it shares no collective. basis: the least
+    reliable match of its collectives; UNDECIDED if none matched although other ranks have them, too."""
 
     rank: int
     host: str
@@ -90,14 +90,14 @@ class RankClock:
 
 @dataclass(frozen=True)
 class ClockSkew:
-    """Of a result with several ranks. residual_ns: the greatest of all ranks, None where none could be compared."""
+    """Of a result with several ranks. residual_ns: the greatest of all ranks, None if none could be compared."""
 
     ranks: tuple[RankClock, ...]
     residual_ns: int | None
 
     @property
     def groups(self) -> int:
-        """How many groups of ranks there are that no collective joins; those alone count each."""
+        """The number of groups of ranks that no collective connects, including single ranks."""
         known = {rank.clock.group for rank in self.ranks if rank.clock is not None}
         return len(known) + sum(rank.clock is None for rank in self.ranks)
 
@@ -107,13 +107,13 @@ class ClockSkew:
 
 
 def skew_of(profile: Profile) -> ClockSkew | None:
-    """The clocks of the ranks; None where there are not several. Built once."""
+    """The clocks of the ranks; None without several. Built once."""
     return memoize(profile, "skew", lambda: _build(profile), pin=True)
 
 
 @table_function
 def compute_clocks(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each rank, where there are several."""
+    """One row for each rank, if there are several."""
     skew = skew_of(profile)
     rows = [] if skew is None else list(skew.ranks)
     if selection.ranks and rows:
@@ -142,10 +142,10 @@ def compute_clocks(profile: Profile, selection: Selection) -> TableRows:
 
 
 def within_skew(profile: Profile, total_ns: Array, count: Array) -> list[bool | None]:
-    """Which of these figures are not certain: sums of so many times between ranks that are on average shorter than the
-    clocks' residual skew. None where there are no such times, or the skew is not known.
+    """Which of these figures are unreliable: sums of times between ranks whose average is shorter than the residual
+    clock skew. None if there are no such times, or if the skew is unknown.
 
-    Everything that marks figures uses this, so a figure is marked wherever it is shown.
+    All pages and tables use this, so a figure is marked everywhere.
     """
     skew = skew_of(profile)
     if skew is None or skew.residual_ns is None:

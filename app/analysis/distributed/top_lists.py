@@ -1,5 +1,5 @@
-"""The kernels that took most of the devices' time, and the operators that launched most of it: the first rows of
-their tables without the rest, which takes longer to put together."""
+"""The kernels with most of the device time, and the operators that launched most of it: the first rows of their tables,
+because the complete tables take longer to compute."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from ..core.slice_selection import device_work_of, select_device_work, slices_of
 
 @dataclass(frozen=True)
 class TopEntries:
-    """entries: (name, ns), the greatest first. count: how many names there are. total_ns: what all of them have."""
+    """entries: (name, ns), descending. count: number of names. total_ns: of all of them."""
 
     entries: tuple[tuple[str, int], ...]
     count: int
@@ -23,21 +23,21 @@ class TopEntries:
 
 
 def top_kernels(profile: Profile, selection: Selection, limit: int) -> TopEntries:
-    """Kernels by how long they ran."""
+    """Kernels by duration."""
     work = device_work_of(profile)
     kernel = (work.kind == DeviceWorkKind.COMPUTATION) | (work.kind == DeviceWorkKind.COMMUNICATION)
     return _leaders(profile, selection, np.where(kernel, work.function, -1), limit)
 
 
 def top_operators(profile: Profile, selection: Selection, limit: int) -> TopEntries:
-    """Operators by how long the work ran that they launched themselves."""
+    """Operators by device self time."""
     work, function = device_work_of(profile), slices_of(profile).function
     launched = np.where(work.operator >= 0, function[work.operator], -1)
     return _leaders(profile, selection, launched, limit)
 
 
 def _leaders(profile: Profile, selection: Selection, function: Array, most: int) -> TopEntries:
-    """function: of each row of `device_work`, -1 where it does not count."""
+    """function: of each row of `device_work`, -1 if it does not count."""
     work, functions = device_work_of(profile), functions_of(profile)
     chosen = function >= 0
     mask = select_device_work(profile, selection)

@@ -1,1 +1,1 @@
-"""Memory."""
+"""Memory: blocks, curves and allocations."""

@@ -1,7 +1,7 @@
-"""Memory: peaks, blocks and what is left of them by device; growth and allocation by operator; what lives at a time.
+"""Memory: peaks, blocks and unfreed blocks by device; growth and allocation by operator; live blocks at a time.
 
-Growth and allocation by operator are those of torch-tb-profiler (memory_parser.py of its last revision): what is
-allocated and freed counts for the operator in which it happens, on its thread. docs/metrics.md has each definition.
+Growth and allocation by operator are those of torch-tb-profiler (memory_parser.py of its last revision): allocations
+and frees count for the operator in which they occur, on its thread. docs/metrics.md has each definition.
 """
 
 import json
@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.memory import (
     ALLOCATED,
     INACTIVE_SPLIT,
     INACTIVE_SPLIT_BLOCKS,
     LARGEST_FREE,
-    MISSING,
     OUT_OF_MEMORY,
     RESERVED,
     RETRY,
@@ -26,6 +25,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_MEMORY, DEVICE_NAME, OPERATOR_CALLS, OPERATOR_KIND, RANK
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import (
@@ -67,10 +67,8 @@ KINETO_OUT_OF_MEMORY = "[OutOfMemory]"
 BY = ("operator", "source", "category")
 UNKNOWN = "(not known)"
 
-_DEVICE = Column("device", "", "GPU and its number, or CPU; memory if the file does not name it.")
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 MEMORY = (
-    _DEVICE,
+    DEVICE_NAME,
     Column(
         "peak_bytes",
         "bytes",
@@ -86,7 +84,7 @@ MEMORY = (
         "Int64",
     ),
     Column("unfreed_bytes", "bytes", "Total size of these.", "Int64"),
-    _RANK,
+    RANK,
     Column("peak_us", "µs", "Time of the maximum of allocated memory, the first if there are several.", "Float64"),
     Column("allocated_bytes", "bytes", "Total size of all allocated blocks.", "Int64"),
     Column("peak_reserved_bytes", "bytes", "Maximum of reserved memory.", "Int64"),
@@ -113,13 +111,13 @@ MEMORY = (
     ),
     Column("retries", "", "How often the allocator had to free its cache.", "int64"),
     Column("out_of_memory", "", "Number of failed allocations.", "int64"),
-    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    DEVICE_MEMORY,
     Column("name", "", "Model of the device."),
 )
 OPERATORS = (
     Column("name", "", "Name of the operator or annotation; all steps together are ProfilerStep."),
-    _DEVICE,
-    Column("calls", "", "Number of calls.", "int64"),
+    DEVICE_NAME,
+    OPERATOR_CALLS,
     Column(
         "self_growth_bytes",
         "bytes",
@@ -136,42 +134,44 @@ OPERATORS = (
         "int64",
     ),
     Column("allocated_bytes", "bytes", "Total size of the blocks allocated while it ran.", "int64"),
-    _RANK,
-    Column("kind", "", "operator or annotation."),
+    RANK,
+    OPERATOR_KIND,
 )
 LIVE = (
     Column(
-        "name", "", "What allocated the blocks: the operator, the Python function or the category, according to by."
+        "name",
+        "",
+        "What allocated the blocks: the operator, the Python function or the category, according to the grouping.",
     ),
-    _DEVICE,
+    DEVICE_NAME,
     Column(
         "blocks",
         "",
         "Number of its blocks live at the peak of the device in the window; missing if only sizes were recorded.",
         "Int64",
     ),
-    Column("bytes", "bytes", "Total size of these.", "int64"),
+    Column("bytes", "bytes", "Total size of its blocks.", "int64"),
     Column("percent", "%", "bytes in percent of the memory allocated at the peak.", "Float64"),
-    _RANK,
+    RANK,
 )
 EVENTS = (
     Column("time_us", "µs", "Time of the event.", "float64"),
-    _DEVICE,
+    DEVICE_NAME,
     Column("event", "", "out of memory or allocator retry."),
     Column("bytes", "bytes", "Requested size.", "Int64"),
     Column("device_free_bytes", "bytes", "Free memory of the device.", "Int64"),
-    _RANK,
+    RANK,
 )
 
 
 def has_memory(profile: Profile) -> bool:
-    """Whether anything of memory was recorded."""
+    """Whether memory was recorded."""
     return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
 
 
 @table_function
 def compute_memory(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each memory of which something is known: GPUs first."""
+    """One row for each known memory: GPUs first."""
     device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in MEMORY}
     for device_memory in device_memories:
@@ -230,7 +230,7 @@ def select_freed_blocks(profile: Profile, selection: Selection, device_memory: D
 
 
 def _on_stacks(profile: Profile, selection: Selection, rows: Array) -> Array:
-    """Those of some blocks that are of the threads and stacks selected."""
+    """The blocks of the selected threads and stacks."""
     blocks = blocks_of(profile)
     threads = select_threads(profile, selection.replace(ranks=(), step=None)) if selection.threads else None
     if threads is not None:
@@ -243,8 +243,8 @@ def _on_stacks(profile: Profile, selection: Selection, rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _OperatorAllocations:
-    """What was allocated or freed in operators. call: place in `operator_calls_of`, ascending; time_ns; bytes, negative
-    for what was freed; device: row of `devices`."""
+    """Allocations and frees in operators. call: index into `operator_calls_of`, ascending; bytes: negative for frees;
+    device: row of `devices`."""
 
     call: Array
     slice: Array
@@ -261,7 +261,7 @@ def _moves(profile: Profile) -> _OperatorAllocations:
         of = np.concatenate([blocks.slice[rows], blocks.end_slice[gone]])
         called = np.zeros(len(slices), bool)
         called[calls.row] = True
-        # Calls do not include those that only wrap another: what happens in these belongs to the outer one.
+        # Calls do not include those that only repeat another: their allocations belong to the outer one.
         inner = innermost_slices(slices.parent, called, of)
         call = np.searchsorted(calls.row, np.maximum(inner, 0))
         order = np.argsort(inner, kind="stable")
@@ -278,14 +278,14 @@ def _moves(profile: Profile) -> _OperatorAllocations:
 
 
 def has_operator_allocations(profile: Profile, device_memory: DeviceMemory) -> bool:
-    """Whether anything was allocated there or freed in a call of an operator or annotation."""
+    """Whether anything was allocated or freed on that device in a call of an operator or annotation."""
     return bool((_moves(profile).device == device_memory.row).any())
 
 
 @table_function
 def compute_memory_operators(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each operator or annotation, device and rank with anything allocated or freed in it; what grew most
-    by itself first."""
+    """One row for each operator or annotation, device and rank with allocations or frees in it; sorted by self
+    growth, descending."""
     calls, slices, moves = operator_calls_of(profile), slices_of(profile), _moves(profile)
     device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in OPERATORS}
@@ -303,7 +303,7 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> TableRow
         size = moves.bytes[mine]
         own = [size, (size > 0).astype(np.int64), np.maximum(size, 0)]
         itself = [sum_by_index(code[moves.call[mine]], value, len(distinct)) for value in own]
-        # Moves are in the order of slices, so what is inside of a call is one run of them.
+        # Moves are in the order of slices, so those inside a call are one run.
         low, high = (np.searchsorted(moves.slice[mine], edge) for edge in (calls.row, slices.end[calls.row]))
         some = np.flatnonzero(high > low)
         sums = [np.concatenate([[0], np.cumsum(value)]) for value in own]
@@ -327,7 +327,7 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> TableRow
 
 
 def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocations) -> Array:
-    """Which moves happened on the threads and call stacks that are selected, as bools."""
+    """Which moves are on selected threads and call stacks, as bools."""
     slices = slices_of(profile)
     found = np.ones(len(moves.call), bool)
     threads = select_threads(profile, selection)
@@ -341,7 +341,7 @@ def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocati
 
 @table_function
 def compute_memory_live(profile: Profile, selection: Selection, by: str = "operator") -> TableRows:
-    """What lives when most is allocated in the window, by what made it; the largest first."""
+    """Live blocks at the peak in the window, by allocation site; sorted by size, descending."""
     parts = [
         group_live_blocks.rows(profile, selection, device_memory, most.time_ns, by)
         for device_memory in select_device_memories(profile, selection)
@@ -354,7 +354,7 @@ def compute_memory_live(profile: Profile, selection: Selection, by: str = "opera
 def group_live_blocks(
     profile: Profile, selection: Selection, device_memory: DeviceMemory, time_ns: int, by: str
 ) -> TableRows:
-    """What of a memory lives at a time, by operator, source or category; the largest first. Allocated memory
+    """Live blocks of a memory at a time, by operator, source or category; sorted by size, descending. Allocated memory
     without a known block has its own row."""
     categories = (
         categories_of(profile, device_memory)
@@ -389,7 +389,7 @@ def group_live_blocks(
 
 
 def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int, names: list[str]) -> TableRows:
-    """What of a memory there was at a time by category, where only sizes were recorded."""
+    """The size of a memory at a time by category, if only sizes were recorded."""
     moment = np.array([time_ns])
     found = [
         (int(values_at(one, moment)[0]), name)
@@ -413,7 +413,7 @@ def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int,
 
 @table_function
 def compute_memory_events(profile: Profile, selection: Selection) -> TableRows:
-    """What went wrong: allocations that failed, and those for which the allocator gave back what it had cached."""
+    """Failed allocations, and those for which the allocator released its cache."""
     rows = _memory_events(profile, selection)
     values = {c.name: [row.get(c.name) for row in rows] for c in EVENTS}
     values["time_us"] = [row["time_ns"] / NS_PER_US for row in rows]
@@ -422,7 +422,7 @@ def compute_memory_events(profile: Profile, selection: Selection) -> TableRows:
 
 
 def _memory_events(profile: Profile, selection: Selection) -> list[dict[str, Any]]:
-    """What went wrong in the window, in order of time: event, time_ns, place, rank and numbers."""
+    """Failures and retries in the window, by time: event, time_ns, device, rank and numbers."""
     found = memoize(profile, "memory troubles", lambda: _all_troubles(profile))
     device_memories = select_device_memories(profile, selection)
     result = []
@@ -461,14 +461,14 @@ def _all_troubles(profile: Profile) -> list[dict[str, Any]]:
                 "time_ns": int(get_column(table, "time_ns")[row]),
                 "device": (kind, index if isinstance(index, int) else 0),
                 "rank": rank,
-                "bytes": _whole(said.get("bytes", said.get("Bytes"))),
-                "device_free_bytes": _whole(said.get("device_free_bytes")),
+                "bytes": _parse_int(said.get("bytes", said.get("Bytes"))),
+                "device_free_bytes": _parse_int(said.get("device_free_bytes")),
             }
         )
     return result
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     return abs(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None
 
 

@@ -1,7 +1,7 @@
-"""Blocks of memory: which a selection picks, what made each, and in what order a page shows them.
+"""Blocks of memory: selection, allocation site and order.
 
-A block is picked when it is allocated in the window (what was there before, only where there is no window), on one of
-the threads, and its call stack is kept. So each belongs to one window.
+A block is selected if it is allocated in the window (blocks from before the recording only without a window), on a
+selected thread, with a selected call stack. So each belongs to one window.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, Float64Array, IndexArray, Int64Array
-from ...domain.memory import MISSING, select_live
+from ...domain.arrays import MISSING, Array, Float64Array, IndexArray, Int64Array
+from ...domain.memory import select_live
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
@@ -37,11 +38,11 @@ ALLOCATIONS = (
     Column("start_us", "µs", "Time of the allocation; missing if before the recording.", "Float64"),
     Column("end_us", "µs", "Time when it was freed; missing if never.", "Float64"),
     Column("bytes", "bytes", "Size, as requested by the program.", "int64"),
-    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    DEVICE_NAME,
     Column(
         "operator", "", "The innermost operator that allocated it; for aten::empty, with the operator that called it."
     ),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    RANK,
     Column("duration_us", "µs", "Lifetime, if both ends are known.", "Float64"),
     Column("address", "", "Address, hexadecimal."),
     Column("thread", "", "The thread that allocated it."),
@@ -50,18 +51,18 @@ ALLOCATIONS = (
     Column("live_at_peak", "", "Whether it was live at the peak of its device.", "boolean"),
 )
 EMPTY = "aten::empty"
-"""The operator that others get their memory from."""
+"""The operator that allocates memory for others."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """A text for each of many rows: a place in `names`, which are distinct, NO_ID for none."""
+    """A text for each row: an index into the distinct `names`, NO_ID for none."""
 
     code: Array
     names: list[str]
 
     def ranked(self) -> Array:
-        """A number for each row that sorts as its text does, none last."""
+        """A number for each row with the sort order of its text, none last."""
         order = sorted(range(len(self.names)), key=lambda n: self.names[n].casefold())
         rank = np.full(len(self.names) + 1, len(self.names), np.int64)
         rank[order] = np.arange(len(order))
@@ -124,13 +125,13 @@ def has_paired_frees(profile: Profile, device_memory: DeviceMemory) -> bool:
 
 
 def select_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory | None = None) -> IndexArray:
-    """The rows of `allocations` that are picked, ascending. place: of that memory only. Raises InvalidRequest."""
+    """The selected rows of `allocations`, ascending. place: only of that memory. Raises InvalidRequest."""
     blocks = blocks_of(profile)
     found = _mask_blocks(profile, selection)
     if device_memory is not None:
         found &= blocks.device == device_memory.row
     if selection.start_ns is None and selection.end_ns is None and selection.step is None:
-        # What was freed and never allocated is no block of the file's where it has no addresses.
+        # Without addresses, a free without an allocation is not a block of the file.
         return np.flatnonzero(found & ~_mask_lone_frees(profile))
     mask = np.zeros(len(blocks), bool)
     for one in [device_memory] if device_memory is not None else select_device_memories(profile, selection):
@@ -150,7 +151,7 @@ def _mask_lone_frees(profile: Profile) -> Array:
 
 
 def _mask_blocks(profile: Profile, selection: Selection) -> Array:
-    """Which blocks are of the ranks, threads and call stacks that are selected, as bools."""
+    """Which blocks are of selected ranks, threads and call stacks, as bools."""
     blocks = blocks_of(profile)
     found = np.ones(len(blocks), bool)
     if selection.ranks:
@@ -169,15 +170,15 @@ def _mask_blocks(profile: Profile, selection: Selection) -> Array:
 
 
 def find_block_peak(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> MemoryPeak | None:
-    """When most was allocated in the window of a selection, and how much."""
+    """Time and size of the peak in the window of a selection."""
     return find_peak(
         load_curve(profile, device_memory, "allocated"), selected_windows(profile, selection, device_memory.rank)
     )
 
 
 def live_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory, time_ns: int) -> Array:
-    """The rows of the blocks of a memory that live at a time; of a selection ranks, threads and stacks count, and not
-    the window, which they may come from before."""
+    """The rows of the live blocks of a memory at a time. Of the selection, ranks, threads and stacks apply, but not the
+    window, because blocks can be older."""
     blocks = blocks_of(profile)
     if not has_paired_frees(profile, device_memory):
         return np.zeros(0, np.int64)
@@ -186,7 +187,7 @@ def live_blocks(profile: Profile, selection: Selection, device_memory: DeviceMem
 
 
 def unfreed_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> Array:
-    """The rows of the picked blocks of a memory that were not freed by the end of the window they were allocated in."""
+    """The rows of the selected blocks of a memory that were not freed by the end of the window."""
     blocks, rows = blocks_of(profile), select_blocks(profile, selection, device_memory)
     if not has_paired_frees(profile, device_memory):
         return rows[:0]
@@ -200,7 +201,7 @@ def unfreed_blocks(profile: Profile, selection: Selection, device_memory: Device
 
 
 def block_operators(profile: Profile) -> RowLabels:
-    """What made each block: its innermost operator, with the one around it for aten::empty, which others call."""
+    """The operator that allocated each block: the innermost one; for aten::empty, with its caller."""
 
     def build() -> RowLabels:
         blocks, slices, functions = blocks_of(profile), slices_of(profile), functions_of(profile)
@@ -208,11 +209,11 @@ def block_operators(profile: Profile) -> RowLabels:
             return RowLabels(np.full(len(blocks), NO_ID), [])
         operator = slices.is_kind("operator")
         empty = np.array([name.startswith(EMPTY) for name in functions.names] + [False], bool)[functions.name]
-        inner = _around(slices.parent, operator, blocks.slice)
+        inner = _find_enclosing_slices(slices.parent, operator, blocks.slice)
         known = np.maximum(inner, 0)
         function = slices.function[known].astype(np.int64)
         others = operator & ~empty[slices.function]
-        outer = np.where(empty[function], _around(slices.parent, others, inner), NO_ID)
+        outer = np.where(empty[function], _find_enclosing_slices(slices.parent, others, inner), NO_ID)
         maker = np.where(outer >= 0, slices.function[np.maximum(outer, 0)], NO_ID).astype(np.int64)
         key = np.where(inner >= 0, (maker + 1) << 32 | functions.canonical[function], NO_ID)
         distinct, code = np.unique(key, return_inverse=True)
@@ -231,8 +232,8 @@ def block_operators(profile: Profile) -> RowLabels:
     return memoize(profile, "operators of blocks", build)
 
 
-def _around(parent: Array, wanted: Array, rows: Array) -> Array:
-    """For each slice (-1: none) the innermost wanted one of itself and its ancestors; -1 if there is none."""
+def _find_enclosing_slices(parent: Array, wanted: Array, rows: Array) -> Array:
+    """For each slice (-1: none) the innermost of itself and its ancestors in `wanted`; -1 if there is none."""
     known = rows >= 0
     return np.where(known, innermost_slices(parent, wanted, np.maximum(rows, 0)), NO_ID)
 
@@ -274,19 +275,19 @@ def block_categories(profile: Profile) -> RowLabels:
 
 
 def column_texts(array: pa.Array) -> list[str]:
-    """A column of texts as such."""
+    """A text column."""
     return [value or "" for value in array.to_pylist()]
 
 
 @table_function
 def compute_allocations(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each block that is picked, in the order in which they were allocated."""
+    """One row for each selected block, in order of allocation."""
     return build_allocation_rows.rows(profile, selection, select_blocks(profile, selection))
 
 
 @table_function
 def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -> TableRows:
-    """The table of these rows of `allocations`, in their order. selection: whose peaks are meant."""
+    """The table of these rows of `allocations`, in their order. selection: for the peaks."""
     blocks, known = (
         blocks_of(profile),
         {device_memory.row: device_memory for device_memory in list_device_memories(profile)},
@@ -343,7 +344,7 @@ def search_blocks(profile: Profile, rows: Array, search: str) -> Array:
 def sort_blocks(
     profile: Profile, selection: Selection, rows: Array, by: str, descending: bool, most: int | None = None
 ) -> Array:
-    """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order.
+    """Some blocks sorted by a column of `ALLOCATIONS`; missing values last; stable.
 
     most: only the first `most` are needed.
     """

@@ -1,4 +1,4 @@
-"""Memory over time: which devices it is known of, how much was allocated and reserved when, and when most of it was."""
+"""Memory over time: devices with known memory, curves of allocated and reserved memory, and peaks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -22,8 +23,8 @@ MIN_TIME_NS = -MAX_TIME_NS
 CURVE_NAMES = (ALLOCATED, RESERVED, ACTIVE)
 CURVES = (
     Column("time_us", "µs", "Time of the change; in a window, the first row has its start.", "float64"),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
-    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    RANK,
+    DEVICE_NAME,
     Column("series", "", "What the value is: allocated, reserved, active, or a category of the file (PARAMETER …)."),
     Column("bytes", "bytes", "Value from this time on.", "int64"),
 )
@@ -31,8 +32,8 @@ CURVES = (
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A memory of which something is known. row: of `devices`, -1 where the file names none. capacity: how much it has,
-    None where that is not known. display_name: what the file calls it, where that is more than its kind and number."""
+    """A known memory. row: of `devices`, -1 if the file names none. capacity: in bytes, None if unknown. display_name:
+    its name in the file, if that is more than its kind and number."""
 
     row: int
     rank: int | None
@@ -44,12 +45,12 @@ class DeviceMemory:
 
     @property
     def kind_label(self) -> str:
-        """By which events of it are named: see `domain.memory.peak_event`."""
+        """The suffix of names of its events: see `domain.memory.peak_event`."""
         return self.display_name or self.kind
 
     @property
     def label(self) -> str:
-        """What it is called within its rank."""
+        """Its name within its rank."""
         return (
             self.display_name or f"GPU {self.index}"
             if self.kind == "gpu"
@@ -60,14 +61,14 @@ class DeviceMemory:
 
     @property
     def key(self) -> str:
-        """How it is called in addresses: its rank, then "gpu0", "cpu" or "memory"."""
+        """Its key in URLs: its rank, then "gpu0", "cpu" or "memory"."""
         word = f"gpu{self.index}" if self.kind == "gpu" else self.kind or "memory"
         return word if self.rank is None else f"{self.rank}/{word}"
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Values that hold from their time (ns) until the next. Of several at one time the last does."""
+    """Values that hold from their time (ns) until the next. Of several at one time the last one holds."""
 
     time_ns: Array
     value: Array
@@ -82,7 +83,7 @@ class MemoryPeak:
 
 
 def list_device_memories(profile: Profile) -> list[DeviceMemory]:
-    """The memories in a profile: GPUs first, by rank and number."""
+    """The memories of a profile: GPUs first, by rank and number."""
 
     def build() -> list[DeviceMemory]:
         held = np.unique(get_column(profile.allocations, "device")).tolist()
@@ -110,7 +111,7 @@ def list_device_memories(profile: Profile) -> list[DeviceMemory]:
 
 
 def select_device_memories(profile: Profile, selection: Selection) -> list[DeviceMemory]:
-    """Those of the ranks that are selected. Raises InvalidRequest for a rank, thread or step that does not exist."""
+    """The memories of the selected ranks. Raises InvalidRequest for a rank, thread or step that does not exist."""
     select_threads(profile, selection)
     device_memories = list_device_memories(profile)
     if not selection.ranks:
@@ -140,7 +141,7 @@ def find_device_memory(profile: Profile, selection: Selection, key: str) -> Devi
 
 
 def selected_windows(profile: Profile, selection: Selection, rank: int | None) -> list[tuple[int, int]]:
-    """The stretches of time [from, to) that a selection leaves of a rank, in ns; without a window all time there is."""
+    """The selected time ranges [from, to) of a rank, in ns; without a window all of the time."""
     low = MIN_TIME_NS if selection.start_ns is None else selection.start_ns
     high = MAX_TIME_NS if selection.end_ns is None else selection.end_ns
     if selection.step is None:
@@ -151,7 +152,7 @@ def selected_windows(profile: Profile, selection: Selection, rank: int | None) -
 
 
 def in_windows(time_ns: Array, stretches: Sequence[tuple[int, int]]) -> Array:
-    """Which of these times are in one of the stretches, as bools."""
+    """Which of these times are in one of the ranges, as bools."""
     found = np.zeros(len(time_ns), bool)
     for start, end in stretches:
         found |= (time_ns >= start) & (time_ns < end)
@@ -176,7 +177,7 @@ def series_of(profile: Profile, device_memory: DeviceMemory, name: str) -> list[
 
 
 def load_curve(profile: Profile, device_memory: DeviceMemory, name: str) -> Curve | None:
-    """A series of a memory, that of all processes together; None where there is none."""
+    """A series of a memory, summed over processes; None if there is none."""
     rows = series_of(profile, device_memory, name)
     if not rows:
         return None
@@ -192,7 +193,7 @@ def load_curve(profile: Profile, device_memory: DeviceMemory, name: str) -> Curv
 
 
 def _merge_times(times: Sequence[Array]) -> Array:
-    """Times of several curves in order; a stable sort finds that each is so already."""
+    """The sorted times of several curves; a stable sort is fast for sorted runs."""
     return np.sort(np.concatenate(times), kind="stable")
 
 
@@ -208,14 +209,14 @@ def _values(profile: Profile, row: int) -> Curve:
 
 
 def values_at(of: Curve, time_ns: Array) -> Array:
-    """The values of a curve at some times; before its first one, that."""
+    """The values of a curve at some times; before its first value, the first value."""
     device_memory = np.searchsorted(of.time_ns, time_ns, "right") - 1
     values: Array = of.value[np.maximum(device_memory, 0)]
     return values
 
 
 def categories_of(profile: Profile, device_memory: DeviceMemory) -> list[str]:
-    """The series of a memory that are parts of what is allocated, as the file names them, in its order."""
+    """The series of a memory that are parts of the allocated memory, with the names and order of the file."""
     table = profile.series
     known = zip(get_strings(table, "name"), table.column("device").to_pylist(), get_strings(table, "unit"), strict=True)
     # The categories of memory timelines are in capitals.
@@ -225,7 +226,7 @@ def categories_of(profile: Profile, device_memory: DeviceMemory) -> list[str]:
 
 
 def find_peak(of: Curve | None, stretches: Sequence[tuple[int, int]]) -> MemoryPeak | None:
-    """The greatest value in some stretches of time, the one that held at their start included."""
+    """The maximum in some time ranges, including the value at their start."""
     best: MemoryPeak | None = None
     if of is None or not len(of.time_ns):
         return None
@@ -242,7 +243,7 @@ def find_peak(of: Curve | None, stretches: Sequence[tuple[int, int]]) -> MemoryP
 
 
 def unused_curve(profile: Profile, device_memory: DeviceMemory) -> Curve | None:
-    """What was reserved and not allocated; None where either is not known."""
+    """Reserved minus allocated memory; None if either is unknown."""
 
     def build() -> Curve | None:
         allocated, reserved = (
@@ -258,7 +259,7 @@ def unused_curve(profile: Profile, device_memory: DeviceMemory) -> Curve | None:
 
 
 def last_value(profile: Profile, device_memory: DeviceMemory, name: str, unit: str = "bytes") -> int | None:
-    """The one value of a series that has one at the end (see `domain.memory`); None where there is none."""
+    """The value of a series with one value at the end (see `domain.memory`); None if there is none."""
     table = profile.series
     for row, (of, device, of_unit) in enumerate(
         zip(get_strings(table, "name"), table.column("device").to_pylist(), get_strings(table, "unit"), strict=True)
@@ -271,7 +272,7 @@ def last_value(profile: Profile, device_memory: DeviceMemory, name: str, unit: s
 
 @table_function
 def compute_memory_curves(profile: Profile, selection: Selection) -> TableRows:
-    """Every change of what was allocated, reserved and active, by memory; in a window first what held at its start."""
+    """Every change of allocated, reserved and active memory, by memory; in a window first the value at its start."""
     values: dict[str, list[Any]] = {c.name: [] for c in CURVES}
     for device_memory in select_device_memories(profile, selection):
         for name in (*CURVE_NAMES, *categories_of(profile, device_memory)):
@@ -290,9 +291,8 @@ def compute_memory_curves(profile: Profile, selection: Selection) -> TableRows:
 
 @dataclass(frozen=True, eq=False)
 class DownsampledCurve:
-    """A curve as so many columns of equal width show it: in each the least and greatest value that held in it, and the
-    one that held at its end. column: which ones have a change; between them the last value holds. first: the value at
-    the start."""
+    """A curve reduced to columns of equal width: minimum and maximum in each, and the value at its end. column: the
+    columns with changes; between them the last value holds. first: the value at the start."""
 
     column: Array
     low: Array
@@ -302,10 +302,10 @@ class DownsampledCurve:
 
 
 def downsample_curve(of: Curve, start_ns: int, end_ns: int, columns: int) -> DownsampledCurve:
-    """What [start, end) of a curve looks like in `columns` columns: no extreme is lost, however narrow."""
+    """The part [start, end) of a curve in `columns` columns, with all extremes."""
     low = int(np.searchsorted(of.time_ns, start_ns, "left"))
     high = int(np.searchsorted(of.time_ns, end_ns, "left"))
-    # What held at the start: the last value up to it.
+    # The value at the start: the last one up to it.
     held = int(np.searchsorted(of.time_ns, start_ns, "right")) - 1
     first = float(of.value[max(held, 0)]) if len(of.value) else 0.0
     time_ns, value = of.time_ns[low:high], of.value[low:high]

@@ -1,1 +1,1 @@
-"""Ml."""
+"""Machine learning: steps, operators, kernels, modules, devices."""

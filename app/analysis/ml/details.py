@@ -1,4 +1,4 @@
-"""One operator or one kernel by itself: its calls, what is around and inside of them, where and when they were."""
+"""Details of one operator or kernel: its calls, callers and callees, threads and steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from .launches import launch_waits_of
 from .operators import innermost_slices, operator_calls_of, select_operator_calls, strip_step_number, to_us
 
 NOTHING = "(nothing)"
-"""In place of the name of what is around a call that nothing is around."""
+"""The name of the caller of a call without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class OperatorDetail:
 
 @dataclass(frozen=True, eq=False)
 class KernelDetail:
-    """duration: ns of each run; delay: of those of which the launch is known; queue: what was before them. Tables, each
+    """duration: ns of each run; delay: of runs with a known launch; queue: launches queued before them. Tables, each
     with name, calls and total_us: operators, steps, streams.
     """
 
@@ -53,7 +53,7 @@ class KernelDetail:
 
 
 def operator_detail(profile: Profile, selection: Selection, name: str) -> OperatorDetail:
-    """All that is known of the operator or annotation of that name, as far as it is selected."""
+    """Details of the selected calls of the operator or annotation of that name."""
     calls, slices, work = operator_calls_of(profile), slices_of(profile), device_work_of(profile)
     mask = select_operator_calls(profile, selection, name)
     places = np.arange(len(calls)) if mask is None else np.flatnonzero(mask)
@@ -65,7 +65,7 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     hung = _inside(rows, slices.end[rows], work.anchor)
     itself = chosen[calls.operator_of_work[hung]]
     if len(places) and calls.annotation[places[0]]:
-        # An annotation launches what no operator inside of it did.
+        # Work of an annotation is what no operator inside it launched.
         itself = calls.operator_of_work[hung] < 0
     steps, step_names = _steps(profile, slices.start[rows], calls.rank[places])
     threads = slices.thread[rows]
@@ -96,7 +96,7 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
 
 
 def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDetail:
-    """All that is known of the kernel, copy or set of that name, as far as it is selected."""
+    """Details of the selected runs of the kernel, memcpy or memset of that name."""
     work, waits, slices = device_work_of(profile), launch_waits_of(profile), slices_of(profile)
     mask = select_kernels(profile, selection, name)
     rows = np.arange(len(work)) if mask is None else np.flatnonzero(mask)
@@ -122,7 +122,7 @@ def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDe
 
 
 def thread_names(profile: Profile) -> list[str]:
-    """What each thread or stream is called, with its rank where it has one."""
+    """The name of each thread or stream, with its rank if it has one."""
     threads = threads_of(profile)
     return [
         of_rank + (name or key)
@@ -137,9 +137,9 @@ def _rank_prefixes(rank: Array) -> list[str]:
 
 
 def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **values: Array) -> pd.DataFrame:
-    """name, calls and the sums of values (ns) in µs, by key; the greatest of the first value first. -1 is left out.
+    """name, calls and the sums of values (ns) in µs, by key; sorted by the first value, descending. -1 is omitted.
 
-    in_order: in the order of keys instead.
+    in_order: sorted by key instead.
     """
     groups = group_by(keys)
     some = select_groups(groups, keys >= 0)
@@ -156,7 +156,7 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
 
 
 def _labels_of(profile: Profile, places: Array) -> tuple[Array, list[str]]:
-    """A number for each of these calls, and what they are called by it; -1 is nothing."""
+    """(a number for each of these calls, the names by number); -1: none."""
     calls = operator_calls_of(profile)
     label = np.append(calls.label, NO_ID)[places]
     ids, keys = np.unique(label, return_inverse=True)
@@ -169,7 +169,7 @@ def _names(profile: Profile, ids: Array) -> list[str]:
 
 
 def _parents(profile: Profile) -> Array:
-    """For each call the place of the call around it, -1 for none."""
+    """For each call the index of the enclosing call, -1 for none."""
 
     def build() -> Array:
         calls, slices = operator_calls_of(profile), slices_of(profile)
@@ -182,7 +182,7 @@ def _parents(profile: Profile) -> Array:
 
 
 def _inside(rows: Array, ends: Array, anchor: Array) -> Array:
-    """Which of the device work, by row, hangs inside of these slices (ascending)."""
+    """Which device work, by row, is attributed to these slices (ascending) or their descendants."""
     if not len(rows):
         return np.zeros(0, np.int64)
     reach = np.maximum.accumulate(ends)
@@ -191,7 +191,7 @@ def _inside(rows: Array, ends: Array, anchor: Array) -> Array:
 
 
 def _steps(profile: Profile, start: Array, rank: Array) -> tuple[Array, list[str]]:
-    """For each moment of a rank the step it is in, by row of `steps`, -1 for none; and the names of those rows."""
+    """(the row of `steps` at each time of a rank, -1 for none; the names of those rows)."""
     table = profile.steps
     begins, ends = get_column(table, "start_ns"), get_column(table, "end_ns")
     of_rank = np.array([-1 if of is None else of for of in table.column("rank").to_pylist()], np.int64)

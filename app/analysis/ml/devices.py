@@ -1,7 +1,8 @@
-"""Devices: how busy each was, how well its multiprocessors and tensor cores were used, on the whole and over time.
+"""Devices: utilization of each, of its multiprocessors and tensor cores, in total and over time.
 
 Definitions are those of torch-tb-profiler (gpu_metrics_parser.py, tensor_cores_parser.py of its last revision);
-docs/metrics.md has them with their reasons. Threads are not selected by: a device belongs to a rank, not to a thread.
+docs/metrics.md has them with their reasons. The selected threads are ignored: a device belongs to a rank, not to a
+thread.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ..core.common_columns import DEVICE_MEMORY, DEVICE_NUMBER, RANK
 from ..core.intervals import IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
@@ -23,7 +25,7 @@ from .steps import observed_windows
 from .tensor_cores import has_tensor_cores, tensor_cores_of
 
 BUCKETS = 120
-"""At most so many parts of time does the table of utilization have for a device."""
+"""Maximum number of rows for a device in the table of utilization."""
 
 _UTILIZATION = Column(
     "utilization_percent", "%", "Share of the time of steps in which at least one kernel ran.", "Float64"
@@ -34,13 +36,11 @@ _SM_EFFICIENCY = Column(
     "Estimated share of the time of steps in which a multiprocessor had a block of a kernel to run.",
     "Float64",
 )
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
-_DEVICE = Column("device", "", "Number of the device in its process.", "Int64")
 DEVICES = (
-    _RANK,
-    _DEVICE,
+    RANK,
+    DEVICE_NUMBER,
     Column("name", "", "Model."),
-    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    DEVICE_MEMORY,
     Column("sms", "", "Number of multiprocessors (AMD: compute units).", "Int64"),
     _UTILIZATION,
     _SM_EFFICIENCY,
@@ -63,8 +63,8 @@ DEVICES = (
     Column("work", "", "Number of kernels, memcpy and memset.", "int64"),
 )
 UTILIZATION = (
-    _RANK,
-    _DEVICE,
+    RANK,
+    DEVICE_NUMBER,
     Column("start_ms", "ms", "Start of this interval, from the start of the profile.", "float64"),
     Column("end_ms", "ms", "End of this interval.", "float64"),
     _UTILIZATION,
@@ -74,7 +74,7 @@ UTILIZATION = (
 
 @dataclass(frozen=True, eq=False)
 class RateCurve:
-    """A quantity that is constant between some times. before: its integral up to each time. rate: from it on."""
+    """A piecewise constant quantity. before: its integral up to each time. rate: from each time."""
 
     time: Array
     before: Array
@@ -96,7 +96,7 @@ class RateCurve:
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """A device as a rank saw it. row: of `devices`, -1 not known. work: rows of `device_work`, in order of start.
+    """A device of a rank. row: of `devices`, -1 if unknown. work: rows of `device_work`, in order of start.
     busy: with any work; kernels: with kernels."""
 
     rank: int
@@ -113,8 +113,7 @@ def devices_of(profile: Profile) -> tuple[Device, ...]:
 
 @table_function
 def compute_devices(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each device that did anything, and for those of which it is only known that they were there where
-    nothing did."""
+    """One row for each device with any work; if no device has work, one for each known device."""
     observed = observed_windows(profile, selection)
     devices = [device for device in devices_of(profile) if device.rank in observed]
     uses = tensor_cores_of(profile).uses if devices else np.zeros(0, bool)
@@ -126,8 +125,8 @@ def compute_devices(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_utilization(profile: Profile, selection: Selection) -> TableRows:
-    """How busy each device was over time, in equal parts of 1, 2 or 5 times a power of ten. Times in which nothing was
-    recorded are missing."""
+    """Utilization of each device over time, in equal intervals of 1, 2 or 5 times a power of ten. Intervals without
+    recording are omitted."""
     observed = observed_windows(profile, selection)
     parts: list[dict[str, Any]] = []
     if observed:
@@ -159,8 +158,8 @@ def compute_utilization(profile: Profile, selection: Selection) -> TableRows:
 
 
 def sm_efficiency_of(profile: Profile, device: Device) -> RateCurve | None:
-    """Which part of the multiprocessors has a block to run: the blocks per multiprocessor of the kernels that run, at
-    most 1. None if no kernel in the recording has its blocks."""
+    """The share of multiprocessors with a block to run: the blocks per multiprocessor of the kernels that run, at
+    most 1. None if no kernel in the recording has a known number of blocks."""
 
     def build() -> RateCurve | None:
         rows, start, end = _kernels(profile, device)
@@ -200,7 +199,7 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
         "occupancy_percent": (
             float((occupancy[known] * inside[known]).sum() / inside[known].sum()) if known.any() else None
         ),
-        # What a device has not is not 0 % used.
+        # A unit that a device does not have is missing, not 0 %.
         "tensor_core_time_percent": (
             None
             if _without_tensor_cores(profile, device) and not tensor.any()
@@ -219,7 +218,7 @@ def _without_tensor_cores(profile: Profile, device: Device) -> bool:
 
 
 def _device_properties(profile: Profile, rank: int, row: int) -> dict[str, Any]:
-    """What is known of a device without looking at what it did."""
+    """Properties of a device, independent of its work."""
     table = profile.devices.slice(row, 1).to_pylist()[0] if row >= 0 else {}
     known = {c.name: table.get(c.name) for c in DEVICES}
     known["rank"] = table.get("rank") if rank < 0 else rank
@@ -253,7 +252,7 @@ def _kernels(profile: Profile, device: Device) -> tuple[Array, Array, Array]:
 
 
 def _configuration_values(profile: Profile, rows: Array, name: str) -> Array:
-    """A float of the configuration of each of these rows of `device_work`, NaN where it is not known."""
+    """A float of the configuration of each of these rows of `device_work`, NaN if unknown."""
     table = profile.configurations
     values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)
     # The last entry is for -1: none.
@@ -262,7 +261,8 @@ def _configuration_values(profile: Profile, rows: Array, name: str) -> Array:
 
 
 def _edges(start: int, end: int) -> Array:
-    """From `start` to `end` in at most `BUCKETS` steps of 1, 2 or 5 times a power of ten ns, the last one shorter."""
+    """From `start` to `end` in at most `BUCKETS` intervals of 1, 2 or 5 times a power of ten ns, the last one
+    shorter."""
     size = 1
     while (end - start) > BUCKETS * size:
         size = size * 5 // 2 if str(size)[0] == "2" else size * 2

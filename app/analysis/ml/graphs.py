@@ -1,4 +1,4 @@
-"""CUDA graphs: how often each was launched, what a launch runs on the device, and how long replays were delayed.
+"""CUDA graphs: launches, their device work, and the delays of replays.
 
 docs/metrics.md has the definitions.
 """
@@ -9,6 +9,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.memo import memoize
@@ -45,7 +46,7 @@ GRAPHS = (
         "float64",
     ),
     Column("percent", "%", "total_us in percent of the device time of all selected launches.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 
 
@@ -56,7 +57,7 @@ def has_graphs(profile: Profile) -> bool:
 
 @table_function
 def compute_graphs(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each graph, function that launched it and rank; the greatest time on the device first."""
+    """One row for each graph, function that launched it and rank; sorted by device time, descending."""
     work, slices, launched = device_work_of(profile), slices_of(profile), launch_groups_of(profile)
     graph_launches = select_graph_launches(profile, selection)
     row = np.flatnonzero(launched.is_graph if graph_launches is None else launched.is_graph & graph_launches)
@@ -68,7 +69,7 @@ def compute_graphs(profile: Profile, selection: Selection) -> TableRows:
     at = groups.min(np.arange(len(row)))
     delay = np.maximum(0, launched.start[row] - slices.start[call])
     host = slices.duration[call].astype(np.int64)
-    # Only where the call is known there is a delay.
+    # The delay is known only if the call is.
     timed = select_groups(group_by(groups.code), known)
     median, ninety = timed.quantiles(delay, QUANTILES)
 
@@ -109,7 +110,7 @@ def compute_graphs(profile: Profile, selection: Selection) -> TableRows:
 
 
 def select_graph_launches(profile: Profile, selection: Selection) -> Array | None:
-    """Which launches a selection picks, as bools: by their calls, else by what began first. None: all."""
+    """Which launches are selected, as bools: by their calls, else by their first work. None: all."""
     mask = select_slices(profile, selection)
     if mask is None:
         return None
@@ -121,7 +122,7 @@ def select_graph_launches(profile: Profile, selection: Selection) -> Array | Non
 
 
 def host_wait_before_launch(profile: Profile) -> Array:
-    """By launch, how long the device did nothing before it because it had not been called yet (ns)."""
+    """By launch, how long the device was idle before it because the host had not launched it yet (ns)."""
 
     def build() -> Int64Array:
         launched, work = launch_groups_of(profile), device_work_of(profile)
@@ -139,7 +140,7 @@ def host_wait_before_launch(profile: Profile) -> Array:
 
 
 def graph_device_share(profile: Profile, selection: Selection, rank: int | None) -> float:
-    """Which share of the device time of launches is that of graphs (0–1). rank: None for all."""
+    """The share of the device time of launches that is of graphs (0 to 1). rank: None for all."""
     launched, chosen = launch_groups_of(profile), select_graph_launches(profile, selection)
     mine = np.ones(len(launched), bool) if chosen is None else chosen.copy()
     if rank is not None:

@@ -1,8 +1,8 @@
-"""Idle time of devices, and what each waited for.
+"""Idle time of devices by cause.
 
-A gap in which nothing ran ends with some work. It is named after that work, as HolisticTraceAnalysis does
-(breakdown_analysis.py, get_idle_time_breakdown), of each stream, and here of each device as well. docs/metrics.md has
-the definitions and where they differ.
+The cause of a gap depends on the work that ends it, as in HolisticTraceAnalysis (breakdown_analysis.py,
+get_idle_time_breakdown): for each stream, and here also for each device. docs/metrics.md has the definitions and the
+differences.
 """
 
 from enum import StrEnum
@@ -14,6 +14,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NUMBER, RANK
 from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -22,26 +23,26 @@ from .devices import Device, devices_of, work_times
 from .steps import observed_windows
 
 KERNEL_WAIT_NS = 30_000
-"""A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""
+"""A shorter gap between kernels launched in time is the overhead of starting consecutive kernels."""
 
 
 class IdleCause(StrEnum):
-    """Why a device did nothing."""
+    """Why a device was idle."""
 
     HOST_WAIT = "host wait"
     """The work that ended the gap was launched during it: the host was too slow."""
     KERNEL_WAIT = "kernel wait"
-    """It had been launched before the gap, which was short: starting one kernel after another takes so long."""
+    """It was launched before the gap, which was short: the overhead of starting consecutive kernels."""
     OTHER = "other"
-    """It had been launched before and waited for longer, for another stream say; or its launch is not known."""
+    """It was launched before the gap and waited longer, such as for another stream; or its launch is unknown."""
     EDGE = "edge"
     """Before the first work of the device or stream in the recording, or after the last."""
 
 
 IDLE_CAUSES = tuple(IdleCause)
 IDLE = (
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
-    Column("device", "", "Number of the device in its process.", "Int64"),
+    RANK,
+    DEVICE_NUMBER,
     Column("stream", "", "The stream; missing for the whole device, when none of its streams worked.", "Int64"),
     Column("cause", "", "host wait, kernel wait, other or edge."),
     Column("gaps", "", "Number of gaps.", "int64"),
@@ -67,7 +68,7 @@ def compute_idle(profile: Profile, selection: Selection) -> TableRows:
                 rows.append(
                     {
                         "rank": None if device.rank < 0 else device.rank,
-                        "device": _number(profile, device),
+                        "device": _device_number(profile, device),
                         "stream": stream,
                         "cause": name.value,
                         "gaps": int(number[place]),
@@ -79,13 +80,13 @@ def compute_idle(profile: Profile, selection: Selection) -> TableRows:
     return build_rows(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
 
 
-def _number(profile: Profile, device: Device) -> int | None:
+def _device_number(profile: Profile, device: Device) -> int | None:
     number: int | None = profile.devices.column("device")[device.row].as_py() if device.row >= 0 else None
     return number
 
 
 def _inside(gaps: IntervalSet, cause: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """(how many gaps, how long together, the longest) in these windows, by place in CAUSES, in ns."""
+    """(number of gaps, total and maximum length in ns) in these windows, by index in CAUSES."""
     number, length, longest = (np.zeros(len(IDLE_CAUSES), np.int64) for _ in range(3))
     for low, high in zip(start.tolist(), end.tolist(), strict=True):
         first, last = np.searchsorted(gaps.end, low, "right"), np.searchsorted(gaps.start, high, "left")
@@ -97,7 +98,7 @@ def _inside(gaps: IntervalSet, cause: Array, start: Array, end: Array) -> tuple[
 
 
 def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, IntervalSet, Array]]:
-    """(stream, gaps, the place of their causes in CAUSES), of the device first, then of its streams if several."""
+    """(stream, gaps, the indices of their causes in CAUSES), of the device first, then of its streams if several."""
 
     def build() -> list[tuple[int | None, IntervalSet, Array]]:
         found: list[tuple[int | None, IntervalSet, Array]] = [(None, *_find_causes(profile, device.work, device.busy))]
@@ -112,7 +113,7 @@ def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Interva
 
 
 def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
-    """(the gaps of a whole device, the place of their causes in CAUSES)."""
+    """(the gaps of a device, the indices of their causes in CAUSES)."""
     _, gaps, cause = _gaps_of(profile, device)[0]
     return gaps, cause
 
@@ -120,12 +121,12 @@ def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
 def _find_causes(profile: Profile, work: Array, busy: IntervalSet) -> tuple[IntervalSet, Array]:
     gaps = IntervalSet(np.append(-TIME_LIMIT_NS, busy.end), np.append(busy.start, TIME_LIMIT_NS))
     begun, _ = work_times(profile, work)
-    # Work is in order of start: the first that begins when the gap ends.
+    # Work is sorted by start: take the first that begins at the end of the gap.
     ending = work[np.minimum(np.searchsorted(begun, gaps.end, "left"), len(work) - 1)]
     launch = device_work_of(profile).launch[ending]
     launched = slices_of(profile).start[np.maximum(launch, 0)]
     cause = np.full(len(gaps), IDLE_CAUSES.index(IdleCause.OTHER))
-    # If the launch of work is unknown, so is whether it was launched in time, however short the gap.
+    # If the launch is unknown, so is whether it was in time, even for short gaps.
     short = gaps.end - gaps.start < KERNEL_WAIT_NS
     cause[(launch >= 0) & short] = IDLE_CAUSES.index(IdleCause.KERNEL_WAIT)
     cause[(launch >= 0) & (launched > gaps.start)] = IDLE_CAUSES.index(IdleCause.HOST_WAIT)

@@ -1,8 +1,8 @@
-"""Short names of kernels: C++ writes types of a page's length where a person looks for two words.
+"""Short names of kernels, without the long template types of C++.
 
 `void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>(int, …)` becomes
 `vectorized_elementwise_kernel · CUDAFunctor_add`, CUTLASS's `void cutlass::Kernel<cutlass_80_tensorop_…>(…)` becomes
-what it is a kernel of. Different kernels may share a short name; pages also show the full name.
+the name of its operation. Different kernels may share a short name; pages also show the full name.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Kernels: how often each ran, for how long, how it was launched, and what launched it; memcpy and memset.
+"""Kernels: number of runs, duration, launch configuration and launching operator; memcpy and memset.
 
 Definitions are those of torch-tb-profiler (kernel_parser.py and op_agg.py of its last revision); docs/metrics.md has
 each, and where this differs.
@@ -13,6 +13,7 @@ from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import DeviceWorkKind, get_column
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -62,7 +63,7 @@ KERNELS = (
     Column("tensor_core", "", "Whether its name shows that it runs on tensor cores (AMD: matrix cores).", "bool"),
     Column("kind", "", "computation, communication, memory or other."),
     Column("percent", "%", "total_us in percent of the time of all selected kernels.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
     Column("operator", "", f"The innermost operator that launched it; {_CONFIGURED}"),
     Column(
         "operator_tensor_core_eligible", "", f"Whether tensor cores could run that operator; {_CONFIGURED}", "boolean"
@@ -74,7 +75,12 @@ KERNELS = (
     Column(
         "warps_per_sm", "", "Warps of the launch ÷ multiprocessors of the device, with the same weights.", "Float64"
     ),
-    Column("delay_mean_us", "µs", "Average delay from the start of the launching call until it began.", "Float64"),
+    Column(
+        "delay_mean_us",
+        "µs",
+        "Average delay from the start of the launching call until it began; of a graph, only of its first node.",
+        "Float64",
+    ),
     Column("delay_max_us", "µs", "The longest of these delays.", "Float64"),
     Column(
         "queue_mean",
@@ -100,7 +106,7 @@ COPIES = (
     ),
     Column("bandwidth_max_gb_per_s", "GB/s", "Bandwidth of the fastest operation.", "Float64"),
     Column("percent", "%", "total_us in percent of the time of all selected device work.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 
@@ -109,10 +115,10 @@ DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 def compute_kernels(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
 ) -> TableRows:
-    """One row for each kernel that ran; the greatest total time first.
+    """One row for each kernel; sorted by total time, descending.
 
     by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
-    rank where there are several, else their sum. name: those of this name only.
+    rank if there are several, else their sum. name: only kernels of this name.
     """
     sums, work, functions = (
         sum_kernels(profile, selection, by, by_rank, name),
@@ -146,8 +152,8 @@ def compute_kernels(
 
 @dataclass(frozen=True, eq=False)
 class KernelSums:
-    """Groups of kernels that a selection leaves something of, and what they add up to. first: a row of `device_work` of
-    each. Times in ns; the averages are floats, NaN where nothing is known."""
+    """Groups of selected kernels with their sums. first: a row of `device_work` of
+    each. Times in ns; the averages are floats, NaN if unknown."""
 
     first: Array
     calls: Array
@@ -165,7 +171,7 @@ class KernelSums:
 def sum_kernels(
     profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
 ) -> KernelSums:
-    """What kernels add up to by group; see `kernels`. Raises InvalidRequest."""
+    """The sums of kernels by group; see `kernels`. Raises InvalidRequest."""
     groups, rows = group_kernels(profile, by, by_rank)
 
     def build() -> KernelSums:
@@ -200,7 +206,7 @@ def sum_kernels(
 
 @table_function
 def compute_copies(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each sort of copy and set of memory of a device; the greatest total time first."""
+    """One row for each kind of memcpy and memset of a device; sorted by total time, descending."""
     work = device_work_of(profile)
     mask = select_device_work(profile, selection)
     groups, rows = _copy_groups(profile)
@@ -239,14 +245,14 @@ def compute_copies(profile: Profile, selection: Selection) -> TableRows:
 
 
 def parse_copy_direction(name: str, kind: int) -> str | None:
-    """The direction of a copy from its name ("Memcpy HtoD (Pageable -> Device)"), "set" for a set of memory."""
+    """The direction of a memcpy from its name ("Memcpy HtoD (Pageable -> Device)"), "set" for a memset."""
     if kind == DeviceWorkKind.MEMSET:
         return "set"
     return next((word for word in DIRECTIONS if word in name), None)
 
 
 def select_kernels(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
-    """Which device work a selection picks, as bools by row of `device_work`; None for all. name: only of this name."""
+    """Which device work is selected, as bools by row of `device_work`; None for all. name: only of this name."""
     mask = select_device_work(profile, selection)
     if name is None:
         return mask
@@ -271,8 +277,8 @@ def kernel_rows(profile: Profile) -> Array:
 
 
 def group_kernels(profile: Profile, by: str = "name", by_rank: bool = False) -> tuple[GroupIndex, Array]:
-    """The kernels grouped by name or by name, operator and configuration: groups of places in the rows of
-    `device_work` that come with them. Raises InvalidRequest."""
+    """The kernels grouped by name or by name, operator and configuration: groups of indices into the
+    returned rows of `device_work`. Raises InvalidRequest."""
     check_choice("by", by, BY)
 
     def build() -> tuple[GroupIndex, Array]:
@@ -311,13 +317,13 @@ def shared_configurations(profile: Profile) -> Array:
 
 
 def format_dimensions(row: dict[str, Any], what: str) -> str | None:
-    """A grid or block as "128×1×1"; None where it is not known."""
+    """A grid or block as "128×1×1"; None if unknown."""
     known = [row[f"{what}_{axis}"] for axis in AXES]
     return None if None in known else "×".join(str(number) for number in known)
 
 
 def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str, Any]:
-    """What the first runs of groups by configuration have in common; nothing where they are not by that."""
+    """The configuration of each group; empty unless grouped by configuration."""
     if rows is None:
         nothing = [None] * count
         names = ("operator", "operator_tensor_core_eligible", "grid", "block", "registers", "shared_bytes")
@@ -341,7 +347,7 @@ def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str
 
 
 def _configuration_values(profile: Profile, name: str) -> Array:
-    """A column of `configurations` as floats, NaN where it is not known and at the end, for none."""
+    """A column of `configurations` as floats, NaN if unknown, and as the last entry, for none."""
     values = profile.configurations.column(name).to_numpy() if profile.configurations.num_rows else np.zeros(0)
     configuration_values: Array = np.append(values.astype(np.float64), np.nan)
     return configuration_values
@@ -360,7 +366,7 @@ def _copy_groups(profile: Profile) -> tuple[GroupIndex, Array]:
 
 
 def _mask_negative(values: Array) -> Array:
-    """Floats, with NaN for what is negative and so not known."""
+    """Floats, with NaN for negative (unknown) values."""
     found: Array = np.where(values < 0, np.nan, values)
     return found
 

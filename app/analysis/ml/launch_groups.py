@@ -1,7 +1,7 @@
-"""Work of devices by the launch that started it: one call may start many kernels, as that of a CUDA graph does.
+"""Device work by the launch that started it: one call can start many kernels, such as a CUDA graph.
 
-A launch is one call of the runtime with all the work that it started. Work whose call is not known is a launch of its
-own, unless it is known to belong to a graph: then all with the same correlation do.
+A launch is one runtime call with all the work that it started. Work without a known call is a separate launch, unless
+it belongs to a graph: then all work with the same correlation id is one launch.
 """
 
 import json
@@ -27,8 +27,8 @@ class LaunchGroups:
     """Launches in order of their first work (row of `device_work`).
 
     launch: by row of `device_work`, the launch. call: the slice of the call, -1 not known. first: the row of the work
-    that began first. start, end: from when to when there was work, ns. busy: how long there was any, ns. work_count:
-    how many kernels, memcpy and memset. is_graph: whether it is that of a graph. graph_id: as recorded, -1 not known.
+    that began first. start, end: of its work, ns. busy: time with any work, ns. work_count: number of kernels, memcpy
+    and memset. is_graph: whether it launched a graph. graph_id: as recorded, -1 if unknown.
     """
 
     launch: Array
@@ -85,7 +85,7 @@ def _member(text: str, name: str) -> int:
 def _build(profile: Profile) -> LaunchGroups:
     work, slices = device_work_of(profile), slices_of(profile)
     graph_id = numeric_arguments(profile, GRAPH_ID)
-    # The profiler writes 0 for what is of no graph.
+    # The profiler writes 0 for work outside of graphs.
     graph_id[graph_id == 0] = NO_ID
     of = _number_launches(profile, graph_id)
     count = int(of.max(initial=NO_ID)) + 1
@@ -112,7 +112,7 @@ def _build(profile: Profile) -> LaunchGroups:
         busy=_busy(of[order], start[order], end[order], count),
         work_count=np.bincount(of, minlength=count),
         is_graph=(by_call[call] & (call >= 0)) | (greatest >= 0),
-        # A graph may have others in it; that of the first work names it.
+        # Graphs can be nested; use the id of the first work.
         graph_id=np.where(own >= 0, own, greatest),
     )
 
@@ -139,7 +139,7 @@ def _number_launches(profile: Profile, graph_id: Array) -> Array:
 
 
 def _busy(of: Array, start: Array, end: Array, count: int) -> Array:
-    """How long there was work in each launch. of, start, end: of all work, in order of launch and start."""
+    """The time with any work of each launch. of, start, end: of all work, sorted by launch and start."""
     if not len(of):
         return np.zeros(0, np.int64)
     # Times by their places in order, each launch in its own stretch: running maxima of all launches at once.

@@ -1,6 +1,6 @@
-"""How device work was launched: how long after the call it began, how many waited before it, and what calls cost.
+"""Launches of device work: delay from the call, queue length, and host time of the calls.
 
-Definitions are those of Holistic Trace Analysis where it has them (cuda_kernel_analysis.py, trace_counters.py);
+Definitions are those of Holistic Trace Analysis if it has them (cuda_kernel_analysis.py, trace_counters.py);
 docs/metrics.md has each.
 """
 
@@ -12,6 +12,7 @@ from ...domain.arrays import Array, BoolArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -54,7 +55,7 @@ LAUNCHES = (
     ),
     Column("queue_max", "", "Maximum of that number.", "Int64"),
     Column("shorter", "", "Number of launches whose device work was shorter than the call on the host.", "int64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 QUANTILES = (0.5, 0.9, 0.99)
 
@@ -62,9 +63,9 @@ QUANTILES = (0.5, 0.9, 0.99)
 @dataclass(frozen=True, eq=False)
 class LaunchWaits:
     """By row of `device_work`. delay: from the start of the launching call until the work began; idle: from the end of
-    the call, 0 where it began during the call; ns. queue: how many launches of the same stream had been called before
-    and not begun yet. A launch waits once, however many kernels it starts: these are of its first work to begin. For
-    the rest, and where the launch is not known, delay is -1, idle and queue 0.
+    the call, 0 where it began during the call; ns. queue: number of earlier launches of the same stream that had not
+    begun yet. A launch counts once, even if it starts many kernels: values are for its first work. For other work, and
+    if the launch is unknown, delay is -1, idle and queue are 0.
     """
 
     delay: Array
@@ -73,13 +74,13 @@ class LaunchWaits:
 
     @property
     def has_launch(self) -> Array:
-        """Which have a delay, as bools."""
+        """Which work has a delay, as bools."""
         found: BoolArray = self.delay >= 0
         return found
 
 
 def launch_waits_of(profile: Profile) -> LaunchWaits:
-    """What device work waited for; built once."""
+    """The waiting times of device work; built once."""
 
     def build() -> LaunchWaits:
         slices, work, groups = slices_of(profile), device_work_of(profile), launch_groups_of(profile)
@@ -88,7 +89,7 @@ def launch_waits_of(profile: Profile) -> LaunchWaits:
         called = slices.start[launch]
         delay = np.full(len(work), NO_ID, np.int64)
         idle, queue = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
-        # Clocks of host and device are brought together by the profiler, not always exactly.
+        # The profiler aligns the clocks of host and device, not always exactly.
         delay[known] = np.maximum(0, work.start[known] - called)
         idle[known] = np.maximum(0, work.start[known] - called - slices.duration[launch])
         queue[known] = _count_queued(work.thread[known], called, work.start[known])
@@ -99,7 +100,7 @@ def launch_waits_of(profile: Profile) -> LaunchWaits:
 
 @table_function
 def compute_launches(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each function of the device's runtime that the host called; the greatest time of the host first."""
+    """One row for each function of the device's runtime that the host called; sorted by host time, descending."""
     slices, waits, runtime = slices_of(profile), launch_waits_of(profile), _runtime(profile)
     groups, mask = launch_groups_of(profile), select_slices(profile, selection)
     some = select_groups(runtime.calls, None if mask is None else mask[runtime.row])
@@ -145,8 +146,8 @@ def compute_launches(profile: Profile, selection: Selection) -> TableRows:
 
 @dataclass(frozen=True, eq=False)
 class _Runtime:
-    """row: the calls of the runtime, by row of `slices`; calls: their groups, places in row. launch: launches that they
-    made, places in `LaunchGroups`; group: of which group of calls; launched: the same as groups, places in launch.
+    """row: the runtime calls, rows of `slices`; calls: their groups, indices into row. launch: their launches, indices
+    into `LaunchGroups`; group: the group of calls of each; launched: the same as groups, indices into launch.
     """
 
     row: Array
@@ -172,7 +173,7 @@ def _runtime(profile: Profile) -> _Runtime:
 
 
 def _count_queued(stream: Array, called: Array, began: Array) -> Array:
-    """How many of the same stream were called before each and had not begun when it was called."""
+    """Number of earlier launches of the same stream that had not begun at the call."""
     if not len(stream):
         return np.zeros(0, np.int64)
     # Times by their places in order, each stream in its own stretch, which holds as many calls as beginnings.

@@ -1,8 +1,8 @@
 """Modules of a network: the tree of their calls, with time on the host and on devices.
 
-There are three sources of modules, and the first in a trace is used: Lightning's own annotations, which name layers
-as the program does; calls of nn.Module among Python functions (with_stack); the hierarchy that operators of a scripted
-module carry (with_modules), which tells whose an operator is but not how often a module was called.
+There are three sources of modules, and the first found is used: annotations of Lightning, which name layers as the
+program does; calls of nn.Module among Python functions (with_stack); the module hierarchy of the operators of a
+scripted module (with_modules), which gives the module of an operator, but not the number of calls.
 """
 
 import json
@@ -18,6 +18,7 @@ from ...domain.call_tree import to_preorder
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, FlowKind, get_column, get_strings
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import SelectedGroups, group_by, select_groups
 from ..core.memo import memoize
@@ -64,7 +65,7 @@ COLUMNS = (
     Column("backward_device_us", "µs", "Time of the device work launched by that backward pass.", "Float64"),
     Column("host_percent", "%", "host_total_us in percent of the sum of all outermost modules.", "float64"),
     Column("device_percent", "%", "device_total_us in percent of the sum of all outermost modules.", "Float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
     Column("modules", "", "Number of modules in the row.", "int64"),
 )
 
@@ -75,17 +76,17 @@ TOTAL_COLUMNS = (
     *("host_total_us", "device_total_us", "operators", "backward_host_us", "backward_device_us"),
     *("host_percent", "device_percent"),
 )
-"""What is added up over the modules of a class: of each of them, and of those in no other of the class."""
+"""The values summed over the modules of a class: over all, and over those not nested in another of the class."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleTree:
     """The modules of a profile as a tree in preorder, those of a rank together: parent, end, depth by module.
 
-    name, type: of each. rank: -1 none. row: slices that belong to modules, module: to which. Where slices are calls of
-    modules, these are they; else they are operators, and outer is the module around the operator around, or the
-    innermost that holds both: their times count from `module` up to below `outer`. above: for each of the slices which
-    of them is around it, -1 for none. has_calls: which of the two it is.
+    name, type: of each. rank: -1 none. row: slices that belong to modules; module: their modules. has_calls: whether
+    these slices are calls of modules. If not, they are operators, and outer is the module of the enclosing operator, or
+    the innermost common ancestor: their times count from `module` up to below `outer`. above: for each of the slices
+    the enclosing one, -1 for none.
     """
 
     name: list[str]
@@ -119,10 +120,10 @@ def has_modules(profile: Profile) -> bool:
 
 @table_function
 def compute_modules(profile: Profile, selection: Selection, by: str = "place") -> TableRows:
-    """One row for each module at its place in the tree, below the module that called it; in order of first calls.
+    """One row for each module in the tree, below the module that called it; sorted by first call.
 
-    by "type": one row for each class, with the longest time first; its totals are of modules that are in none of the
-    same class. Raises InvalidRequest.
+    by "type": one row for each class, sorted by time, descending; totals exclude modules nested in one of the same
+    class. Raises InvalidRequest.
     """
     check_choice("by", by, BY)
     rows = _by_place(profile, selection)
@@ -144,10 +145,10 @@ def _by_place(profile: Profile, selection: Selection) -> TableRows:
         _upwards(module_tree, own, outer, values) for values in (host, device, holds)
     )
     if module_tree.has_calls:
-        # Of each call by itself: where the one around is not selected, nothing is taken off from it.
+        # For each call: if the enclosing call is not selected, nothing is subtracted from it.
         alone = [
             np.bincount(own, _without_inner(module_tree, values)[chosen], len(module_tree))
-            for values in _whole(profile, module_tree)
+            for values in _total_times(profile, module_tree)
         ]
     else:
         alone = [np.maximum(0, values - _sum_children(module_tree, values)) for values in (host_total, device_total)]
@@ -195,7 +196,7 @@ def _by_place(profile: Profile, selection: Selection) -> TableRows:
 
 
 def _by_type(rows: TableRows) -> TableRows:
-    """The rows of a tree, in preorder, added up by class and rank."""
+    """The rows of a tree, in preorder, summed by class and rank."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     path: list[tuple[Any, ...]] = []
     for row in records(rows):
@@ -234,7 +235,7 @@ def module_tree_of(profile: Profile) -> ModuleTree:
 
 
 def operator_prefix_counts(profile: Profile) -> Array:
-    """How many calls of operators are in `slices` before each row, and in all."""
+    """Prefix sums of the number of operator calls in `slices`."""
 
     def build() -> Array:
         calls = operator_calls_of(profile)
@@ -254,7 +255,7 @@ def _build_from_calls(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
     above = place[above]
     rank = threads_of(profile).rank[slices.thread[rows]]
     code = group_by(functions.canonical[slices.function[rows]], number, rank).code
-    # Level by level: a module is what its label and the module around it are.
+    # Level by level: a module is identified by its label and the enclosing module.
     node, parents, firsts = np.full(len(rows), NO_ID, np.int64), [], []
     left, count = above < 0, 0
     while left.any():
@@ -280,7 +281,7 @@ def _build_from_calls(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
 
 
 def _build_from_hierarchy(profile: Profile) -> ModuleTree:
-    """From the hierarchy that operators carry."""
+    """From the module hierarchy of operators."""
     slices = slices_of(profile)
     table = get_strings(profile.argument_sets, "text") if profile.argument_sets.num_rows else []
     nodes: dict[tuple[int, tuple[str, ...]], int] = {}
@@ -382,7 +383,7 @@ def _ranking(rank: Array, first: Array) -> Int64Array:
 
 
 def _common(parent: Array, end: Array, one: Array, other: Array) -> Array:
-    """The innermost module that holds both, or is one of them; -1 for none."""
+    """The innermost common ancestor of two modules, inclusive; -1 for none."""
     found = other.copy()
     while len(rows := np.flatnonzero((found >= 0) & ~((found <= one) & (one < end[found])))):
         found[rows] = parent[found[rows]]
@@ -390,10 +391,10 @@ def _common(parent: Array, end: Array, one: Array, other: Array) -> Array:
 
 
 def _upwards(module_tree: ModuleTree, own: Array, outer: Array, values: Array) -> Array:
-    """Σ of values, by slice, over the slices of each module and of all inside, each moment once.
+    """Sum of values over the slices of each module and its descendants, without counting overlaps twice.
 
-    A call of a module is inside the one around already; so what a slice adds to its own module is taken off again
-    from the first module up that has it as part of a longer slice.
+    A nested call is part of the enclosing call. So the value that a slice adds to its module is subtracted again from
+    the first ancestor that has it as part of a longer slice.
     """
     count = len(module_tree)
     added = sum_by_index(own, values, count)
@@ -406,7 +407,7 @@ def _upwards(module_tree: ModuleTree, own: Array, outer: Array, values: Array) -
     return total
 
 
-def _whole(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
+def _total_times(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
     """(host, device) ns of each slice that belongs to modules."""
     slices, before = slices_of(profile), device_time_prefix_sums(profile)
     return slices.duration[module_tree.row].astype(np.int64), before[slices.end[module_tree.row]] - before[
@@ -415,7 +416,7 @@ def _whole(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
 
 
 def _without_inner(module_tree: ModuleTree, values: Array) -> Array:
-    """Of values by slice what is not of the next ones inside; never less than nothing."""
+    """Self values of slices: without those of their children; at least 0."""
     inner = np.flatnonzero(module_tree.above >= 0)
     left: Array = np.maximum(0, values - sum_by_index(module_tree.above[inner], values[inner], len(values)))
     return left
@@ -460,7 +461,7 @@ def _backward(profile: Profile, module_tree: ModuleTree, mask: Array | None) -> 
     place[module_tree.row] = module_tree.module
     module = place[innermost_slices(slices.parent, mine, source)]
     target, module = target[module >= 0], module[module >= 0]
-    # What the engine does for an operator is around it.
+    # Work of the autograd engine for an operator encloses it.
     functions = functions_of(profile)
     engine = np.array([name.startswith(AUTOGRAD_PREFIX) for name in functions.names] + [False], bool)[functions.name]
     above = slices.parent[target]
@@ -474,7 +475,7 @@ def _backward(profile: Profile, module_tree: ModuleTree, mask: Array | None) -> 
 
 
 def _module_numbers(profile: Profile, rows: Array) -> Array:
-    """The numbers that PyTorch gives modules of a type, for calls of modules; -1 where it gave none."""
+    """The numbers that PyTorch gives to modules of a type, for calls of modules; -1 without one."""
     numbers = profile.slice_numbers
     given = np.flatnonzero(get_column(numbers, "key") == NUMERIC_ARGUMENTS.index("Python module id"))
     found = np.full(len(slices_of(profile)), NO_ID, np.int64)

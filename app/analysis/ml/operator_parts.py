@@ -1,7 +1,7 @@
 """The grouping of an operator by its arguments: its kind, its tensor, its layer, the type of its device.
 
-Readers of formats whose names hold these (`matmul_ffn_up-12`) write them among the arguments of each slice, by these
-words; any other trace that has them there is distinguished by them, too.
+Readers of formats whose names contain these (`matmul_ffn_up-12`) write them into the arguments of each slice, under
+these keys. They also work for any other trace with these arguments.
 """
 
 import json
@@ -18,12 +18,12 @@ from ..core.slice_selection import slices_of
 
 OPERATOR_PARTS = ("kind", "tensor", "layer", "device")
 NO_PART = "(none)"
-"""In place of the kind, tensor, layer or device of operators that tell none."""
+"""Shown for operators without a kind, tensor, layer or device."""
 
 
 def operator_parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
-    """By each of PARTS that operators have: the distinct values, and by row of `argument_sets` which of them it is, -1
-    none, also as the last entry."""
+    """For each of PARTS that operators have: (the distinct values, their index by row of `argument_sets`; -1: none,
+    also as the last entry)."""
 
     def build() -> dict[str, tuple[list[str], Array]]:
         slices, sets = slices_of(profile), profile.argument_sets

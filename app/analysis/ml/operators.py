@@ -1,4 +1,4 @@
-"""Operators and annotations: how often each was called, its time on the host and on devices, itself and in all.
+"""Operators and annotations: number of calls, self and total time on the host and on devices.
 
 Definitions are those of torch-tb-profiler (node.py, op_tree.py and op_agg.py of its last revision), which are
 PyTorch's own (torch/autograd/profiler_util.py); docs/metrics.md has each, and where this differs.
@@ -15,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, get_column
 from ...domain.units import NS_PER_US
+from ..core.common_columns import OPERATOR_CALLS, OPERATOR_KIND, RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -38,7 +39,7 @@ ANNOTATIONS = re.compile(
     r" | (?:Distributed)?DataParallel\.forward | \[pl\]\[ .*",
     re.VERBOSE | re.DOTALL,
 )
-"""What PyTorch itself annotates; before 1.12 with the category of operators."""
+"""Annotations of PyTorch itself; before 1.12 with the category of operators."""
 STEP_PATTERN = re.compile(r"(ProfilerStep)#\d+")
 
 _SHARE_HOST = "in percent of the host time of all selected operators and annotations, without counting overlaps twice."
@@ -50,7 +51,7 @@ COLUMNS = (
         "Name of the operator or annotation; all steps together are ProfilerStep. By kind, tensor, layer or "
         "device: its value, or (none) for operators without one.",
     ),
-    Column("calls", "", "Number of calls.", "int64"),
+    OPERATOR_CALLS,
     Column("host_self_us", "µs", "Time in it, without operators, annotations and runtime calls inside it.", "float64"),
     Column("host_total_us", "µs", "Time in it.", "float64"),
     Column(
@@ -69,8 +70,8 @@ COLUMNS = (
     ),
     Column("tensor_core_self_percent", "%", "Kernels on tensor cores in percent of device_self_us.", "Float64"),
     Column("tensor_core_total_percent", "%", "Kernels on tensor cores in percent of device_total_us.", "Float64"),
-    Column("kind", "", "operator or annotation."),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    OPERATOR_KIND,
+    RANK_IF_SEVERAL,
     Column("input_shapes", "", "The shapes of its inputs as recorded; only by=shapes."),
     Column("call_stack", "", "Its callers, from the outermost, separated by semicolons; only by=stack."),
     Column("host_self_percent", "%", f"host_self_us {_SHARE_HOST}", "float64"),
@@ -89,12 +90,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class OperatorCalls:
-    """Calls of operators and annotations, in the order of the slices, without those that only repeat the one around.
+    """Calls of operators and annotations, in the order of the slices, without those that only repeat the enclosing
+    call.
 
-    row: of `slices`. label: a row of `functions` with the name it goes by. annotation: which are. Times in ns.
-    work_count: how much device work in all. eligible: for tensor cores. operator_of_work: for each row of
-    `device_work`, the place here of the operator that launched it, annotation_of_work: that of the annotation, where no
-    operator is inside of that; -1 none. has_device_work: whether any device did anything.
+    row: of `slices`. label: a row of `functions` with its displayed name. annotation: whether it is one. Times in ns.
+    work_count: total device work. eligible: for tensor cores. operator_of_work: for each row of `device_work` the index
+    of the operator that launched it; annotation_of_work: of the annotation, if no operator inside it did; -1 none.
+    has_device_work: whether any device has work.
     """
 
     row: Array
@@ -116,7 +118,7 @@ class OperatorCalls:
 
 @dataclass(frozen=True, eq=False)
 class OperatorSums:
-    """Groups of calls that a selection leaves something of, and what they add up to, in ns. first: a call of each."""
+    """Groups of selected calls with their sums, in ns. first: a call of each."""
 
     first: Array
     calls: Array
@@ -141,11 +143,11 @@ def operator_calls_of(profile: Profile) -> OperatorCalls:
 def compute_operators(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
 ) -> TableRows:
-    """One row for each operator and annotation that was called; the greatest device self time first, then host's.
+    """One row for each operator and annotation; sorted by device self time, then host self time, descending.
 
     by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack; one of PARTS: for each
     kind, tensor, layer or device of operators, and for each annotation by its name. by_rank: one for each
-    rank where there are several, else their sum. name: those of this name only.
+    rank if there are several, else their sum. name: only calls of this name.
     """
     sums = sum_operators(profile, selection, by, by_rank, name)
     calls, firsts = operator_calls_of(profile), sums.first
@@ -167,7 +169,7 @@ def compute_operators(
 
 
 def select_operator_calls(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
-    """Which calls a selection picks, as bools; None for all of them. name: those of this name only."""
+    """Which calls are selected, as bools; None for all of them. name: only calls of this name."""
     calls = operator_calls_of(profile)
     mask = select_slices(profile, selection)
     operator_calls = None if mask is None else mask[calls.row]
@@ -201,13 +203,13 @@ def group_operator_calls(profile: Profile, by: str = "name", by_rank: bool = Fal
 
 
 def _part_codes(profile: Profile, part: str, rows: Array) -> Array:
-    """Which of its values each of these slices has, -1 for none."""
+    """The index of the value of each of these slices, -1 for none."""
     parts = operator_parts_of(profile)
     return parts[part][1][slices_of(profile).arguments[rows]] if part in parts else np.full(len(rows), NO_ID)
 
 
 def _part_names(profile: Profile, part: str, places: Array, names: list[str]) -> list[str]:
-    """The labels of groups by a part. places: a call of each; names: theirs, which annotations keep."""
+    """The labels of groups by a part. places: a call of each; names: of the calls, used for annotations."""
     calls, known = operator_calls_of(profile), operator_parts_of(profile).get(part, ([], None))[0]
     codes = _part_codes(profile, part, calls.row[places]).tolist()
     noted = calls.annotation[places].tolist()
@@ -216,7 +218,7 @@ def _part_names(profile: Profile, part: str, places: Array, names: list[str]) ->
 
 
 def call_names(profile: Profile, places: Array) -> list[str]:
-    """What calls are called: all steps alike."""
+    """The displayed names of calls: one for all steps."""
     return [
         strip_step_number(name) for name in functions_of(profile).names_of(operator_calls_of(profile).label[places])
     ]
@@ -235,7 +237,7 @@ def input_shapes(profile: Profile, places: Array) -> list[str | None]:
 
 
 def call_stacks(profile: Profile, places: Array) -> list[str | None]:
-    """What called these calls: the recorded stack of Python, else the slices around them, from the outermost."""
+    """The callers of these calls: the recorded Python stack, else the enclosing slices, outermost first."""
     rows = operator_calls_of(profile).row[places]
     texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
@@ -253,19 +255,19 @@ def call_stacks(profile: Profile, places: Array) -> list[str | None]:
 
 
 def rank_column(profile: Profile, rank: Array) -> list[int | None]:
-    """Ranks for a column: where there are several threads' ranks, else nothing."""
+    """The column of ranks if there are several, else missing values."""
     several = len(set(threads_of(profile).rank.tolist())) > 1
     return [int(r) if several and r >= 0 else None for r in rank.tolist()]
 
 
 def total_host_time(profile: Profile, selection: Selection) -> int:
-    """The host time of the selected calls, each moment of a thread once: ns."""
+    """The host time of the selected calls, without counting overlaps on a thread twice: ns."""
 
     def build() -> int:
         calls, slices = operator_calls_of(profile), slices_of(profile)
         mask = select_operator_calls(profile, selection)
         rows = calls.row if mask is None else calls.row[mask]
-        # In preorder, what begins before the end of one that came before lies inside of it.
+        # In preorder, a slice that begins before the end of an earlier one is inside it.
         reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
         outer = np.ones(len(rows), bool)
         outer[1:] = rows[1:] >= reach[:-1]
@@ -275,7 +277,7 @@ def total_host_time(profile: Profile, selection: Selection) -> int:
 
 
 def total_device_time(profile: Profile, selection: Selection) -> int:
-    """The time of the device work that hangs on what is selected: ns."""
+    """The time of the device work attributed to the selection: ns."""
 
     def build() -> int:
         mask, duration = select_anchored_work(profile, selection), device_work_of(profile).duration
@@ -298,7 +300,7 @@ def to_us(ns: Array) -> Array:
 def sum_operators(
     profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
 ) -> OperatorSums:
-    """What calls add up to by group; see `operators`. Raises InvalidRequest."""
+    """The sums of calls by group; see `operators`. Raises InvalidRequest."""
     groups = group_operator_calls(profile, by, by_rank)
 
     def build() -> OperatorSums:
@@ -377,7 +379,7 @@ def _calls(profile: Profile) -> OperatorCalls:
     counted = called | slices.is_kind("runtime")
     rows = np.flatnonzero(counted)
     above = innermost_slices(slices.parent, counted, slices.parent[rows])
-    # What is inside a runtime call is its time already.
+    # Slices inside a runtime call are part of its time.
     above[~called[above] | (above < 0)] = NO_ID
     among = called[rows]
     holder = _holders(rows[among], above[among], operator, label[slices.function], count)
@@ -398,7 +400,7 @@ def _calls(profile: Profile) -> OperatorCalls:
     end = slices.end[kept]
 
     def within(rows: Array, values: Array | None = None) -> Array:
-        """Σ of values (or how many) of these rows of `slices` over all that is inside of each call."""
+        """Sum of values (or number) of these rows of `slices` inside each call."""
         running = prefix_sums(rows, values, count)
         total: Array = running[end] - running[kept]
         return total
@@ -423,11 +425,11 @@ def _calls(profile: Profile) -> OperatorCalls:
 
 
 def _holders(rows: Array, above: Array, operator: Array, label: Array, count: int) -> Int32Array:
-    """For each slice the call that its time counts for: itself; for one that only repeats the call around it, that
-    one; -1 for other slices, and as the last entry.
+    """For each slice the call that its time counts for: itself, or the enclosing call if it only repeats that; -1 for
+    other slices, and as the last entry.
 
-    As PyTorch has it (_remove_dup_nodes): an operator repeats the one around where both have the same name and it is
-    the only call inside.
+    As in PyTorch (_remove_dup_nodes): an operator repeats the enclosing one if both have the same name and it is the
+    only call inside.
     """
     holder = np.full(count + 1, NO_ID, np.int32)
     holder[rows] = rows
@@ -446,10 +448,10 @@ def _holders(rows: Array, above: Array, operator: Array, label: Array, count: in
 
 
 def innermost_slices(parent: Array, mask: Array, rows: Array) -> Array:
-    """For each of these slices the innermost one that stays, itself included, and -1 where none does: int32."""
+    """For each of these slices the innermost one that is kept, itself included, -1 for none: int32."""
     found = rows.astype(np.int32)
     if len(rows) * 8 > len(parent):
-        # Most are needed: all at once, by pointer doubling.
+        # Most are needed, so compute all at once by pointer doubling.
         jump = np.append(np.where(mask, np.arange(len(parent), dtype=np.int32), parent), np.int32(NO_ID))
         stop = np.append(mask, True)
         while not stop[jump].all():
@@ -485,14 +487,13 @@ def _texts_of(profile: Profile, name: str, rows: Array) -> tuple[list[str], Arra
 
 
 def _stack_codes(profile: Profile, rows: Array) -> Array:
-    """For each of these slices what called it: the recorded stack's number, else the node of `calls` around its own; -1
+    """For each of these slices its caller: the number of the recorded stack, else the parent of its node of `calls`; -1
     for none."""
     texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
         return codes
     node = get_column(profile.stacks, "call")[slices_of(profile).stack[rows]]
-    above: Array = get_column(profile.calls, "parent")[node]
-    return above
+    return np.asarray(get_column(profile.calls, "parent")[node])
 
 
 TABLES = (Table("operators", "Operators", COLUMNS, compute_operators, by=BY),)

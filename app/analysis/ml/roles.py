@@ -1,4 +1,4 @@
-"""What went on in each rank, as sets of time: kernels, copies, sets, communication, runtime, DataLoader, operators.
+"""The activities of each rank as interval sets: kernels, memcpy, memset, communication, runtime, DataLoader, operators.
 
 As torch-tb-profiler classifies them (event_parser.py of its last revision); docs/metrics.md has each rule, and where
 this differs.
@@ -26,7 +26,7 @@ CALLS = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
 
 
 class Role(IntEnum):
-    """Categories of time by priority: while a kernel runs, no other counts."""
+    """Categories of time by priority: a time belongs to the first that applies."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -38,7 +38,7 @@ class Role(IntEnum):
 
 
 NO_ROLE = len(Role)
-"""The role of a slice that has none."""
+"""The value for a slice without a role."""
 _OF_WORK = {
     DeviceWorkKind.COMPUTATION: Role.KERNEL,
     DeviceWorkKind.COMMUNICATION: Role.KERNEL,
@@ -50,9 +50,9 @@ _OF_CATEGORY = {"runtime": Role.RUNTIME, "operator": Role.CPU_EXEC, "annotation"
 
 @dataclass(frozen=True, eq=False)
 class RankTime:
-    """One rank. roles: the time of each Role. exclusive: of each Role with those before it. computation, communication:
-    of kernels that compute, and of those of communication libraries; computing: of those that compute and have the
-    Role. device: of all device work."""
+    """One rank. roles: the time of each Role. exclusive: the union of each Role with those before it. computation,
+    communication: of compute kernels and of those of communication libraries; computing: of compute kernels that have
+    the Role. device: of all device work."""
 
     rank: int
     roles: tuple[IntervalSet, ...]
@@ -97,7 +97,7 @@ def _roles(profile: Profile) -> Array:
     """The Role of each slice, as int8."""
     slices, work = slices_of(profile), device_work_of(profile)
     roles: Int8Array = np.array([_OF_CATEGORY.get(kind, NO_ROLE) for kind in CATEGORY_KINDS], np.int8)[slices.kind]
-    # The annotations of the first versions of PyTorch; what is called python_function since does not count.
+    # The annotations of the first versions of PyTorch. The later python_function does not count.
     old = np.array([name.lower() == "python" for name in get_strings(profile.categories, "name")], bool)
     if old.any():
         roles[old[get_column(profile.slices, "category")]] = Role.CPU_EXEC

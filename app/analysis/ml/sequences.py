@@ -1,6 +1,6 @@
-"""Kernels that follow each other again and again: what could be fused, or captured in a graph.
+"""Repeated sequences of kernels, which could be fused or captured in a graph.
 
-By stream: n consecutive kernels on one stream. By operator: all that one call of an operator launched,
+By stream: n consecutive kernels on one stream. By operator: everything that one call of an operator launched,
 as Holistic Trace Analysis counts them (cuda_kernel_analysis.py, get_frequent_cuda_kernel_sequences).
 """
 
@@ -36,9 +36,9 @@ SEQUENCES = (
 def compute_sequences(
     profile: Profile, selection: Selection, by: str = "stream", *, length: int = DEFAULT_LENGTH
 ) -> TableRows:
-    """One row for each sequence that occurs more than once; the most frequent first, of those the longest time first.
+    """One row for each sequence that occurs more than once; sorted by count, then by time, descending.
 
-    by "stream": of `length` pieces of device work. "operator": what one call launched, at least two. Raises
+    by "stream": of `length` pieces of device work. "operator": the work that one call launched, at least two. Raises
     InvalidRequest.
     """
     check_choice("by", by, BY)
@@ -76,7 +76,7 @@ def _operator_sequences(profile: Profile, rows: Array) -> list[TableRows]:
 
 
 def _table(profile: Profile, runs: Array, call: Array | None) -> list[TableRows]:
-    """The rows of the table for runs of one length: rows of `device_work`, one run in each line."""
+    """The rows of the table for runs of one length: rows of `device_work`, one run per line."""
     work, functions = device_work_of(profile), functions_of(profile)
     if not len(runs):
         return []

@@ -1,7 +1,7 @@
-"""Steps of training or inference: when each began and ended, and what its wall time went to.
+"""Steps of training or inference: start, end, and how their wall time was spent.
 
 Definitions are those of torch-tb-profiler (event_parser.py and overall_parser.py of its last revision), so that
-numbers can be compared; where they mislead, a further column has the exact value. docs/metrics.md has the reasons.
+numbers can be compared; where they are misleading, another column has the exact value. docs/metrics.md has the reasons.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ..core.common_columns import RANK
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads, threads_of
@@ -38,7 +39,7 @@ STEPS = (
     Column("cpu_exec_us", "µs", "None of these, but the host was in an operator or annotation.", "float64"),
     Column("other_us", "µs", "None of these.", "float64"),
     Column("total_us", "µs", "Duration on host and devices: the sum of all these.", "float64"),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    RANK,
     Column("idle_us", "µs", "No device worked; missing if none did in the whole recording.", "Float64"),
     Column(
         "communication_kernel_us",
@@ -56,8 +57,8 @@ STEPS = (
 @dataclass(frozen=True, eq=False)
 class Steps:
     """Steps, in order of rank and time. rank: -1 none. name: without ProfilerStep#. start_ns, end_ns: with the device
-    work that each launched; those of one rank do not overlap. host_start_ns, host_end_ns: as recorded. work: how much
-    it launched. complete: False for the last ones of a rank where the profiler missed device work."""
+    work that each launched; those of one rank do not overlap. host_start_ns, host_end_ns: as recorded. work:
+    number of launches. complete: False for the last steps of a rank if the profiler missed device work."""
 
     rank: Array
     name: tuple[str, ...]
@@ -74,8 +75,8 @@ class Steps:
 
 @table_function
 def compute_steps(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
-    profiler missed device work are left out, as torch-tb-profiler does, unless they are selected by name."""
+    """One row for each step, in order of rank and time, clipped by the window. The last steps of a rank are
+    omitted if the profiler missed device work, as in torch-tb-profiler, unless they are selected by name."""
     steps = steps_of(profile)
     rows = select_steps(profile, selection)
     start, end = clip_steps(steps, rows, selection)
@@ -109,7 +110,7 @@ def compute_steps(profile: Profile, selection: Selection) -> TableRows:
 
 
 def sum_token_rates(profile: Profile, selection: Selection) -> dict[str, TokenRate]:
-    """Tokens of the selected steps, by `prefill` and `decode`; empty where steps are no evaluations of a model."""
+    """Tokens of the selected steps, by `prefill` and `decode`; empty if steps are not evaluations of a model."""
     if not profile.steps.num_rows:
         return {}
     known, rows = steps_of(profile), select_steps(profile, selection)
@@ -124,17 +125,17 @@ def _tokens(profile: Profile) -> Array:
 
 
 def rank_column(rank: Array) -> list[int | None]:
-    """Ranks as a column of a table has them."""
+    """Ranks as values of a column of a table."""
     return [None if one < 0 else one for one in rank.tolist()]
 
 
 def nullable_column(values: Array) -> list[float | None]:
-    """Floats as a column of a table has them, NaN as missing."""
+    """Floats as values of a column of a table, NaN as missing."""
     return [None if value != value else value for value in values.tolist()]
 
 
 def steps_of(profile: Profile) -> Steps:
-    """The steps of a profile, complete or not; for a rank without any, one step that is all of its operators."""
+    """The steps of a profile, complete or not; a rank without any has one step with all of its operators."""
     return memoize(profile, "steps", lambda: _build(profile), pin=True)
 
 
@@ -169,8 +170,8 @@ def clip_steps(steps: Steps, rows: Array, selection: Selection) -> tuple[Array, 
 
 
 def observed_windows(profile: Profile, selection: Selection) -> dict[int, tuple[Array, Array]]:
-    """For each rank the windows of time (start, end) in which it was observed, as far as they are selected: from the
-    first of its steps to the last, in several where the recording paused for longer than the steps around it."""
+    """For each rank the selected part of the time windows (start, end) in which it was observed: from its first step to
+    its last, split where the recording paused for longer than the adjacent steps."""
     known, rows = steps_of(profile), select_steps(profile, selection)
     start, end = clip_steps(known, rows, selection)
     found = {}
@@ -210,7 +211,7 @@ def _build(profile: Profile) -> Steps:
 
 
 def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
-    """From the first to the last operator of a rank; of what else there is where it has none."""
+    """From the first to the last operator of a rank; without operators, of its other slices."""
     slices = slices_of(profile)
     rows = np.flatnonzero(slices.is_kind("operator") & (threads_of(profile).rank == time.rank)[slices.thread])
     if len(rows):
@@ -220,8 +221,8 @@ def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
 
 
 def _add_device_work(profile: Profile, steps: Steps) -> None:
-    """Let each step last until its device work is done, and begin after that of the one before; find the last ones
-    that are not complete. Fills the arrays of `steps`."""
+    """Extend each step until its device work is done, and start it after the work of the previous step; find incomplete
+    last steps. Fills the arrays of `steps`."""
     slices, work = slices_of(profile), device_work_of(profile)
     if not len(work):
         return
@@ -240,7 +241,7 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
         steps.work[first:last] = np.bincount(step[inside], minlength=last - first)
         before = int(steps.host_start_ns[first])
         if steps.work[first]:
-            # What ran before the first step's own work, launched before it, was no part of it.
+            # Work that ran before that of the first step, launched before it, is not part of it.
             of_first = int(work.start[rows][inside][step[inside] == 0].min())
             outside = work_end[rows][~inside]
             before = max(before, int(outside[outside < of_first].max(initial=-TIME_LIMIT_NS)))

@@ -1,6 +1,6 @@
 """Which kernels run on the matrix units of a GPU, and which operators could, by their names.
 
-No profiler records it. NVIDIA's libraries write the shape of the instruction into the name of a kernel (`s884` of
+No profiler records this. NVIDIA's libraries put the shape of the instruction into the name of a kernel (`s884` of
 Volta, `s1688` of Turing, `s16816` and `tensor16x8x8` of Ampere, warp groups of Hopper), CUTLASS the class of operation
 (`tensorop`, `simt`), AMD's Tensile and Composable Kernel the shape of the matrix instruction (`MI16x16x1`, `xdl`).
 A kernel without such a name counts as not using them: kernels of Triton, for example.
@@ -36,7 +36,7 @@ _USES = re.compile(
     re.VERBOSE,
 )
 _DOES_NOT = re.compile(r"(?<![a-z])[fdh]fma(?![a-z])|(?<![a-zA-Z])simt(?![a-z])|OpClassSimt")
-"""Ordinary arithmetic units, whatever else the name says: `sm80_xmma_gemm_f32f32_…_ffma_…`."""
+"""General arithmetic units, regardless of the rest of the name: `sm80_xmma_gemm_f32f32_…_ffma_…`."""
 
 _ELIGIBLE = re.compile(
     r"""
@@ -61,7 +61,7 @@ _ELIGIBLE = re.compile(
 FIRST_CAPABILITY = 7.0
 """The compute capability of NVIDIA's first devices with tensor cores, Volta."""
 _WITHOUT = re.compile(r"\bGTX 16|\bT(?:400|500|550|600|1000|1200)\b|\bMX(?:450|550)\b|\bCMP 30HX\b")
-"""Devices of Turing (compute capability 7.5) that have none."""
+"""Devices of Turing (compute capability 7.5) without tensor cores."""
 _NVIDIA_WITH = re.compile(
     r"\b(?:V100S?|A2|A10[GM]?|A16|A30|A40|A[18]00|[HB][1238]00|H20|G[HB][23]00|T4G?|L4|L20|L40[SG]?)(?![A-Z0-9])"
     r"|\bRTX\b|\bTITAN V\b|\bQuadro GV100\b",
@@ -70,7 +70,7 @@ _NVIDIA_WITH = re.compile(
 _NVIDIA_WITHOUT = re.compile(
     r"\b(?:GTX|NVS)\b|\b(?:Tesla|NVIDIA|Quadro) [CKMP]\d{1,4}[A-Z]?\b|\bTITAN Xp?\b", re.IGNORECASE
 )
-"""Models of NVIDIA, for files that name no compute capability."""
+"""Models of NVIDIA, for files without compute capability."""
 _AMD = re.compile(r"\bAMD\b|Radeon|Instinct|\bgfx\d", re.IGNORECASE)
 _AMD_WITH = re.compile(
     r"\bMI(?:[1-9]\d\d)[A-Z]?\b|\bgfx(?:908|90a|94\d|95\d|11\d\d|12\d\d)\b|\bRX (?:7|9)\d{3}\b", re.I
@@ -93,7 +93,7 @@ class TensorCores:
 def has_tensor_cores(name: str | None, compute: str | None, warp_size: int | None = None) -> bool | None:
     """Whether a device has tensor cores (AMD: matrix cores), by its model and compute capability; None: not known.
 
-    compute: as "8.0"; for AMD its meaning differs, so there only the model is used.
+    compute: as "8.0"; for AMD its meaning differs, so only the model is used.
     """
     name = name or ""
     if _AMD.search(name) or (warp_size is not None and warp_size != NVIDIA_WARP):
@@ -107,7 +107,7 @@ def has_tensor_cores(name: str | None, compute: str | None, warp_size: int | Non
 
 
 def device_has_tensor_cores(profile: Profile) -> bool | None:
-    """Whether any device that did something has tensor cores; None where it is not known of one, and none has."""
+    """Whether any device with work has tensor cores; None if unknown for one, and none is known to have them."""
 
     def build() -> bool | None:
         uses = tensor_cores_of(profile).uses
@@ -129,7 +129,7 @@ def uses_tensor_cores(kernel: str) -> bool:
 
 
 def may_use_tensor_cores(operator: str) -> bool:
-    """Whether an operator of this name is a product of matrices, a convolution or made of them."""
+    """Whether an operator of this name is a matrix product, a convolution or composed of them."""
     return _ELIGIBLE.fullmatch(operator) is not None
 
 

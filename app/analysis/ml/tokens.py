@@ -1,8 +1,8 @@
-"""Tokens of a language model: how many each step evaluated, and how many there were in a second.
+"""Tokens of a language model: number evaluated by each step, and rate per second.
 
-Steps that readers call `prefill` and `decode` are evaluations of the prompt and of a token each. A counter of tokens,
-as a program writes it, tells how many it were; without one a step of decoding is one token, and a prompt's length is
-not known. docs/metrics.md has the definitions.
+Steps that readers name `prefill` and `decode` are evaluations of the prompt and of one token. If the program writes a
+counter of tokens, it gives their number; else a decode step is one token, and the length of a prompt is unknown.
+docs/metrics.md has the definitions.
 """
 
 import re
@@ -19,13 +19,13 @@ from ...domain.units import NS_PER_S
 KINDS = ("prefill", "decode")
 _NAMES = re.compile(rf"({'|'.join(KINDS)})(?: \d+)?")
 _COUNTERS = ("tokens", "n_tokens")
-"""Names of counters of all tokens so far, whatever their case."""
+"""Names of counters of all tokens so far, in any case."""
 
 
 @dataclass(frozen=True)
 class TokenRate:
-    """Tokens of some steps. steps, tokens: how many (tokens None: not known). ns: the time that they took, of tokens
-    one behind the other what lies between them too. step_ns: what one step took on average."""
+    """Tokens of some steps. steps, tokens: their number (tokens None: unknown). ns: their time, including gaps between
+    consecutive tokens. step_ns: average duration of a step."""
 
     steps: int
     tokens: int | None
@@ -34,24 +34,24 @@ class TokenRate:
 
     @property
     def per_s(self) -> float | None:
-        """Tokens in a second; None where that is not known."""
+        """Tokens per second; None if unknown."""
         return None if self.tokens is None or not self.ns else self.tokens * NS_PER_S / self.ns
 
 
 def parse_step_kind(step: str) -> str:
-    """prefill or decode, as a step is called; empty for any other."""
+    """prefill or decode, by the name of a step; else empty."""
     match = _NAMES.fullmatch(step)
     return match[1] if match else ""
 
 
 def step_tokens(profile: Profile, names: Sequence[str], start_ns: Array) -> Array:
-    """How many tokens each step evaluated: float64, NaN where that is not known. Steps in order of time."""
+    """Number of tokens evaluated by each step: float64, NaN if unknown. Steps are sorted by time."""
     kinds = [parse_step_kind(name) for name in names]
     counter = _counter(profile) if any(kinds) else None
     if counter is None:
         return np.array([1.0 if kind == "decode" else np.nan for kind in kinds], np.float64)
     time_ns, value = counter
-    # What is counted behind a step, and before the next, is of this one.
+    # Tokens counted between a step and the next belong to the former.
     at = np.append(start_ns, np.iinfo(np.int64).max)
     reached = np.append(0.0, value)[np.searchsorted(time_ns, at, "left")]
     rise = np.diff(reached)
@@ -59,14 +59,14 @@ def step_tokens(profile: Profile, names: Sequence[str], start_ns: Array) -> Arra
 
 
 def tokens_per_second(tokens: Array, length_ns: Array) -> Array:
-    """Tokens in a second of steps, NaN where that is not known."""
+    """Tokens per second of steps, NaN if unknown."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Array = np.where(length_ns > 0, tokens * NS_PER_S / length_ns, np.nan)
     return found
 
 
 def token_rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Array) -> dict[str, TokenRate]:
-    """By `prefill` and `decode` what these steps evaluated, which are in order of time; nothing where there is none."""
+    """Token rates of these steps (sorted by time) by `prefill` and `decode`; only those that occur."""
     kinds, found = np.array([parse_step_kind(name) for name in names], "U7"), {}
     length = end_ns - start_ns
     for kind in KINDS:
@@ -82,7 +82,7 @@ def token_rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Ar
 
 
 def _counter(profile: Profile) -> tuple[Array, Array] | None:
-    """(when, how many) of the counter of tokens; None where there is none, or it goes back."""
+    """(when, how many) of the counter of tokens; None if there is none, or if it decreases."""
     for row, name in enumerate(get_strings(profile.series, "name")):
         if name.lower() in _COUNTERS:
             rows = np.flatnonzero(get_column(profile.counters, "series") == row)

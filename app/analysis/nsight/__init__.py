@@ -1,1 +1,1 @@
-"""Nsight."""
+"""Nsight Compute reports."""

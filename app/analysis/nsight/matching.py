@@ -1,7 +1,6 @@
-"""Kernels of a trace beside the same kernels in a report of Nsight Compute.
+"""Matching of the kernels of a trace with those of an Nsight Compute report.
 
-Names are compared as ingest/nsight/kernel_names.py makes them alike;
-docs/metrics.md defines which launches are used.
+Names are normalized by ingest/nsight/kernel_names.py; docs/metrics.md defines which launches are used.
 """
 
 from collections import defaultdict
@@ -53,7 +52,7 @@ class TraceReportPair:
 
 
 def pair_trace_with_report(base: Profile, other: Profile) -> TraceReportPair | None:
-    """The trace and the report of two profiles; None where they are not one of each."""
+    """The trace and the report of two profiles; None unless they are one of each."""
     for trace, report, swapped in ((base, other, False), (other, base, True)):
         if has_reports(report) and not has_reports(trace) and trace.device_work.num_rows and has_clock(trace):
             return TraceReportPair(trace, report, swapped)
@@ -62,8 +61,8 @@ def pair_trace_with_report(base: Profile, other: Profile) -> TraceReportPair | N
 
 @table_function
 def match_kernels(trace: Profile, report: Profile, selection: Selection) -> TableRows:
-    """One row for each kernel of the trace, with its grid and block, of which the report has launches, the greatest
-    time first; then one for each kernel, grid and block of the report that is not in the trace.
+    """One row for each kernel of the trace, with its grid and block, with its launches in the report, sorted by time,
+    descending; then one for each kernel, grid and block of the report that is not in the trace.
 
     selection: of the trace.
     """
@@ -83,7 +82,9 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> Tabl
             taken, by = _by_function(functions.get(get_function_name(name), []), grid, block), BY_FUNCTION
         if taken:
             used |= {launch["row"] for launch in taken}
-            found.append({"name": name, "grid": grid, "block": block, "matched": by, **sums, **_of(taken, sums)})
+            found.append(
+                {"name": name, "grid": grid, "block": block, "matched": by, **sums, **_summarize_launches(taken, sums)}
+            )
     found.sort(key=lambda row: -row["total_us"])
     rest: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for launch in launches:
@@ -91,14 +92,14 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> Tabl
             rest[launch["name"], launch["grid"], launch["block"]].append(launch)
     nothing = dict.fromkeys(("matched", "calls", "total_us", "mean_us", "percent"))
     found += [
-        {"name": name, "grid": grid, "block": block, **nothing, **_of(taken, None)}
+        {"name": name, "grid": grid, "block": block, **nothing, **_summarize_launches(taken, None)}
         for (name, grid, block), taken in rest.items()
     ]
     return build_rows(MATCH_COLUMNS, {column.name: [row[column.name] for row in found] for column in MATCH_COLUMNS})
 
 
 def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
-    """The sums per kernel, grid and block of a trace, whatever operator launched it."""
+    """The sums per kernel, grid and block of a trace, independent of the launching operator."""
     found: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
     for row in records(compute_kernels.rows(trace, selection, "configuration", by_rank=False)):
         key = row["name"] or "", row["grid"], row["block"]
@@ -118,12 +119,12 @@ def _groups(launches: list[dict[str, Any]], of: Callable[[str], str]) -> dict[st
 
 
 def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | None) -> list[dict[str, Any]]:
-    """Those of this grid and block; none where these are not known, or are of several kernels."""
+    """The launches with this grid and block; none if these are unknown or ambiguous."""
     found = [launch for launch in launches if grid is not None and (launch["grid"], launch["block"]) == (grid, block)]
     return found if len({normalize_kernel_name(launch["name"] or "") for launch in found}) == 1 else []
 
 
-def _of(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
+def _summarize_launches(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
     """Totals of some launches of a report. sums: those of the trace, None if it does not contain them."""
     durations = [launch["duration_us"] for launch in launches if launch["duration_us"] is not None]
     gains = [of for launch in launches if (of := launch["estimated_speedup_percent"]) is not None]

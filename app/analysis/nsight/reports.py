@@ -1,7 +1,6 @@
-"""What Nsight Compute measured: launches with what sums them up, their metrics by section, and its rules' hints.
+"""Nsight Compute reports: launches with summary values, metrics by section, and hints of rules.
 
-Names of metrics, and which of them a figure is, are in ingest/nsight/summary_metrics.py. A selection changes
-nothing here.
+The names of summary metrics are in ingest/nsight/summary_metrics.py. The selection has no effect.
 """
 
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ...ingest.nsight.summary_metrics import (
     find_summary_metric,
     get_section,
 )
+from ..core.common_columns import DEVICE_NUMBER, KERNEL, REPORT_LAUNCH
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -28,12 +28,10 @@ from ..core.slice_selection import device_work_of
 from ..ml.kernels import format_dimensions
 
 BOUND_PERCENT, BALANCED_PERCENT_POINTS = 60.0, 10.0
-"""Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers
-are those of Nsight Compute's rule SOLBottleneck."""
+"""If both throughputs are below the first share of their peaks, the kernel is bound by latency; if their difference is
+less than the second, it is bound by both. From the rule SOLBottleneck of Nsight Compute."""
 GLOBAL = "global"
 _ROW = Column("row", "", "Position in the report, from 0, as in the address of its page.", "int64")
-_LAUNCH = Column("launch", "", "Its ID in the report.", "int64")
-_NAME = Column("name", "", "The kernel.")
 
 
 def _percent(name: str, description: str) -> Column:
@@ -42,12 +40,12 @@ def _percent(name: str, description: str) -> Column:
 
 LAUNCHES = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("ranges", "", "The open NVTX ranges, the outermost first."),
     Column("grid", "", "Blocks along x, y and z, as in 128×1×1."),
     Column("block", "", "Threads of a block along x, y and z."),
-    Column("device", "", "Number of the device in its process.", "Int64"),
+    DEVICE_NUMBER,
     Column("stream", "", "The stream.", "Int64"),
     Column("duration_us", "µs", "gpu__time_duration: duration of the kernel.", "Float64"),
     _percent("sm_percent", "Compute (SM) throughput in percent of the peak: the busiest unit of the multiprocessors."),
@@ -70,8 +68,8 @@ LAUNCHES = (
 )
 METRICS = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("section", "", "Section of the report; if the file has none, derived from the name of the metric."),
     Column("part", "", "Chart or table in that section."),
     Column("label", "", "Label of the metric in the section."),
@@ -82,8 +80,8 @@ METRICS = (
 )
 HINTS = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("section", "", "The section of the rule."),
     Column("rule", "", "The rule."),
     Column("kind", "", "OPT: optimization, WRN: warning, INF: information."),
@@ -103,9 +101,9 @@ _LIMITS = {
 
 @dataclass(frozen=True, eq=False)
 class ReportLaunches:
-    """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, and in all.
-    values: of the figures of a summary, by their keys (ingest/nsight/summary_metrics.py),
-    NaN where not known."""
+    """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, then the total.
+    values: of the summary metrics, by their keys (ingest/nsight/summary_metrics.py),
+    NaN if unknown."""
 
     number: Array
     function: Array
@@ -122,7 +120,7 @@ class ReportLaunches:
 
 
 def has_reports(profile: Profile) -> bool:
-    """Whether there is anything of Nsight Compute."""
+    """Whether there is data of Nsight Compute."""
     return bool(profile.profiled_kernels.num_rows)
 
 
@@ -217,16 +215,16 @@ def compute_nsight_metrics(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def metrics_of(profile: Profile, rows: range, search: str = "") -> TableRows:
-    """The metrics of some launches that follow each other, by section in the order of the report.
+    """The metrics of consecutive launches, by section in the order of the report.
 
-    A metric of the page raw that a section shows, too, is in that section only. search: words that must all be in
-    what a metric is called; of many launches that is much faster than to search the rows.
+    A metric of the page raw that is also in a section is listed only there. search: words that must all be in the name
+    of a metric; for many launches this is much faster than searching the rows.
     """
     launches, metrics = report_launches_of(profile), profile.metrics.to_pylist()
     first, last = int(launches.start[rows.start]), int(launches.start[rows.stop])
     part = profile.metric_values.slice(first, last - first)
     kernel, metric = get_column(part, "kernel"), get_column(part, "metric")
-    # Of two numbers in one: which launch, and which of the distinct names; -1 for those of a section.
+    # Two numbers in one: the launch, and the index of the distinct name; -1 for metrics of a section.
     names: dict[str, int] = {}
     of_name = np.array([names.setdefault(row["name"] or "", len(names)) for row in metrics] or [0], np.int64)
     in_section = np.array([row["section"] is not None for row in metrics] or [False], bool)
@@ -237,7 +235,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> TableRows:
     words = search.casefold().split()
     fits = np.array([all(word in text.casefold() for word in words) for text in called] or [False], bool)
     at = np.flatnonzero(stays & fits[metric])
-    # Sections that the report has come first, in its order.
+    # Sections of the report first, in its order.
     sections = [row["section"] for row in metrics if row["section"] is not None]
     order = {name: place for place, name in enumerate(dict.fromkeys([*sections, *SECTIONS, *section]))}
     rank = np.array([order[name] for name in section] or [0], np.int64)
@@ -264,7 +262,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> TableRows:
 
 @table_function
 def compute_nsight_hints(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each hint; those that estimate most to be won first."""
+    """One row for each hint; sorted by estimated speedup, descending."""
     launches, hints = report_launches_of(profile), profile.hints.to_pylist()
     rows = [hint["kernel"] for hint in hints]
     frame = build_rows(
@@ -292,7 +290,7 @@ def _floats(profile: Profile, name: str) -> Array:
 
 
 def _label(row: dict[str, Any]) -> str | None:
-    """What a metric is called: by its section, else by us where it is known."""
+    """The label of a metric: from its section, else ours if known."""
     name = row["name"] or ""
     label: str | None = row["label"] or (
         SUMMARY_METRICS_BY_NAME[name][0].label if name in SUMMARY_METRICS_BY_NAME else None
@@ -311,7 +309,7 @@ def _bound(sm: float, memory: float) -> str | None:
 
 
 def _limit(launches: ReportLaunches, row: int) -> str | None:
-    """What limits the theoretical occupancy: that of which the fewest blocks fit."""
+    """What limits the theoretical occupancy: the resource with the fewest resident blocks."""
     theoretical = launches.values["theoretical_percent"][row]
     limits = {label: launches.values[key][row] for key, label in _LIMITS.items()}
     values = [value for value in limits.values() if not np.isnan(value)]
@@ -324,11 +322,11 @@ TABLES = (
     Table("nsight", "Nsight Compute", LAUNCHES, compute_nsight, uses_selection=False),
     Table(
         "nsight-metrics",
-        "Metrics of Nsight Compute",
+        "Nsight Compute metrics",
         METRICS,
         compute_nsight_metrics,
         uses_selection=False,
     ),
-    Table("nsight-hints", "Hints of Nsight Compute", HINTS, compute_nsight_hints, uses_selection=False),
+    Table("nsight-hints", "Nsight Compute hints", HINTS, compute_nsight_hints, uses_selection=False),
 )
 """The tables of this module."""

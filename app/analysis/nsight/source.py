@@ -1,4 +1,4 @@
-"""What Nsight Compute sampled and counted on the instructions, or lines of source, of launches."""
+"""Samples and counts of Nsight Compute by instruction, or line of source, of launches."""
 
 import re
 
@@ -9,6 +9,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...ingest.nsight.summary_metrics import SOURCE_SECTION
+from ..core.common_columns import KERNEL, REPORT_LAUNCH
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .reports import first_available, report_launches_of
 
@@ -19,8 +20,8 @@ def _counter(name: str, description: str) -> Column:
 
 SOURCE = (
     Column("row", "", "Position of the launch in the report, from 0.", "int64"),
-    Column("launch", "", "Its ID in the report.", "int64"),
-    Column("name", "", "The kernel."),
+    REPORT_LAUNCH,
+    KERNEL,
     Column("number", "", "Line number in the kernel, from 1, in the order of the report.", "int64"),
     Column("file", "", "Source file."),
     Column("line", "", "Line in the source file.", "Int64"),
@@ -60,13 +61,13 @@ COUNTERS = {
         "derived__memory_l1_wavefronts_shared_excessive",
     ),
 }
-"""What the columns are called in reports, the best first."""
+"""The names of columns in reports, by preference."""
 _STALL = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(\w+)")
 _NOT_ISSUED = re.compile(r"_not_issued$|\(Not Issued\)$", re.IGNORECASE)
 
 
 def has_source(profile: Profile, row: int) -> bool:
-    """Whether there are lines of the launch in this place of the report."""
+    """Whether the launch at this position of the report has lines."""
     return bool((get_column(profile.source_lines, "kernel") == row).any())
 
 
@@ -78,7 +79,7 @@ def compute_nsight_source(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def source_of(profile: Profile, row: int | None) -> TableRows:
-    """The instructions or lines of the launch in one place of the report, None for all."""
+    """The instructions or lines of the launch at a position of the report, None for all."""
     launches, table = report_launches_of(profile), profile.source_lines
     kernel = get_column(table, "kernel")
     chosen = np.arange(table.num_rows) if row is None else np.flatnonzero(kernel == row)
@@ -88,7 +89,7 @@ def source_of(profile: Profile, row: int | None) -> TableRows:
     mine = place[of] >= 0 if len(of) else np.zeros(0, bool)
     line, metric = place[of[mine]] if len(of) else of, get_column(profile.source_values, "metric")[mine]
     value = profile.source_values.column("value").to_numpy().astype(np.float64)[mine]
-    # One of a launch may be called as one of its instructions is.
+    # A counter of a launch can have the same name as one of its instructions.
     metrics = [
         (row["label"] or row["name"] or "") if row["section"] == SOURCE_SECTION else ""
         for row in profile.metrics.to_pylist()
@@ -126,7 +127,7 @@ def source_of(profile: Profile, row: int | None) -> TableRows:
 
 
 def _number_lines(kernels: Array) -> Int64Array:
-    """The place of each line among those of its launch, from 1."""
+    """The number of each line within its launch, from 1."""
     order = np.argsort(kernels, kind="stable")
     first = np.searchsorted(kernels[order], kernels[order])
     number_lines = np.empty(len(kernels), np.int64)
@@ -135,7 +136,7 @@ def _number_lines(kernels: Array) -> Int64Array:
 
 
 def _counts(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
-    """The values of a counter by line: 0 where it was counted and the line has none, NaN where it was not."""
+    """The values of a counter by line: 0 if it was counted and the line has none, NaN if not counted."""
     found = first_available(line, metric, value, count, wanted)
     return np.nan_to_num(found) if wanted and not np.isnan(found).all() else found
 
@@ -143,7 +144,7 @@ def _counts(line: Array, metric: Array, value: Array, count: int, wanted: list[i
 def _stalls(
     line: Array, metric: Array, value: Array, count: int, metrics: list[str]
 ) -> tuple[list[str | None], list[float | None]]:
-    """The most frequent reason of each line, and how many samples it has."""
+    """The most frequent reason of each line, and its number of samples."""
     reasons = {
         place: match[1]
         for place, name in enumerate(metrics)
@@ -164,7 +165,7 @@ def _stalls(
 TABLES = (
     Table(
         "nsight-source",
-        "Instructions by Nsight Compute",
+        "Nsight Compute instructions",
         SOURCE,
         compute_nsight_source,
         uses_selection=False,

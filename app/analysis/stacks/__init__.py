@@ -1,1 +1,1 @@
-"""Stacks."""
+"""Call stacks: call trees, flame graphs and hotspots."""

@@ -1,7 +1,7 @@
-"""Call trees with frames hidden and recursion collapsed, each built once per profile and remembered.
+"""Call trees with frames hidden and recursion collapsed, each built once per profile and cached.
 
-A reshaped tree is arrays in preorder and a mapping from each node of `calls` to the node its own samples land on,
-so that whatever is selected costs the same on every shape.
+A reshaped tree is arrays in preorder and a mapping from each node of `calls` to the node that gets its samples, so a
+selection costs the same for every shape.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from ...domain.profile import Profile
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column
 from ..core.functions import KIND_COUNT, functions_of, match_functions
 from ..core.memo import memoize
-from ..core.trees import nearest_ancestor, outermost
+from ..core.trees import find_outermost, nearest_ancestor
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ def build_call_tree(profile: Profile, hide: str | None = None, recursion: bool =
     """The calling context tree, siblings of one function (and kind, unless `kinds` is false) merged.
 
     hide: removes the frames that match. recursion: a frame whose function is already among its callers is merged
-    with the outermost call of that function, and what it calls hangs there: a → b → a → c becomes a → c. Every step
-    of a collapsed path is a call that was made, the innermost function stays the innermost, and no function is on a
-    path twice.
+    with the outermost call of that function, which gets its callees: a → b → a → c becomes a → c. Each step of a
+    collapsed path is a call that occurred, the innermost function remains the innermost, and no function is on a path
+    twice.
     """
     if hide is not None:
         hidden = match_functions(profile, hide, "hide")
@@ -86,7 +86,7 @@ def _plain(profile: Profile, kinds: bool) -> CallTree:
 
 
 def _siblings_alike(parent: Array, function: Array) -> bool:
-    """Whether some node has two children of one function."""
+    """Whether a node has two children of the same function."""
     key = np.sort(parent[1:] * (int(function.max(initial=0)) + np.int64(1)) + function[1:])
     return bool((key[1:] == key[:-1]).any())
 
@@ -105,7 +105,7 @@ def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
 
 
 def _collapse(tree: CallTree, kinds: bool) -> CallTree:
-    top = outermost(tree.end, tree.function.astype(np.int64) + 1)
+    top = find_outermost(tree.end, tree.function.astype(np.int64) + 1)
     rows = np.flatnonzero(top == np.arange(len(top)))
     place = np.zeros(len(top), np.int64)
     place[rows] = np.arange(len(rows))

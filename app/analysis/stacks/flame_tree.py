@@ -1,4 +1,4 @@
-"""A flame graph as arrays, from a shape and what the selection weighs on it."""
+"""A flame graph as arrays, from a shape and the weights of the selection on it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,20 +30,20 @@ ROOT_LABEL = "all"
 
 @dataclass(frozen=True, eq=False)
 class FlameTree:
-    """A flame graph as arrays, one row a frame, in preorder, siblings in the order drawn; row 0 is the root.
+    """A flame graph as arrays, one row per frame, in preorder, siblings in drawing order; row 0 is the root.
 
-    id: stays the same for one result, reshaping (hide, recursion, invert), group and order, whatever else is
-    selected (int64). parent, end: rows; the frames of row i's subtree are [i, end[i]). function: a row of
+    id (int64): constant for a result, reshaping (hide, recursion, invert), group and order, independent of the rest of
+    the selection. parent, end: rows; the frames of row i's subtree are [i, end[i]). function: a row of
     `functions`, or -1-g for label g of `labels`: of the root (label 0) and of groups. kind: FrameKind, -1 for
     labels. self_weight, total_weight: in the event's unit (int64). start: where the frame starts, in weight from
     the left edge; exact with order "time", else siblings are packed to the left.
 
-    total: the weight of all that is selected. zoom: the row that was zoomed to. pruned: frames that were left out
-    for being too narrow, at least. Of the frames on the path to the zoomed one only the total is given; self is 0.
+    total: the weight of the selection. zoom: the zoomed row. pruned: lower bound of the number of frames omitted
+    because they are too narrow. Frames on the path to the zoomed one have only a total; their self weight is 0.
 
-    Of a difference: base_self, base_total: what the same frame weighs in the base. base_weight: the weight of all of
-    it. All three scaled to `total` where the difference is normalized; base_measured: that weight as it was measured.
-    reversed: the other way round, widths being those of the base and base_… those of the newer profile.
+    In a difference: base_self, base_total: the weights of the same frame in the base. base_weight: the total weight of
+    the base. All three are scaled to `total` if the difference is normalized; base_measured: the unscaled base_weight.
+    reversed: widths are those of the base, and base_… are those of the newer profile.
     """
 
     event: str
@@ -140,7 +140,7 @@ def _pack(view: VisibleRuns, frames: FrameColumns, function: Array, kind: Array,
 
 
 def _by_time(boxes: TimeOrderBoxes, shape: TreeShape, groups: FlameGroups | None) -> dict[str, Any]:
-    """The columns of a tree of boxes, which are in their places already."""
+    """The columns of a tree of boxes, which already have positions."""
     row = np.where(boxes.depth > 0, boxes.row, -1)
     if groups:
         label = boxes.depth == 0

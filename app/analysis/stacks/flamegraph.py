@@ -1,7 +1,7 @@
 """The flame graph of a selection: upright, inverted, by time, as a sandwich, as a difference; and search in it.
 
-What of a stack is shown (focus, ignore, hide, recursion, invert) is the selection's; how it is laid out (groups,
-order of siblings) is the graph's. Nothing is drawn here: `charts.flamegraph` makes the wire form of it.
+The selection determines what is shown of stacks (focus, ignore, hide, recursion, invert), the graph their layout
+(groups, order of siblings). Nothing is drawn here: `charts.flamegraph` encodes it for the browser.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ __all__ = ["FlameGroup", "FlameTree", "Matches", "SiblingOrder", "flame_tree", "
 
 @dataclass(frozen=True)
 class Matches:
-    """What a search found. functions: rows of `functions`. matched_weight: weight of the samples with a match on their
-    stack, each counted once. percent: of all that is selected. is_literal: the pattern is no regular expression, so
-    names that contain it were searched for.
+    """The result of a search. functions: rows of `functions`. matched_weight: weight of the samples with a match on
+    their stack, each counted once. percent: of the selection. is_literal: the pattern is not a regular expression, so
+    it was searched for as text.
     """
 
     functions: tuple[int, ...]
@@ -46,9 +46,9 @@ def flame_tree(
 ) -> FlameTree:
     """The flame graph of a selection.
 
-    zoom: the id of a frame: only it, the frames below it and the path to it are in the tree. An id that is not there
-    means the root; one without weight in this selection, the nearest frame above it that has some. least: frames
-    narrower than this share (0–1) of the zoomed one are left out; their weight stays in the totals above them.
+    zoom: the id of a frame: only it, the frames below it and the path to it are in the tree. An unknown id means the
+    root; one without weight in this selection, the nearest ancestor with weight. least: frames narrower than this share
+    (0 to 1) of the zoomed one are omitted; their weight remains in the totals above them.
 
     Raises InvalidRequest for a selection that this profile cannot answer.
     """
@@ -70,8 +70,8 @@ def sandwich(
 
     zoom: of the callers, of the callees; as in `flame_tree`.
 
-    Both hang on the outermost call of the function in each stack, so both weigh the function's total, with recursion
-    counted once: its callers, and everything that it called, itself included. Frames are found as in
+    Both start at the outermost call of the function in each stack, so the weight of both is the function's total, with
+    recursion counted once: its callers, and everything that it called, itself included. Frames are found as in
     `flame_tree`. Raises NotFound, InvalidRequest.
     """
     event = event_id(profile, selection.event)
@@ -87,7 +87,7 @@ def sandwich(
 def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     """The functions whose name matches an RE2 pattern, and the weight of the stacks that contain them.
 
-    Hidden frames are not found. What is no pattern is searched for literally.
+    Hidden frames are not found. An invalid pattern is searched for as text.
     """
     event = event_id(profile, selection.event)
     pattern, is_literal = search_pattern(pattern)

@@ -1,4 +1,4 @@
-"""Hotspots: what each function, module or thread weighs, itself and with all it calls."""
+"""Hotspots: self and total weight of each function, module or thread."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,14 @@ from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings
+from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
-from ..core.trees import outermost
+from ..core.trees import find_outermost
 from .call_tree import CallTree, build_call_tree
 
 BY = ("function", "module", "thread")
@@ -25,7 +26,7 @@ _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
     Column("name", "", "Name of the function as displayed: the symbol, or its module in brackets if it has none."),
     Column("module", "", "Program or library of the function, as named in the recording."),
-    Column("event", "", "The measured event."),
+    EVENT,
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
     Column("self", "event", f"Weight of the samples in the function itself; {_UNKNOWN}.", "Int64"),
     Column(
@@ -50,9 +51,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """A grouping of the nodes of a tree. label: of each node. outer: the nodes with none of their label above.
+    """A grouping of the nodes of a tree. label: of each node. outer: the nodes without an ancestor of the same label.
 
-    function: for each label, a row of `functions` that bears it.
+    function: for each label, a row of `functions` with it.
     """
 
     label: Array
@@ -62,10 +63,10 @@ class _Labels:
 
 @table_function
 def compute_hotspots(profile: Profile, selection: Selection, by: str = "function") -> TableRows:
-    """One row for each event and function (module, thread) that has any weight; the greatest self weight first.
+    """One row for each event and function (module, thread) with any weight; sorted by self weight, descending.
 
-    A function is a display name in a module. Hidden frames are left out and their self weight goes to their callers.
-    `invert` and `recursion` change nothing here. by "module": name and module are both the module. by "thread":
+    A function is a display name in a module. Hidden frames are omitted, and their callers get their self weight.
+    `invert` and `recursion` have no effect. by "module": name and module are both the module. by "thread":
     name is the thread's, module its process, and self equals total.
     """
     check_choice("by", by, BY)
@@ -83,7 +84,7 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
 
 
 def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
-    """Weight of each node of the tree itself, and with all below it. weights: by node of `calls`, int64."""
+    """Self and total weight of each node of the tree. weights: by node of `calls`, int64."""
     own = weights if tree.node is None else sum_by_index(tree.node, weights, len(tree))
     return own, sum_subtrees(own, tree.end)
 
@@ -91,9 +92,9 @@ def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
 def function_weights(
     profile: Profile, selection: Selection, event: int, by: str = "function", calls: Array | None = None
 ) -> tuple[Array, Array, Array, int]:
-    """(rows of `functions` that represent each function or module, self, total, all that was selected): int64.
+    """(rows of `functions` that represent each function or module, self, total, weight of the selection): int64.
 
-    calls: what is added up by node of `calls`; by default the weights of the event."""
+    calls: the values by node of `calls` to sum; by default the weights of the event."""
     tree = build_call_tree(profile, selection.hide, kinds=False)
     labels = _labels(profile, selection.hide, by, tree)
     own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
@@ -125,7 +126,7 @@ def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Lab
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         label = np.full(len(tree), -1, np.int64)
         label[1:] = inverse[tree.function[1:]]
-        outer = np.flatnonzero(outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
+        outer = np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
         return _Labels(label, outer, first)
 
     return memoize(profile, ("labels", hide, by), build)
@@ -190,7 +191,7 @@ def _join_parts(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def to_percent(value: Array, total: int) -> Float64Array:
-    """`part` as percentages of `whole`; 0 where the whole is."""
+    """`part` as percentages of `whole`; 0 if `whole` is 0."""
     return value * (100.0 / total) if total else np.zeros(len(value))
 
 

@@ -1,9 +1,9 @@
 """The inverted call tree: hot functions at the top, their callers below.
 
-Laid out whole, it has a node for every distinct piece of path that ends a stack: for deep stacks many times more
-than the call tree. Nearly all of them are on unbranched runs, along which the weight is the same. So the tree is
-kept as chains: one row for every run, at most twice as many rows as there are distinct stacks, however deep. Frames
-are laid out from it only where they are wide enough to be seen.
+The complete tree has a node for every distinct suffix of a stack: for deep stacks many times more than the call tree.
+Nearly all of them are on unbranched runs with constant weight. So the tree is stored as chains: one row per run, at
+most twice as many rows as distinct stacks, independent of their depth. Frames are laid out only if they are wide enough
+to be visible.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from .call_tree import CallTree
 class InvertedTree:
     """Rows in preorder; row 0 is the root. parent, end: rows. first, last: depths of a row's frames, inclusive.
 
-    leaf: a node of the call tree whose inverted path runs through the row's last frame. row_of: for each of the
-    leaves that were given, the row at whose last frame its inverted path ends.
+    leaf: a node of the call tree whose inverted path runs through the row's last frame. row_of: for each given leaf,
+    the row at whose last frame its inverted path ends.
     """
 
     parent: Array
@@ -32,7 +32,7 @@ class InvertedTree:
 
 @dataclass
 class _Rows:
-    """Rows as they are found, level by level; put in preorder at the end."""
+    """Rows in order of discovery, level by level; converted to preorder at the end."""
 
     parent: list[Array]
     first: list[Array]
@@ -54,8 +54,8 @@ class _Rows:
 def invert_tree(tree: CallTree, leaves: Array, label: Array) -> InvertedTree:
     """The inverted tree of the stacks that end at `leaves` (distinct nodes of `tree`).
 
-    label: what a frame is, by node of `tree`; no two siblings share one. Stacks are sorted by their inverted path
-    one frame at a time, and only those that still look the same as another are checked again.
+    label: identifies a frame, by node of `tree`; siblings have different labels. Stacks are sorted by their inverted
+    path one frame at a time, and only those still equal to another are processed further.
     """
     rows = _Rows([], [], [], [], [])
     n = len(leaves)
@@ -108,7 +108,7 @@ def _sort_preorder(rows: _Rows, lasts: list[tuple[Array, int]], row_of: Array, t
     parent, first, low, high, leaf = (
         np.concatenate(parts) for parts in (rows.parent, rows.first, rows.low, rows.high, rows.leaf)
     )
-    # Where a single stack is left, its run ends with the stack.
+    # If a single stack remains, its run ends with the stack.
     last = tree_depth[leaf].astype(np.int64)
     last[0] = 0
     for split, depth in lasts:

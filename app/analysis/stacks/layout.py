@@ -1,4 +1,4 @@
-"""Laying a flame graph out: rows of a shape with their weights become frames in the order they are drawn in."""
+"""Layout of a flame graph: from rows of a shape with weights to frames in drawing order."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,10 +9,10 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.call_tree import sum_subtrees
 from ...domain.profile import Profile
 from ..core.functions import functions_of
-from ..core.trees import path_sums
+from ..core.trees import sum_paths
 
 LABEL_KIND = -1
-"""What `kind` says of the root and of groups, which are no code."""
+"""The `kind` of the root and of groups, which are not code."""
 
 
 class SiblingOrder(StrEnum):
@@ -21,7 +21,7 @@ class SiblingOrder(StrEnum):
     WEIGHT = "weight"
     """The heaviest first."""
     TIME = "time"
-    """As they ran: nothing is merged but what ran without a break."""
+    """In time order: only uninterrupted runs are merged."""
     NAME = "name"
 
 
@@ -44,7 +44,7 @@ class FrameRuns:
 
 @dataclass(frozen=True, eq=False)
 class FrameColumns:
-    """Frames in preorder. run: which run each is of. The rest as in `flamegraph.FlameTree`."""
+    """Frames in preorder. run: the run of each. The rest as in `FlameTree`."""
 
     run: Array
     id: Array
@@ -91,7 +91,7 @@ def sibling_keys(
 
 
 def reorder_siblings(parent: Array, end: Array, key: Array) -> Int64Array:
-    """The order (old rows by new place) in which siblings ascend by `key`, equals staying as they are; preorder."""
+    """The preorder (old rows by new index) with siblings in ascending order of `key`; stable."""
     n = len(parent)
     family = np.lexsort((key, parent))
     size = (end - np.arange(n)).astype(np.int64)
@@ -102,12 +102,12 @@ def reorder_siblings(parent: Array, end: Array, key: Array) -> Int64Array:
     offset[family] = before - np.repeat(before[first], np.diff(np.r_[first, n])) + 1
     offset[0] = 0
     order = np.empty(n, np.int64)
-    order[path_sums(offset, end)] = np.arange(n)
+    order[sum_paths(offset, end)] = np.arange(n)
     return order
 
 
 def frame_starts(parent: Array, end: Array, total: Array) -> Array:
-    """Where each frame starts, in weight from the left, siblings packed to the left in the order they are in."""
+    """Where each frame starts, in weight from the left, siblings packed to the left in their order."""
     n = len(parent)
     family = np.argsort(parent, kind="stable")
     before = np.cumsum(total[family]) - total[family]
@@ -115,11 +115,11 @@ def frame_starts(parent: Array, end: Array, total: Array) -> Array:
     first = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
     offset = np.empty(n, np.int64)
     offset[family] = before - np.repeat(before[first], np.diff(np.r_[first, n]))
-    return path_sums(offset, end)
+    return sum_paths(offset, end)
 
 
 def subtree_totals(own: Array, end: Array) -> Array:
-    """Σ own over each subtree, along the last axis."""
+    """The sum of own over each subtree, along the last axis."""
     if own.ndim == 1:
         return sum_subtrees(own, end)
     running = np.zeros((own.shape[0], own.shape[1] + 1), own.dtype)

@@ -1,7 +1,7 @@
 """Shapes: the trees of a flame graph, plain or inverted, behind one interface.
 
-A shape is rows in preorder, each one frame or an unbranched run of frames, and for every node of `calls` the row on
-whose last frame its weight lands. Weights come later, with the selection.
+A shape has rows in preorder, each a frame or an unbranched run of frames, and for every node of `calls` the row whose
+last frame gets its weight. Weights are applied later, by selection.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from ...domain.tables import NO_ID, ROOT, FrameKind
 from ..core.functions import KIND_COUNT
 from ..core.memo import memoize
 from ..core.sample_selection import samples_of, sum_by_index
-from ..core.trees import mark_subtrees, outermost
+from ..core.trees import find_outermost, mark_subtrees
 from .call_tree import CallTree, build_call_tree, merge_siblings
 from .inverted_tree import InvertedTree, invert_tree
 
@@ -46,10 +46,10 @@ class DepthIndex:
 class TreeShape:
     """Rows in preorder: parent, end (int32); first, last: the depths of a row's frames (int32).
 
-    place: the preorder number of a row's first frame, were every frame laid out: what ids are made of; frames: how
-    many that would be. row_of_call: for each node of `calls` the row its weight lands on (len(self): none). tree:
-    where frames come from. leaf: for each row a node of the tree through whose inverted path it runs; None where a
-    row is the node of the tree itself.
+    place: the preorder number of a row's first frame among all frames, from which ids are derived; frames: the number
+    of all frames. row_of_call: for each node of `calls` the row that gets its weight (len(self): none). tree: the
+    source of frames. leaf: for each row a node of the tree whose inverted path contains it; None if rows are nodes of
+    the tree.
     """
 
     parent: Array
@@ -72,14 +72,14 @@ class TreeShape:
 
     @cached_property
     def stride(self) -> int:
-        """More than any function id: what keys of row and function are made with."""
+        """Greater than any function id: the factor of keys of row and function."""
         return int(self.tree.function.max(initial=0)) + 1
 
     @cached_property
     def children(self) -> tuple[Array, Array]:
         """(parent row · stride + function of the first frame, ascending; the rows in that order), without the root.
 
-        Only of use where no two children of a row are one function: for shapes built without kinds.
+        Only valid if no two children of a row have the same function: for shapes built without kinds.
         """
         rows = np.arange(1, len(self))
         function = self.tree.function[self.nodes(rows, self.first[1:])].astype(np.int64)
@@ -94,7 +94,7 @@ class TreeShape:
         return sum_by_index(self.row_of_call, calls, len(self) + 1)[:-1]
 
     def nodes(self, row: Array, depth: Array) -> Array:
-        """The nodes of `tree` that are the frames at these depths (at most a row's last) on the way to these rows."""
+        """The nodes of `tree` that are the frames at these depths (at most a row's last) on the paths to these rows."""
         if self.leaf is None:
             exact = self.first[row] == depth
             return row if exact.all() else np.where(exact, row, self.levels.ancestors(row, depth))
@@ -103,12 +103,12 @@ class TreeShape:
         return np.where(depth == 0, ROOT, ancestors)
 
     def row_at(self, frame: int) -> int:
-        """The row that the frame with this preorder number belongs to."""
+        """The row of the frame with this preorder number."""
         return int(np.searchsorted(self.place, frame, "right")) - 1
 
 
 def upright_shape(tree: CallTree) -> TreeShape:
-    """The tree as it is."""
+    """The shape of the tree, not inverted."""
     return TreeShape(
         parent=tree.parent,
         end=tree.end,
@@ -167,8 +167,8 @@ def sandwich_shapes(
 ) -> tuple[TreeShape, TreeShape]:
     """(callers, callees) of functions given by canonical id. invert of the selection changes nothing.
 
-    Both hang on the outermost calls of the function in each stack, so that the weight of both is the function's
-    total, recursion counted once: callers are those from outside, recursive calls are among the callees.
+    Both start at the outermost calls of the function in each stack, so that the weight of both is the function's total,
+    with recursion counted once: callers are outside, recursive calls are among the callees.
     """
     hide, recursion = selection.hide, selection.recursion
 
@@ -176,8 +176,8 @@ def sandwich_shapes(
         tree = build_call_tree(profile, hide, recursion, kinds)
         node = _nodes(tree, profile)
         hit = np.isin(tree.function, functions)
-        # One label for all of them: of several functions of one name, too, a stack counts once.
-        top = outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
+        # One label for all of them, so that a stack with several functions of the name counts once.
+        top = find_outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
         calls = np.flatnonzero(hit & (top == np.arange(len(tree))))
         under = mark_subtrees(tree.end, hit)
         call_of_node = np.full(len(tree), -1, np.int64)
@@ -198,7 +198,7 @@ def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kin
     function = np.r_[NO_ID, tree.function[rows]].astype(np.int32)
     kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[rows]].astype(np.int8)
     rooted = merge_siblings(parent, function, kind, None, kinds)
-    # `merge_siblings` maps each kept node; others have none.
+    # `merge_siblings` maps only kept nodes.
     assert rooted.node is not None
     where = np.append(rooted.node, np.int32(len(rooted)))
     return CallTree(
@@ -212,7 +212,7 @@ def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kin
 
 
 def _nodes(tree: CallTree, profile: Profile) -> Array:
-    """The node of the tree that each node of `calls` is."""
+    """The node of the tree for each node of `calls`."""
     return np.arange(profile.calls.num_rows) if tree.node is None else tree.node
 
 

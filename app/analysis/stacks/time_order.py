@@ -1,8 +1,8 @@
-"""The flame graph by time: each thread's samples one after another, merged where neighbors share frames.
+"""The flame graph in time order: the samples of each thread in sequence, merged where adjacent samples share frames.
 
-A box is a frame and an unbroken run of one thread's samples that are all in it. Two neighbors share their frames
-down to their lowest common ancestor, whose depth in a preorder tree is one less than the least depth of a node
-between them; that is a range minimum over the rows that are wide enough to matter.
+A box is a frame and an uninterrupted run of samples of one thread in it. Two adjacent samples share the frames down to
+their lowest common ancestor, whose depth in a preorder tree is one less than the minimum depth of the nodes between
+them: a range minimum over the rows that are wide enough.
 """
 
 import math
@@ -29,9 +29,9 @@ from ..core.trees import nearest_ancestor
 from .shapes import TreeShape
 
 THREAD_BOUNDARY, GROUP_BOUNDARY, NOTHING = 0, -1, -2
-"""What neighbors share: of two threads the root or their group, of two groups not even that."""
+"""Shared by adjacent samples of different threads: the root or their group; of different groups: nothing."""
 SORT_RATIO = 10
-"""Below one in so many samples, sorting them is faster than looking them up among all."""
+"""Below this fraction of the samples, sorting them is faster than a lookup among all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,8 @@ class TimeOrderBoxes:
 
 @dataclass(frozen=True, eq=False)
 class _Order:
-    """Rows of `samples` by group, thread and time. edge: where a thread begins (the first aside), ascending; shared:
-    what the samples at both sides of it share, OTHER_THREAD or OTHER_GROUP.
+    """Rows of `samples` by group, thread and time. edge: where a thread begins (except the first), ascending; shared:
+    what the samples on both sides share, OTHER_THREAD or OTHER_GROUP.
     """
 
     sample: Array
@@ -66,19 +66,19 @@ class _Order:
     shared: Array
 
     def only(self, inside: Array) -> "_Order":
-        """Those for which `inside` holds."""
+        """The rows for which `inside` holds."""
         before = np.cumsum(inside, dtype=np.int32)
         at = before[self.edge - 1]
         real = (at > 0) & (at < (before[-1] if len(before) else 0))
         at, shared = at[real], self.shared[real]
-        # Threads of which nothing is left have their edges in one place, which parts what the strongest of them does.
+        # Edges of empty threads coincide; the strongest of them applies.
         first = np.flatnonzero(np.diff(at, prepend=0))
         return _Order(self.sample[inside], at[first], np.minimum.reduceat(shared, first) if len(first) else shared)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sequence:
-    """Samples in order: the row of the shape each ends on, and its weight."""
+    """Samples in order: the row of the shape where each ends, and its weight."""
 
     order: _Order
     row: Array
@@ -86,7 +86,7 @@ class _Sequence:
 
 
 class _Step(NamedTuple):
-    """A box on the way to the one zoomed to: samples [low, high) of the sequence, at a depth of the shape."""
+    """A box on the path to the zoomed one: samples [low, high) of the sequence, at a depth of the shape."""
 
     low: int
     high: int
@@ -213,10 +213,10 @@ def _path(sequence: _Sequence, shape: TreeShape, zoom: int, stride: int, root: i
         line.append(int(shape.parent[line[-1]]))
     line.reverse()
     deepest = min(level + root, int(shape.last[line[-1]]))
-    # The rows above a row are intervals one in the other, so how many of them hold another row is two searches.
+    # The rows above a row are nested intervals, so two searches give the number that contain another row.
     low, high = np.array(line), shape.end[line]
     common = _shared_depth(sequence.row, low, high, shape.last[line])
-    # On either side of an edge, what it lets through is the most that can be shared with the sample at the other.
+    # Across an edge, samples share at most what the edge allows.
     edge, shared = sequence.order.edge, sequence.order.shared
     after = edge[edge > at]
     common[after] = np.minimum(common[after], shared[edge > at])
@@ -235,7 +235,7 @@ def _path(sequence: _Sequence, shape: TreeShape, zoom: int, stride: int, root: i
 
 
 def _shared_depth(row: Array, low: Array, high: Array, depth: Array) -> Array:
-    """The depth down to which rows share the line of rows with these intervals, the outermost first."""
+    """The depth down to which rows share the path of rows with these intervals, outermost first."""
     opened = np.searchsorted(low, row, "right")
     open_still = len(high) - np.searchsorted(high[::-1], row, "right")
     shared_depth: Array = depth[np.minimum(opened, open_still) - 1]
@@ -258,7 +258,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     code = code[row]
     slot = code >> 1
     ending = weight * (code & 1)
-    # Neighbors on one slot are one piece, unless a thread begins between them.
+    # Adjacent samples on one slot are one piece, unless a thread begins between them.
     inside = slice(*np.searchsorted(sequence.order.edge, (top.low + 1, top.high)))
     edge = sequence.order.edge[inside] - top.low
     new = np.ones(len(slot), bool)
@@ -267,7 +267,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     starts = np.flatnonzero(new)
     if len(starts) < len(slot):
         slot, weight, ending = slot[starts], np.add.reduceat(weight, starts), np.add.reduceat(ending, starts)
-    shared = _neighbours(slot, shape.first[rows])
+    shared = _depths_shared_with_previous(slot, shape.first[rows])
     shared[np.searchsorted(starts, edge)] = sequence.order.shared[inside]
     shared[0] = NOTHING
     deep = shape.last[rows][slot]
@@ -277,7 +277,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     pruned += int(np.count_nonzero(~wide & (weights > 0)))
     by_place = np.argsort(low * (int(depth.max(initial=0)) + 2) + depth)
     low, high, depth = low[by_place], high[by_place], depth[by_place]
-    # A box is in one of each lesser depth, so a piece's innermost box is as deep as there are boxes over it.
+    # A box is inside one box of each smaller depth, so the depth of the innermost box is the number of boxes above it.
     over = np.zeros(len(slot) + 1, np.int32)
     np.add.at(over, low, 1)
     np.subtract.at(over, high, 1)
@@ -294,12 +294,12 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     )
 
 
-def _neighbours(slot: Array, first: Array) -> Int32Array:
+def _depths_shared_with_previous(slot: Array, first: Array) -> Int32Array:
     """The depth that each piece shares with the one before it. first: by slot, in preorder.
 
-    Of no meaning for the first piece, and for two of one slot, between which a thread begins.
+    Undefined for the first piece, and between two pieces of one slot where a thread begins.
     """
-    # Minima of 1, 2, 4 … slots from each on, one row of a table for each length, with room to look past the end.
+    # Minima of 1, 2, 4 … slots from each on, one row of a table for each length, with padding at the end.
     rows = [np.append(first.astype(np.int32), NOTHING)]
     while 1 << len(rows) <= len(first):
         half = 1 << len(rows) - 1
@@ -320,7 +320,7 @@ def _neighbours(slot: Array, first: Array) -> Int32Array:
 def _runs(shared: Array, deep: Array, running: Array, depth: int, narrowest: int) -> tuple[Array, Array, Array, int]:
     """(low, high, depth, pruned) of the runs of pieces that share a depth below `depth` and are wide enough.
 
-    running: the weight up to a piece. Pieces in no such run are checked no deeper.
+    running: the weight up to a piece. Other pieces are not processed deeper.
     """
     lows, highs, depths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     index = np.arange(len(shared))

@@ -1,4 +1,4 @@
-"""How the weight of a selection spreads over a shape: which runs of frames are wide enough to be drawn."""
+"""Weights of a selection on a shape, and the runs of frames that are wide enough to be drawn."""
 
 import math
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ from .layout import FrameRuns, subtree_totals
 from .shapes import TreeShape
 
 MAX_CELLS = 1 << 22
-"""How many cells the table group × frame may have at a time."""
+"""Maximum number of cells of the table group × frame."""
 
 
 @dataclass(frozen=True, eq=False)
 class VisibleRuns:
-    """Runs chosen to be drawn, and how their frames are found. row: of the shape, or -1-g for a label.
+    """Runs to draw, and access to their frames. row: of the shape, or -1-g for a label.
 
-    zoom: the id zoomed to.
+    zoom: the id of the zoomed frame.
     """
 
     runs: FrameRuns
@@ -50,7 +50,7 @@ def select_visible_runs(
 
 
 def _wide_enough(shape: TreeShape, total: Array, zoom: int, least: float) -> tuple[Array, int, int, int]:
-    """(rows to draw, zoom, narrowest weight drawn, frames left out): the path to the zoom and what is below it."""
+    """(rows to draw, zoom, narrowest weight drawn, omitted frames): the path to the zoom and the frames below it."""
     row = shape.row_at(zoom) if 0 <= zoom < shape.frames else ROOT
     while row != ROOT and not total[row]:
         row = int(shape.parent[row])
@@ -120,7 +120,7 @@ def select_visible_grouped_runs(
 def _under_root(
     shape: TreeShape, runs: FrameRuns, kept: Array, group: Array, everything: int
 ) -> tuple[FrameRuns, Array]:
-    """(runs, row) with a root of that weight put above the trees of groups. kept: the row of the shape of each run."""
+    """(runs, row) with a root of that weight above the trees of groups. kept: the row of the shape of each run."""
     top = kept == ROOT
     return (
         FrameRuns(
@@ -138,12 +138,11 @@ def _under_root(
 
 @dataclass(frozen=True, eq=False)
 class GroupWeights:
-    """What some rows of a shape weigh in each group.
+    """The weights of some rows of a shape in each group.
 
-    rows: the rows, ascending, and with every row the one above it; end: where their subtrees end among them. groups:
-    how many there are. The rest is by sample: its group, its column in a table of group × column, its weight. A row
-    has two columns: what it weighs itself, and what is in other rows below it; one column more is for all that is
-    not drawn at all.
+    rows: the rows, ascending, with their ancestors; end: where their subtrees end among them. groups: number of groups.
+    The rest is by sample: its group, its column in a table of group × column, its weight. A row has two columns: its
+    self weight, and that of omitted rows below it; one more column is for everything not drawn.
     """
 
     rows: Array
@@ -157,7 +156,7 @@ class GroupWeights:
     def tables(self, narrowest: int = 1) -> Iterator[tuple[Array, Array, Array]]:
         """(numbers of groups, self, total: int64 by group and kept row), some groups at a time.
 
-        Where they are too many for one table, those below `narrowest` in all are left out.
+        If there are too many for one table, groups with a total below `narrowest` are omitted.
         """
         columns = 2 * len(self.rows) + 1
         if self.groups * columns <= MAX_CELLS:
@@ -205,11 +204,11 @@ def weigh_groups(
 
 
 def _roll_up(profile: Profile, selection: Selection, event: int, groups: FlameGroups) -> tuple[SampleRollup, Array]:
-    """(what the selection leaves of an event, the group of each pile)."""
+    """(the selected samples of an event, rolled up; the group of each entry)."""
     if groups.sample_groups is None:
         found = roll_up_filtered_samples(profile, selection, event)
         return found, groups.thread_groups[found.thread]
-    # Threads that change their names: every sample by itself.
+    # Threads that change their names: one entry for each sample.
     rows = filter_samples(profile, selection, event)
     return roll_up_rows(profile, selection, rows), groups.for_samples(profile, rows)
 
@@ -223,9 +222,9 @@ def _split(
     kept: Array,
     narrowest: int,
 ) -> tuple[FrameRuns, Array, Array, int]:
-    """(runs, their rows of the shape, their groups, frames left out), group after group.
+    """(runs, their rows of the shape, their groups, omitted frames), by group.
 
-    kept: the rows that are wide enough without groups; no other can be so in a group.
+    kept: the rows that are wide enough without groups; others cannot be wide enough in a group.
     """
     found: list[tuple[Array, ...]] = [(np.zeros(0, np.int64),) * 4]
     split = weigh_groups(profile, selection, event, shape, groups, kept)

@@ -1,1 +1,1 @@
-"""The timeline: what threads, streams and series did when, at any zoom, for profiles of samples and of slices alike."""
+"""The timeline: threads, streams and series over time, at any zoom, for profiles of samples and of slices."""

@@ -1,4 +1,5 @@
-"""Details of one item of a timeline: a slice with all that belongs to it, the samples in a box, instants, steps."""
+"""Details of one item of a timeline: a slice with everything that belongs to it, the samples in a box, instants,
+steps."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ MAX_NS = 1 << 62
 
 @dataclass(frozen=True)
 class SliceSummary:
-    """A slice in short: where it is, and what."""
+    """Summary of a slice: position and name."""
 
     slice: int
     name: str
@@ -48,7 +49,7 @@ class SliceSummary:
 
 
 def summarize_slice(profile: Profile, row: int) -> SliceSummary:
-    """A slice in short."""
+    """The summary of a slice."""
     found = profile.slices.slice(row, 1).to_pylist()[0]
     return SliceSummary(
         slice=row,
@@ -61,27 +62,27 @@ def summarize_slice(profile: Profile, row: int) -> SliceSummary:
 
 
 def find_slice(timeline: Timeline, thread: int, depth: int, start_ns: int, end_ns: int) -> int | None:
-    """The longest slice of a row in a window; None where there is none."""
+    """The longest slice of a row in a window; None without any."""
     items = _finest(timeline.find_slices(thread, depth, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
-    return int(items.thing[int(np.argmax(items.end - items.start))])
+    return int(items.event_row[int(np.argmax(items.end - items.start))])
 
 
 def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, Any]:
-    """All that is known of a slice, as plain data: times in ns from the profile's zero."""
+    """All details of a slice, as plain data: times in ns from the profile's zero."""
     found = profile.slices.slice(row, 1).to_pylist()[0]
     thread, threads = found["thread"], threads_of(profile)
     category = profile.categories.slice(found["category"], 1).to_pylist()[0]
     rank = int(threads.rank[thread])
     parent = found["parent"]
-    before, after = _neighbours(timeline, thread, found["depth"], found["start_ns"], row)
+    before, after = _find_neighbors(timeline, thread, found["depth"], found["start_ns"], row)
     code = timeline.find_slices(thread, found["depth"], found["start_ns"], found["start_ns"] + 1, 0, MAX_NS)
     inner = row + 1 if found["end"] > row + 1 else None
     numbers, text, call_stack = _arguments(profile, row, found["arguments"])
     return {
         "what": "slice",
-        **_plain(summarize_slice(profile, row)),
+        **_to_dict(summarize_slice(profile, row)),
         "function": int(functions_of(profile).canonical[found["function"]]),
         "kind": _kind(code, row),
         "category": category["name"],
@@ -106,12 +107,12 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
 def summarize_samples(
     profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int
 ) -> dict[str, Any]:
-    """What the samples of a lane in a window are of: the functions they were taken in, the heaviest first."""
+    """The functions of the samples of a lane in a window, by weight, descending."""
     items = _finest(timeline.find_samples(event, thread, start_ns, end_ns, 0, MAX_NS))
     threads = threads_of(profile)
     stack = weight = codes = np.zeros(0, np.int64)
     if items is not None:
-        stack, codes, weight = samples_of(profile).stack[items.thing], items.code, items.weight
+        stack, codes, weight = samples_of(profile).stack[items.event_row], items.code, items.weight
         if event_names(profile)[event] in (HOST_TIME, DEVICE_TIME):
             over = np.minimum(items.start + weight, end_ns)
             weight = np.maximum(over - np.maximum(items.start, start_ns), 0)
@@ -147,7 +148,7 @@ def summarize_samples(
 def list_instants(profile: Profile, timeline: Timeline, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     """The instants in a window."""
     items = _finest(timeline.find_instants(thread, start_ns, end_ns, 0, MAX_NS))
-    rows = [] if items is None else items.thing[:MAX_FUNCTIONS].tolist()
+    rows = [] if items is None else items.event_row[:MAX_FUNCTIONS].tolist()
     functions = functions_of(profile)
     found = []
     for row in profile.instants.take(rows).to_pylist() if rows else []:
@@ -163,7 +164,7 @@ def find_step(profile: Profile, timeline: Timeline, place: int, start_ns: int, e
     items = _finest(timeline.find_steps(place, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
-    row = profile.steps.slice(int(items.thing[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
+    row = profile.steps.slice(int(items.event_row[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
     return {
         "what": "step",
         "track": f"s{place}",
@@ -191,9 +192,9 @@ def _finest(found: Any) -> MipmapItems | None:
 
 def _kind(found: Any, row: int) -> str:
     items = _finest(found)
-    if items is None or not (items.thing == row).any():
+    if items is None or not (items.event_row == row).any():
         return "unknown"
-    return KINDS[int(code_names(items.code[items.thing == row])[1][0])]
+    return KINDS[int(code_names(items.code[items.event_row == row])[1][0])]
 
 
 def _function(profile: Profile, code: int) -> dict[str, Any]:
@@ -209,29 +210,31 @@ def _function(profile: Profile, code: int) -> dict[str, Any]:
     }
 
 
-def _plain(place: SliceSummary) -> dict[str, Any]:
+def _to_dict(place: SliceSummary) -> dict[str, Any]:
     return dict(vars(place))
 
 
-def _neighbours(timeline: Timeline, thread: int, depth: int, start_ns: int, row: int) -> tuple[int | None, int | None]:
+def _find_neighbors(
+    timeline: Timeline, thread: int, depth: int, start_ns: int, row: int
+) -> tuple[int | None, int | None]:
     """The slices before and after one in its row."""
     slices = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
     if slices is None:
         return None, None
-    level, at = slices.level, np.flatnonzero(slices.read().thing == row)
+    level, at = slices.level, np.flatnonzero(slices.read().event_row == row)
     if not len(at):
         return None, None
     place = slices.rows.start + int(at[0])
     which = int(np.searchsorted(level.bounds, place, "right"))
     low, high = int(level.bounds[which - 1]), int(level.bounds[which])
     before, after = (
-        int(level.read(slice(n, n + 1)).thing[0]) if low <= n < high else None for n in (place - 1, place + 1)
+        int(level.read(slice(n, n + 1)).event_row[0]) if low <= n < high else None for n in (place - 1, place + 1)
     )
     return before, after
 
 
 def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[str, int], dict[str, Any], str | None]:
-    """(those that are numbers, the others, the call stack that is written among them)."""
+    """(numeric arguments, other arguments, the call stack if it is an argument)."""
     numbers: dict[str, int] = {}
     if row is not None and profile.slice_numbers.num_rows:
         of = get_column(profile.slice_numbers, "slice")
@@ -247,15 +250,15 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
         text = {"arguments": found["text"]}
     if not isinstance(text, Mapping):
         text = {"arguments": text}
-    shown = {str(key): _short(value) for key, value in text.items()}
+    shown = {str(key): _shorten_value(value) for key, value in text.items()}
     if found["call_stack"]:
         # It is shown separately.
         shown.pop("Call stack", None)
     return numbers, shown, found["call_stack"]
 
 
-def _short(value: Any) -> Any:
-    """What is too long to be shown, cut."""
+def _shorten_value(value: Any) -> Any:
+    """The value, shortened if it is too long to display."""
     if isinstance(value, str):
         return shorten(value, MAX_CHARACTERS)
     if isinstance(value, bool | int | float) or value is None:
@@ -273,7 +276,7 @@ def _steps_of(profile: Profile, rank: int, at_ns: int) -> list[str]:
 
 
 def _work(profile: Profile, row: int) -> dict[str, Any] | None:
-    """What a device did, where the slice is such work."""
+    """The device work of the slice, if it is device work."""
     of = get_column(profile.device_work, "slice")
     at = int(np.searchsorted(of, np.array(row, of.dtype)))
     if at == len(of) or of[at] != row:
@@ -287,7 +290,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         }
     device = profile.devices.slice(found["device"], 1).to_pylist()[0] if found["device"] != NO_ID else None
     delay = int(launch_waits_of(profile).delay[at])
-    launch = None if found["launch"] == NO_ID else _plain(summarize_slice(profile, found["launch"]))
+    launch = None if found["launch"] == NO_ID else _to_dict(summarize_slice(profile, found["launch"]))
     return {
         "kind": DeviceWorkKind(found["kind"]).name.lower(),
         "device": None if device is None else device["device"],
@@ -298,12 +301,12 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         "launch": launch,
         # A launch waits once, however many kernels it starts: only the first of them has a delay.
         "delay_ns": delay if delay >= 0 else None,
-        "operator": None if found["operator"] == NO_ID else _plain(summarize_slice(profile, found["operator"])),
+        "operator": None if found["operator"] == NO_ID else _to_dict(summarize_slice(profile, found["operator"])),
     }
 
 
 def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
-    """The work of devices that a slice and those inside of it launched."""
+    """The device work launched by a slice and its descendants."""
     work = profile.device_work
     if not work.num_rows:
         return None
@@ -325,7 +328,7 @@ def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | Non
         "total_ns": int(duration.sum()),
         "start_ns": int(start.min()),
         "end_ns": int((start + duration).max()),
-        "first": [_plain(summarize_slice(profile, int(n))) for n in first],
+        "first": [_to_dict(summarize_slice(profile, int(n))) for n in first],
     }
 
 
@@ -340,7 +343,7 @@ def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
                 {
                     "direction": direction,
                     "kind": FlowKind(flow["kind"]).name.lower(),
-                    **_plain(summarize_slice(profile, flow[other])),
+                    **_to_dict(summarize_slice(profile, flow[other])),
                 }
             )
     return flows

@@ -1,4 +1,4 @@
-"""Arrows of a timeline: from launches to what they launched, and the flows in the file."""
+"""Arrows of a timeline: from launches to the launched work, and the flows in the file."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ LAUNCH = "launch"
 
 
 def list_flows(profile: Profile, selection: Selection, start_ns: int, end_ns: int) -> dict[str, Any]:
-    """`{"count", "flows"}` of those of which one end begins in a window; no flows where there are more than
+    """`{"count", "flows"}` of the flows with an end that begins in a window; no flows if there are more than
     `MAX_FLOWS`.
 
     A flow: `kind`, and of both ends `[track, depth, from ns, until ns]`.

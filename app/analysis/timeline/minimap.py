@@ -1,4 +1,4 @@
-"""The strip above the timeline: how much was used in each part of the whole time, in a unit that can be read off."""
+"""The strip above the timeline: usage in each part of the total time, in a readable unit."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,10 @@ from .model import Timeline
 from .tracks import TimeExtent, lane_event
 
 BINS = 512
-"""Parts of the whole time, at most."""
+"""Maximum number of parts of the total time."""
 MIN_BINS, MIN_SAMPLES_PER_BIN = 32, 8
-"""As far as there are at least so many parts, each is as long as so many samples: in less, what one sample represents
-would be seen more than how much was used."""
+"""Parts are at least this many samples long, unless there would be fewer than the minimum number of parts: in shorter
+parts, single samples would dominate."""
 CPUS_UNIT = "CPUs in use"
 _UNITS = {
     HOST_TIME: "threads busy",
@@ -34,7 +34,7 @@ _UNITS = {
 
 @dataclass(frozen=True, eq=False)
 class MinimapSeries:
-    """How much was used. values: one for each part of `bin_ns`, from `TimeExtent.first_ns` on; unit: in words."""
+    """Usage over time. values: one for each part of `bin_ns`, from `TimeExtent.first_ns` on; unit: in words."""
 
     values: Array
     bin_ns: int
@@ -52,10 +52,9 @@ class Minimap:
 def build_minimap(profile: Profile, timeline: Timeline, selection: Selection, extent: TimeExtent) -> Minimap:
     """The strips of an event and of some threads.
 
-    Of samples, the sum of their weights in each part over its length: of clocks, that is the number of CPUs in use (the
-    idle task aside, which perf calls swapper), of other events a number for each second: of samples where these tell
-    no total. A sample weighs evenly over
-    what it is drawn over. What lasts counts as far as it covers the part.
+    For samples: the sum of their weights in each part ÷ its length. For clocks this is the number of CPUs in use,
+    without the idle task (swapper); for other events a rate per second: of samples, if their weights give no total. The
+    weight of a sample is spread evenly over its span. Events with a duration count as far as they cover the part.
     """
     shown = Selection(event=selection.event, threads=selection.threads, ranks=selection.ranks)
 
@@ -102,7 +101,7 @@ def _strip(
     finest = max(1, -(-length // BINS))
     wanted = event * timeline.threads + thread
     lasts = np.array([span is SampleSpan.AFTER for span in timeline.spans], bool)
-    # Clocks weigh in ns as the parts do; other events are counted, for each second.
+    # Weights of clocks are in ns, like the parts; other events are counts per second.
     scale = np.array([1.0 if span is SampleSpan.BEFORE else float(NS_PER_S) for span in timeline.spans])
     parts: list[tuple[MipmapItems, Array]] = []
     covered_ns = samples = 0.0
@@ -127,7 +126,7 @@ def _strip(
 
 
 def bin_weights(items: MipmapItems, weight: Array, start: int, size: int, bins: int) -> Array:
-    """What of the weights is in each of `bins` parts of `size` ns from `start` on: each evenly over its item."""
+    """The weights in each of `bins` parts of `size` ns from `start`: each is spread evenly over its item."""
     low, high = items.start - start, items.end - start
     first = np.clip(low // size, 0, bins - 1)
     last = np.clip(np.maximum(high - 1, low) // size, 0, bins - 1)

@@ -1,10 +1,10 @@
-"""Levels of detail of things in rows: what a picture needs of millions of slices at any zoom.
+"""Levels of detail (mipmaps) of events in rows, to draw millions of slices at any zoom.
 
-Things of a row are disjoint and in order of time. Level L sees cells of 2^L ns: a thing at least as long as a cell
-stands alone, the shorter ones that begin in one cell of a row are one item. It is named after the function that weighs
-most of it, exactly: on the way from level to level everything is kept by cell and function. So no picture of W cells
-needs more than 2 W items of a row. Only levels with at most `MAX_SHRINK_RATIO` of the items of the stored one below are
-stored.
+Events of a row are disjoint and sorted by time. Level L has cells of 2^L ns: an event at least as long as a cell is an
+item by itself; the shorter events that begin in the same cell of a row are merged into one item. Its code is that of
+the function with the largest share of its weight. This is exact, because weights are kept by cell and function from
+level to level. So a picture of W cells needs at most 2 W items of a row. A level is stored only if it has at most
+`MAX_SHRINK_RATIO` of the items of the stored level below.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,18 +17,18 @@ from ...domain.arrays import Array, BoolArray
 
 MAX_SHRINK_RATIO = 0.6
 BATCH_EVENTS = 1_000_000
-"""So many things have their own levels, to bound the memory that making them takes: some 300 bytes for each."""
+"""Levels are built for this number of events at a time, to limit memory: about 300 bytes for each."""
 MAX_FILL = 255
 TOP_CELL = 62
 
 
 @dataclass(frozen=True, eq=False)
 class TimelineEvents:
-    """Things in rows, ordered by row and start. thing: their numbers. start, end: ns. code: what they are, from -1.
-    weight: negative ones count as none. Disjoint in each row as `cut_overlaps` makes them."""
+    """Events in rows, sorted by row and start. event_row: row of the table with the event. start, end: ns. code: from
+    -1. weight: negative ones count as 0. Disjoint in each row: see `cut_overlaps`."""
 
     row: Array
-    thing: Array
+    event_row: Array
     start: Array
     end: Array
     code: Array
@@ -40,15 +40,16 @@ class TimelineEvents:
 
 @dataclass(frozen=True, eq=False)
 class MipmapItems:
-    """Things and heaps of them, of one row after the other. thing: the number of the first. count: how many there are.
+    """Events and merged events, by row. event_row: that of the first event. count: number of events.
 
-    code: the heaviest. share: of its weight in all, fill: of time that things cover; both 0–255.
+    code: that with the most weight. share: its share of the weight; fill: the share of time covered by events; both 0
+    to 255.
     """
 
     start: Array
     end: Array
     code: Array
-    thing: Array
+    event_row: Array
     count: Array
     weight: Array
     share: Array
@@ -58,7 +59,7 @@ class MipmapItems:
         return len(self.start)
 
     def take(self, which: Any) -> "MipmapItems":
-        """Those of these places."""
+        """The items at these indices."""
         return MipmapItems(**{name: getattr(self, name)[which] for name in FIELDS})
 
 
@@ -66,7 +67,7 @@ FIELDS: dict[str, type] = {
     "start": np.int64,
     "end": np.int64,
     "code": np.int32,
-    "thing": np.int32,
+    "event_row": np.int32,
     "count": np.int32,
     "weight": np.int64,
     "share": np.uint8,
@@ -74,14 +75,14 @@ FIELDS: dict[str, type] = {
 }
 
 
-def single_items(thing: Array, start: Array, end: Array, code: Array, weight: Array) -> MipmapItems:
-    """Things as items, each by itself."""
+def single_items(event_row: Array, start: Array, end: Array, code: Array, weight: Array) -> MipmapItems:
+    """One item for each event."""
     full, one = np.uint8(MAX_FILL), np.int32(1)
     return MipmapItems(
         start=start,
         end=end,
         code=code,
-        thing=thing,
+        event_row=event_row,
         count=np.broadcast_to(one, start.shape),
         weight=np.maximum(weight, 0),
         share=np.broadcast_to(full, start.shape),
@@ -91,9 +92,9 @@ def single_items(thing: Array, start: Array, end: Array, code: Array, weight: Ar
 
 @dataclass(frozen=True, eq=False)
 class MipmapLevel:
-    """Items of cells of 2^`cell` ns. rows: those that have any, ascending; bounds: where their items begin and end.
+    """Items of cells of 2^`cell` ns. rows: the rows with items, ascending; bounds: where their items begin and end.
 
-    start: of the items. read: gives the items of a stretch.
+    start: of the items. read: returns the items of a range.
     """
 
     cell: int
@@ -106,7 +107,7 @@ class MipmapLevel:
         return len(self.start)
 
     def find(self, row: int, start_ns: int, end_ns: int) -> slice:
-        """The items of a row that are, at least in part, in [start_ns, end_ns)."""
+        """The items of a row that overlap [start_ns, end_ns)."""
         at = int(np.searchsorted(self.rows, row))
         if at == len(self.rows) or self.rows[at] != row:
             return slice(0, 0)
@@ -120,19 +121,19 @@ class MipmapLevel:
 
 @dataclass(frozen=True, eq=False)
 class Mipmap:
-    """The levels of some rows, the finest first: that one is the things themselves (cell 0)."""
+    """The levels of some rows, the finest first: cell 0, the events themselves."""
 
     low: int
     high: int
     levels: tuple[MipmapLevel, ...]
 
     def level(self, cell: int) -> int:
-        """The place of the coarsest stored level that is not coarser than cells of 2^`cell` ns."""
+        """The index of the coarsest stored level with cells of at most 2^`cell` ns."""
         cells = [level.cell for level in self.levels]
         return max(int(np.searchsorted(cells, cell, "right")) - 1, 0)
 
     def find(self, row: int, start_ns: int, end_ns: int, cell: int, most: int) -> "LevelRange":
-        """The items of a row in a window in cells of 2^`cell` ns; coarser where there were more than `most`."""
+        """The items of a row in a window in cells of 2^`cell` ns; coarser if there are more than `most`."""
         for level in self.levels[self.level(cell) :]:
             found = level.find(row, start_ns, end_ns)
             if found.stop - found.start <= most:
@@ -142,7 +143,7 @@ class Mipmap:
 
 @dataclass(frozen=True, eq=False)
 class LevelRange:
-    """Items that follow each other on a level, found but not read."""
+    """A range of items of a level, not yet read."""
 
     level: MipmapLevel
     rows: slice
@@ -156,12 +157,12 @@ class LevelRange:
 
 
 def concat_items(parts: Sequence[MipmapItems]) -> MipmapItems:
-    """Items one after the other."""
+    """The items of all parts, concatenated."""
     return MipmapItems(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS})
 
 
 def cut_overlaps(row: Array, start: Array, end: Array) -> Array:
-    """The ends of things, cut where the next of the row begins: what should not overlap, in a file that is wrong."""
+    """The ends of events, clipped at the start of the next event in the row: overlaps occur only in invalid files."""
     cut = np.maximum(end, start)
     follows = row[1:] == row[:-1]
     np.minimum(cut[:-1], np.where(follows, start[1:], cut[:-1]), out=cut[:-1])
@@ -169,54 +170,54 @@ def cut_overlaps(row: Array, start: Array, end: Array) -> Array:
 
 
 def build_mipmaps(events: TimelineEvents) -> Iterator[Mipmap]:
-    """The levels of all rows, as many rows at a time as `BATCH_EVENTS` things have."""
+    """The levels of all rows, in batches of rows with about `BATCH_EVENTS` events."""
     low = 0
     while low < len(events):
         high = min(low + BATCH_EVENTS, len(events))
         if high < len(events):
-            # Whole rows only, at least one.
+            # Only complete rows, at least one.
             begin = int(np.searchsorted(events.row, events.row[high], "left"))
             high = begin if begin > low else int(np.searchsorted(events.row, events.row[high], "right"))
-        yield _pyramid(events, low, high)
+        yield _build_mipmap(events, low, high)
         low = high
 
 
-def _pyramid(things: TimelineEvents, low: int, high: int) -> Mipmap:
+def _build_mipmap(events: TimelineEvents, low: int, high: int) -> Mipmap:
     part = slice(low, high)
-    row = things.row[part]
+    row = events.row[part]
     items = single_items(
-        things.thing[part], things.start[part], things.end[part], things.code[part], things.weight[part]
+        events.event_row[part], events.start[part], events.end[part], events.code[part], events.weight[part]
     )
-    levels = [_level(0, row, items)]
-    climb = _MipmapBuilder(row, items)
-    for cell in range(climb.first, TOP_CELL):
-        begins = climb.begins(cell)
+    levels = [_build_level(0, row, items)]
+    builder = _MipmapBuilder(row, items)
+    for cell in range(builder.first, TOP_CELL):
+        begins = builder.begins(cell)
         count = int(np.count_nonzero(begins))
-        if count <= MAX_SHRINK_RATIO * len(climb.items):
-            climb.to(cell, np.flatnonzero(begins))
-            levels.append(_level(cell, climb.row, climb.items))
+        if count <= MAX_SHRINK_RATIO * len(builder.items):
+            builder.to(cell, np.flatnonzero(begins))
+            levels.append(_build_level(cell, builder.row, builder.items))
         if count == len(levels[0].rows):
             break
     return Mipmap(int(row[0]), int(row[-1]) + 1, tuple(levels))
 
 
-def _level(cell: int, row: Array, items: MipmapItems) -> MipmapLevel:
+def _build_level(cell: int, row: Array, items: MipmapItems) -> MipmapLevel:
     first = np.flatnonzero(np.diff(row, prepend=row[0] - 1))
     return MipmapLevel(cell, row[first].astype(np.int32), np.append(first, len(row)), items.start, items.take)
 
 
 class _MipmapBuilder:
-    """The way up. row, items: of the level reached; busy: the time that things cover in each.
+    """Builds level after level. row, items: of the current level; busy: the time covered by the events of each item.
 
-    key, code, weight: of what is in heaps, what each code weighs in each cell, ordered by these; the key is row and
-    cell in one number, the row in its upper bits.
+    key, code, weight: for merged events, the weight of each code in each cell, sorted by key and code; the key is row
+    and cell in one number, with the row in the upper bits.
     """
 
     def __init__(self, row: Array, items: MipmapItems) -> None:
         self.row, self.items, self.busy = row, items, items.end - items.start
         self.base, self.row_base = int(items.start.min()), int(row[0])
         bits = (int(items.start.max()) - self.base).bit_length()
-        # Cells so fine that row and cell are too large for one number are left out.
+        # Omit cells so fine that row and cell do not fit in one number.
         self.first = max(1, bits + int(row[-1] - row[0] + 1).bit_length() - TOP_CELL)
         self.bits = max(1, bits - self.first + 1)
         self.cell = self.first
@@ -237,8 +238,9 @@ class _MipmapBuilder:
         return cells
 
     def begins(self, cell: int) -> Array:
-        """Which items begin an item of cells of 2^`cell` ns, as bools: in order of row and start, so equal cells follow
-        each other. What stands alone is not followed by others that begin in its cell, since it is as long."""
+        """Which items begin an item of cells of 2^`cell` ns, as bools. Items are sorted by row and start, so equal
+        cells are adjacent. No other item begins in the cell of a single event, because the event is as long as the
+        cell."""
         small, key = self._small(cell), self._keys(cell)
         begins = np.ones(len(small), bool)
         np.not_equal(key[1:], key[:-1], out=begins[1:])
@@ -246,34 +248,34 @@ class _MipmapBuilder:
         return begins
 
     def to(self, cell: int, first: Array) -> None:
-        """Go up to cells of 2^`cell` ns, where items begin at those in `first`."""
+        """Merge into cells of 2^`cell` ns, where items begin at the indices `first`."""
         items, small = self.items, self._small(cell)
-        # What is small enough for the level reached is in a heap already, be it alone there.
+        # Items small enough for the current level are merged already, maybe as the only event.
         self._weigh(cell, np.flatnonzero(small & ~self._small(self.cell) if len(self.key) else small))
         after = np.append(first[1:], len(small))
         count, busy = _sums(items.count, first, after), _sums(self.busy, first, after)
         total = _sums(items.weight, first, after)
-        heaped = small[first]
+        merged = small[first]
         start, end = items.start[first], items.end[after - 1]
         code, share, fill = items.code[first], items.share[first], np.full(len(first), MAX_FILL, np.uint8)
         if len(self.key):
-            # The heaviest of each cell; the cells that have any are those of the heaps, in the same order.
+            # The code with the most weight in each cell. The cells are those of the merged items, in the same order.
             cells = np.flatnonzero(np.diff(self.key, prepend=-1))
             heaviest = np.maximum.reduceat(self.weight, cells)
             which = np.repeat(np.arange(len(cells)), np.diff(np.append(cells, len(self.key))))
             best = np.flatnonzero(self.weight == heaviest[which])
             best = best[np.diff(which[best], prepend=-1) != 0]
             code = code.copy()
-            code[heaped] = self.names[self.code[best]]
-            share[heaped] = np.where(heaviest > 0, MAX_FILL * (heaviest / np.maximum(total[heaped], 1)), MAX_FILL)
-            span = np.maximum((end - start)[heaped], 1)
-            fill[heaped] = np.where(busy[heaped] > 0, np.ceil(MAX_FILL * np.minimum(busy[heaped] / span, 1)), MAX_FILL)
+            code[merged] = self.names[self.code[best]]
+            share[merged] = np.where(heaviest > 0, MAX_FILL * (heaviest / np.maximum(total[merged], 1)), MAX_FILL)
+            span = np.maximum((end - start)[merged], 1)
+            fill[merged] = np.where(busy[merged] > 0, np.ceil(MAX_FILL * np.minimum(busy[merged] / span, 1)), MAX_FILL)
         self.row, self.busy, self.cell = self.row[first], busy, cell
         self.items = MipmapItems(
             start=start,
             end=end,
             code=code,
-            thing=items.thing[first],
+            event_row=items.event_row[first],
             count=count.astype(np.int32),
             weight=total,
             share=share,
@@ -287,7 +289,7 @@ class _MipmapBuilder:
         key = np.concatenate((known, self._keys(cell)[new]))
         code = np.concatenate((self.code, self.number[self.items.code[new] - self.lowest]))
         weight = np.concatenate((self.weight, self.items.weight[new]))
-        # Two sorted runs, then short ones within each cell: what numpy's stable sort is quick at.
+        # Two sorted runs, then short runs within each cell: fast for numpy's stable sort.
         order = np.argsort(key, kind="stable")
         group = np.cumsum(np.diff(key[order], prepend=-1) != 0)
         full = group * len(self.names) + code[order]
@@ -307,7 +309,7 @@ def _sums(values: Array, first: Array, after: Array) -> Array:
 
 
 def pack_mipmaps(mipmaps: Iterable[Mipmap], name: str) -> dict[str, Array]:
-    """Pyramids as named arrays, to be kept in a file; of the finest level only which things there are, and when."""
+    """Mipmaps as named arrays to be stored; of the finest level only the rows and starts of events."""
     arrays: dict[str, Array] = {}
     heads = []
     for number, pyramid in enumerate(mipmaps):
@@ -316,17 +318,19 @@ def pack_mipmaps(mipmaps: Iterable[Mipmap], name: str) -> dict[str, Array]:
             prefix = f"{name}.{number}.{at}"
             items = level.read(slice(0, len(level)))
             arrays |= {f"{prefix}.rows": level.rows, f"{prefix}.bounds": level.bounds}
-            arrays |= {f"{prefix}.{field}": getattr(items, field) for field in (FIELDS if at else ("start", "thing"))}
+            arrays |= {
+                f"{prefix}.{field}": getattr(items, field) for field in (FIELDS if at else ("start", "event_row"))
+            }
     arrays[f"{name}.levels"] = np.array(heads, np.int64).ravel()
     return arrays
 
 
 Finest = Callable[[Array, Array, Array, Array], MipmapItems]
-"""The items of things of one row: of their row, numbers, starts, and the starts of those that follow them."""
+"""Makes the items of events from their rows, event rows, starts, and the starts of the next events."""
 
 
 def unpack_mipmaps(arrays: Mapping[str, Array], name: str, finest: Finest) -> tuple[Mipmap, ...]:
-    """What `pack_mipmaps` packed."""
+    """The mipmaps from the arrays of `pack_mipmaps`."""
     levels: dict[int, list[MipmapLevel]] = {}
     ranges: dict[int, tuple[int, int]] = {}
     for number, low, high, cell in arrays[f"{name}.levels"].reshape(-1, 4).tolist():
@@ -337,18 +341,20 @@ def unpack_mipmaps(arrays: Mapping[str, Array], name: str, finest: Finest) -> tu
         read: Callable[[slice], MipmapItems] = (
             MipmapItems(**{field: arrays[f"{prefix}.{field}"] for field in FIELDS}).take
             if mipmap_levels
-            else _reader(rows, bounds, start, arrays[f"{prefix}.thing"], finest)
+            else _reader(rows, bounds, start, arrays[f"{prefix}.event_row"], finest)
         )
         mipmap_levels.append(MipmapLevel(cell, rows, bounds, start, read))
     return tuple(Mipmap(*ranges[number], tuple(level)) for number, level in levels.items())
 
 
-def _reader(rows: Array, bounds: Array, start: Array, thing: Array, finest: Finest) -> Callable[[slice], MipmapItems]:
+def _reader(
+    rows: Array, bounds: Array, start: Array, event_row: Array, finest: Finest
+) -> Callable[[slice], MipmapItems]:
     def read(part: slice) -> MipmapItems:
         begin = start[part]
         at = np.searchsorted(bounds, np.arange(part.start, part.stop), "right")
         follows = start[np.minimum(np.arange(part.start + 1, part.stop + 1), len(start) - 1)]
         last = np.arange(part.start + 1, part.stop + 1) == bounds[at]
-        return finest(rows[at - 1], thing[part], begin, np.where(last, np.iinfo(np.int64).max, follows))
+        return finest(rows[at - 1], event_row[part], begin, np.where(last, np.iinfo(np.int64).max, follows))
 
     return read

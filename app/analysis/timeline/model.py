@@ -1,7 +1,7 @@
-"""What the timeline is made of: slices by thread and depth, samples by event and thread, each with its levels.
+"""The timeline: slices by thread and depth, samples by event and thread, each with its levels of detail.
 
-Preparation of millions takes seconds, so it is done once (`prepare_timeline`) and kept in a file; `open_timeline` makes
-a `Timeline` from the stored arrays. The code of a box is the function and its kind in one number.
+Preparation takes seconds for millions of events, so it is done once (`prepare_timeline`) and stored in a file;
+`open_timeline` makes a `Timeline` from the stored arrays. The code of a box is the function and its kind in one number.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ from .mipmap import (
     unpack_mipmaps,
 )
 
-CACHE_NAME = "timeline-2"
-"""The name of the file; another number where what is in it changes."""
+CACHE_NAME = "timeline-3"
+"""The name of the file. The number changes with its contents."""
 KINDS = (*KIND_NAMES, "communication", "memory")
-"""What a slice or frame is drawn as: the kinds of frames, and the work of devices that does not compute."""
+"""The kinds of slices and frames: those of frames, and device work other than computation."""
 NO_CODE = -1
 """The code of a sample without a stack."""
 _KIND_OF_CATEGORY = {
@@ -58,9 +58,9 @@ _KIND_OF_WORK = {
 class Timeline:
     """Slices, samples, instants and steps with their levels.
 
-    depths: how many rows of slices each thread has; first: the number of its first among all. threads: how many there
-    are. ranks: those of the rows of steps, NO_ID for none. spans: over which time the samples of each event are drawn.
-    clipped_ns: by event and thread, what of the weights of a clock is not drawn, since it overlaps an earlier sample.
+    depths: number of rows of slices of each thread; first: the number of its first row. threads: number of threads.
+    ranks: of the rows of steps, NO_ID for none. spans: the time span of samples by event. clipped_ns: by event and
+    thread, the weight of a clock that is not drawn because it overlaps an earlier sample.
     """
 
     slices: tuple[Mipmap, ...]
@@ -96,7 +96,7 @@ class Timeline:
 
 
 def prepare_timeline(profile: Profile) -> dict[str, Array]:
-    """All that is computed once, as arrays to be stored; about a second for two million slices or samples."""
+    """Everything that is computed once, as arrays to be stored; about a second for two million slices or samples."""
     samples = _samples(profile)
     return {
         "depths": _depths(profile),
@@ -109,7 +109,7 @@ def prepare_timeline(profile: Profile) -> dict[str, Array]:
 
 
 def open_timeline(profile: Profile, arrays: Mapping[str, Array]) -> Timeline:
-    """The timeline of what was prepared. It does not hold the profile, only columns of it."""
+    """The timeline from prepared arrays. It refers to columns of the profile, not to the profile."""
     depths = arrays["depths"]
     return Timeline(
         slices=unpack_mipmaps(arrays, "slices", _SliceSource(profile).finest),
@@ -165,10 +165,10 @@ class _SliceSource:
         codes: Array = self.canonical[self.function[slices]] * np.int32(len(KINDS)) + kind
         return codes
 
-    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+    def finest(self, row: Array, event_row: Array, start: Array, follows: Array) -> MipmapItems:
         """Slices as items."""
-        length = self.duration[thing]
-        return single_items(thing, start, np.minimum(start + length, follows), self.codes(thing), length)
+        length = self.duration[event_row]
+        return single_items(event_row, start, np.minimum(start + length, follows), self.codes(event_row), length)
 
 
 def _depths(profile: Profile) -> Array:
@@ -190,7 +190,7 @@ def _slices(profile: Profile) -> TimelineEvents:
     row = row[order]
     return TimelineEvents(
         row=row,
-        thing=order,
+        event_row=order,
         start=start,
         end=cut_overlaps(row, start, start + length),
         code=_SliceSource(profile).codes(order),
@@ -212,12 +212,12 @@ class _SampleSource:
         self.lasts = np.array([span is SampleSpan.AFTER for span in spans_of(profile)], bool)
         self.threads = max(profile.threads.num_rows, 1)
 
-    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+    def finest(self, row: Array, event_row: Array, start: Array, follows: Array) -> MipmapItems:
         """Samples as items, as `spans.drawn` has them."""
-        weight, end = self.weight[thing], self.time[thing]
+        weight, end = self.weight[event_row], self.time[event_row]
         lasting = self.lasts[row // self.threads]
         end = np.where(lasting, np.minimum(end + np.maximum(weight, 0), follows), end) if lasting.any() else end
-        return single_items(thing, start, end, self.codes(thing), weight)
+        return single_items(event_row, start, end, self.codes(event_row), weight)
 
     def codes(self, samples: Array) -> Array:
         """The codes of these samples."""
@@ -239,7 +239,7 @@ def _samples(profile: Profile) -> TimelineEvents:
 
 
 def _clipped_weights(profile: Profile, samples: TimelineEvents) -> Array:
-    """What of the weights of clocks is not drawn (ns), by event × threads + thread."""
+    """The weights of clocks that are not drawn (ns), by event × threads + thread."""
     clocks = np.array([span is SampleSpan.BEFORE for span in spans_of(profile)], bool)
     clipped_weights = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)
     if clocks.any():
@@ -258,10 +258,10 @@ class _InstantSource:
     def __init__(self, profile: Profile) -> None:
         self.function, self.canonical = get_column(profile.instants, "function"), functions_of(profile).canonical
 
-    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+    def finest(self, row: Array, event_row: Array, start: Array, follows: Array) -> MipmapItems:
         """Instants as items."""
-        code = self.canonical[self.function[thing]] * np.int32(len(KINDS)) + np.int32(FrameKind.UNKNOWN)
-        return single_items(thing, start, start, code, np.ones(len(thing), np.int64))
+        code = self.canonical[self.function[event_row]] * np.int32(len(KINDS)) + np.int32(FrameKind.UNKNOWN)
+        return single_items(event_row, start, start, code, np.ones(len(event_row), np.int64))
 
 
 def _instants(profile: Profile) -> TimelineEvents:
@@ -278,10 +278,10 @@ class _StepSource:
     def __init__(self, profile: Profile) -> None:
         self.end = get_column(profile.steps, "end_ns")
 
-    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+    def finest(self, row: Array, event_row: Array, start: Array, follows: Array) -> MipmapItems:
         """Steps as items."""
-        end = np.minimum(np.maximum(self.end[thing], start), follows)
-        return single_items(thing, start, end, thing, end - start)
+        end = np.minimum(np.maximum(self.end[event_row], start), follows)
+        return single_items(event_row, start, end, event_row, end - start)
 
 
 def _step_ranks(profile: Profile) -> Array:
@@ -299,7 +299,7 @@ def _steps(profile: Profile) -> TimelineEvents:
 
 
 def _by_row(row: Array) -> Array:
-    """The order that brings rows together and leaves each as it is."""
+    """A stable order by row."""
     # numpy sorts 16-bit integers by radix.
     narrow = row.astype(np.uint16) if int(row.max(initial=0)) < 1 << 16 else row
     return np.argsort(narrow, kind="stable").astype(np.int32)

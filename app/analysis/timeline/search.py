@@ -17,10 +17,10 @@ from ..core.sample_selection import calls_below, event_id, samples_of, select_sa
 
 @dataclass(frozen=True)
 class SearchMatches:
-    """What matches. functions: rows of `functions`. hits: slices named so, or of a profile without slices, samples with
-    such a function on their stack. total: the time in these slices, one inside of another not counted again, in ns, or
-    the weight of the samples; percent: of all the samples selected, None for slices. is_literal: the pattern is no
-    regular expression, so names that contain it were searched for."""
+    """The result. functions: rows of `functions`. hits: number of matching slices, or, in a profile without slices, of
+    samples with a match on their stack. total: the time in these slices, nested ones counted once, in ns, or the weight
+    of the samples; percent: of all selected samples, None for slices. is_literal: the pattern is not a regular
+    expression, so it was searched for as text."""
 
     functions: tuple[int, ...]
     hits: int
@@ -39,7 +39,7 @@ class SearchHit:
 
 
 def search(profile: Profile, selection: Selection, pattern: str) -> SearchMatches:
-    """What matches an RE2 pattern in a selection. What is no pattern is searched for literally."""
+    """The matches of an RE2 pattern in a selection. An invalid pattern is searched for as text."""
     pattern, is_literal = search_pattern(pattern)
     matching = match_functions(profile, pattern, "search", NAMES)
     functions = tuple(np.unique(functions_of(profile).canonical[matching]).tolist())
@@ -107,7 +107,7 @@ def _hits(profile: Profile, selection: Selection, pattern: str) -> Array:
 
 
 def _time_in(profile: Profile, hits: Array, matching: Array) -> int:
-    """The time in slices that match, those aside that are inside of another."""
+    """The time in matching slices, nested ones counted once."""
     table = profile.slices
     parent, function = get_column(table, "parent"), get_column(table, "function")
     outer = np.ones(len(hits), bool)

@@ -1,4 +1,4 @@
-"""Series on the timeline: the values in a window, or where they are too many, the range of each cell of it."""
+"""Series on the timeline: the values in a window, or if there are too many, the range in each cell of it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +17,8 @@ BLOCK = 64
 
 @dataclass(frozen=True, eq=False)
 class SeriesValues:
-    """Values of a series, in order of time: each holds until the next. at: ns. low, high: the range from there on until
-    the next; last: the value at the end of that. Where nothing was left out all three are one."""
+    """Values of a series, in order of time: each holds until the next. at: ns. low, high: the range until the next
+    entry; last: the value at its end. If nothing was omitted, all three are equal."""
 
     at: Array
     low: Array
@@ -35,20 +35,20 @@ class _Blocks:
 
 
 def load_series_values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int, most: int) -> SeriesValues:
-    """What a series was in [start_ns, end_ns): first the value that held at its start, if any.
+    """The values of a series in [start_ns, end_ns), beginning with the value at its start, if any.
 
-    Where there are more than `most` values, one entry for every cell of 2^`cell` ns in which there are any.
+    If there are more than `most` values, one entry for every cell of 2^`cell` ns with values.
     """
     bounds = series_bounds(profile)
     begin, stop = int(bounds[series]), int(bounds[series + 1])
     time_ns, value = get_column(profile.counters, "time_ns"), get_column(profile.counters, "value")
-    # The last of several at one moment is what holds.
+    # Of several values at one time the last one holds.
     low = max(begin, begin + int(np.searchsorted(time_ns[begin:stop], start_ns, "right")) - 1)
     high = max(low, begin + int(np.searchsorted(time_ns[begin:stop], end_ns, "left")))
     if high - low <= most:
         known = value[low:high]
         return SeriesValues(time_ns[low:high], known, known, known)
-    # As many cells as there are pixels: a search for each is cheaper than looking at all values.
+    # There are as many cells as pixels: one binary search for each is faster than a pass over all values.
     edges = np.arange((start_ns >> cell) + 1, (end_ns >> cell) + 1) << cell
     first = np.unique(np.append(low, low + np.searchsorted(time_ns[low:high], edges)))
     first = first[first < high]
@@ -73,7 +73,7 @@ def load_busy_share(
     rate = sm_efficiency_of(profile, found) if efficiency else None
     covered = rate.integrate(low, high) if rate else found.kernels.length_within(low, high)
     percent = 100.0 * covered / (1 << cell)
-    # What stays the same needs no new value.
+    # Omit unchanged values.
     new = np.ones(len(low), bool)
     new[1:] = percent[1:] != percent[:-1]
     percent = np.round(percent[new], 2)

@@ -1,4 +1,4 @@
-"""The tracks of a timeline: which a selection has, their order and content."""
+"""The tracks of a timeline for a selection: order and content."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from ..ml.devices import devices_of, sm_efficiency_of
 from .model import Timeline
 
 MAX_TRACKS = 2_000
-"""Tracks in one answer; of more the busiest."""
+"""Maximum number of tracks in a response; if there are more, the busiest."""
 GLOBAL_GROUP = "Global"
-"""The group of what is of no process."""
+"""The group of tracks without a process."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TimelineTrack:
 
     rows: of slices. lane: whether there are samples, drawn as one row. instants: whether there are any. weight: of its
     samples, or the time in its slices (ns). unit: of the lane, or of a counter; low, high: the values of a counter.
-    drawn: over which time the samples of the lane are drawn, a `Span`. clipped: what of the weight is not, in ns.
+    drawn: the time span of the samples of the lane, a `Span`. clipped: the weight that is not drawn, in ns.
     """
 
     id: str
@@ -77,7 +77,7 @@ class TimeExtent:
 
 
 def lane_event(profile: Profile, selection: Selection) -> Array:
-    """The event whose samples stand on the lane of each thread, NO_ID for none: the event selected; of the time in
+    """The event whose samples are on the lane of each thread, NO_ID for none: the event selected; of the time in
     slices, that of the host or of devices, depending on the thread."""
     threads, names = profile.threads.num_rows, event_names(profile)
     times = [names.index(name) for name in (HOST_TIME, DEVICE_TIME) if name in names]
@@ -199,7 +199,7 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
                 kind=kind,
-                # States of a thread by the scheduler, beside its samples.
+                # States of a thread by the scheduler, next to its samples.
                 name=f"{name} states" if kind == "track" and threads.key[t] in running else name,
                 group=_group(process.labels[process.thread_groups[t]], int(threads.rank[t])),
                 thread=threads.key[t],
@@ -225,7 +225,7 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
 def _device_tracks(
     profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array
 ) -> list[TimelineTrack]:
-    """How busy devices were: in the group of their streams."""
+    """Tracks with the utilization of devices, in the group of their streams."""
     device_tracks = []
     for place, device in enumerate(devices_of(profile)):
         if selection.ranks and not match_ranks(np.array([device.rank]), selection)[0]:

@@ -1,5 +1,5 @@
-"""The request of a user (JobSpec), its progress (JobState, JobDetails), who runs it (Executor) and how it
-ended (Outcome)."""
+"""A user's request (JobSpec), its progress (JobState, JobDetails), what runs it (Executor) and how it ended
+(Outcome)."""
 
 from .details import Cancellation, JobDetails
 from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope

@@ -1,4 +1,4 @@
-"""What the steps of a job note for the steps after them (JobDetails), and how often its end was requested."""
+"""What the steps of a job record for later steps (JobDetails), and how often cancellation was requested."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -22,27 +22,27 @@ class Cancellation:
 
     @property
     def is_discarded(self) -> bool:
-        """Whether the recording is to be dropped: the end was requested again."""
+        """Whether the recording is to be discarded: cancellation was requested again."""
         return self.times > 1
 
 
 _NOT_CANCELLED = Cancellation()
 
 
-def _identity(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
 @dataclass(frozen=True)
 class _Stored:
-    """How a field is stored as JSON. key: never changes, so that stored jobs stay readable."""
+    """How a field is stored as JSON. key: never changes, so that stored jobs remain readable."""
 
     key: str
-    parse: Callable[[Any], Any] = _identity
-    to_json: Callable[[Any], Any] = _identity
+    parse: Callable[[Any], Any] = _keep
+    to_json: Callable[[Any], Any] = _keep
 
 
-def _executor(planned: Any) -> Executor:
+def _parse_executor(planned: Any) -> Executor:
     return Executor.SCRIPTS if planned else Executor.SUPERVISOR
 
 
@@ -50,35 +50,35 @@ def _is_scripts(executor: Executor) -> bool:
     return executor is Executor.SCRIPTS
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _parse_texts(values: Any) -> tuple[str, ...]:
     return tuple(map(str, values or ()))
 
 
-def _prompts(values: Any) -> tuple[Prompt, ...]:
+def _parse_prompts(values: Any) -> tuple[Prompt, ...]:
     return tuple(Prompt(str(value["name"]), str(value["text"])) for value in values or ())
 
 
-def _prompts_to_json(prompts: tuple[Prompt, ...]) -> list[dict[str, str]]:
+def _format_prompts(prompts: tuple[Prompt, ...]) -> list[dict[str, str]]:
     return [asdict(prompt) for prompt in prompts]
 
 
-def _runs(values: Any) -> tuple[tuple[int, ...], ...]:
+def _parse_runs(values: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, part)) for part in values)
 
 
-def _runs_to_json(parts: tuple[tuple[int, ...], ...]) -> list[list[int]]:
+def _format_runs(parts: tuple[tuple[int, ...], ...]) -> list[list[int]]:
     return [list(part) for part in parts]
 
 
-def _ids(values: Any) -> dict[int, str]:
+def _parse_ids(values: Any) -> dict[int, str]:
     return {int(number): str(id) for number, id in values.items()}
 
 
-def _ids_to_json(ids: Mapping[int, str]) -> dict[str, str]:
+def _format_ids(ids: Mapping[int, str]) -> dict[str, str]:
     return {str(number): id for number, id in ids.items()}
 
 
-def _cancellation(values: Any) -> Cancellation:
+def _parse_cancellation(values: Any) -> Cancellation:
     return Cancellation(**select_known_fields(Cancellation, values or {}))
 
 
@@ -87,25 +87,25 @@ class JobDetails:
     """Fields of a job that only its steps use; times are seconds since the epoch.
 
     Of every job:
-    executor: who runs its program, chosen when the job is claimed. runner_host: the host whose commands may take its
-    steps; empty for a job of a server. server: the web server that the job was submitted to, where it has secrets to
+    executor: what runs its program, chosen when the job is claimed. runner_host: the host whose commands may process
+    its steps; empty for a job of a server. server: the web server that the job was submitted to, if it has secrets to
     protect. failures: failed attempts of the present step. error_kind: the class of the error that it failed with.
     read_attempts: how often reading was started. reads_long: whether reading takes long. incomplete_reasons: why the
     recording is not complete. start_error: why the program was not started. perf_killed: whether a signal ended perf.
-    is_lost: whether what ran the program ended without a report.
+    is_lost: whether the process that ran the program ended without a report.
 
     Of a job with a supervisor: its process, as JSON of `processes.ProcessIdentity`.
 
     Of a job at a target:
     directory: its directory there. submission_runs: the numbers of the runs of each submission. begun: how many
-    submissions were started, or may have been. submission_ids: their ids there, by number. unanswered_since: since
-    when a submission has no id. unreachable_since: since when the target cannot be reached. needed_secrets: what the
-    job waits for; secrets_needed_at: when the target asked last. quiet_since: since when nothing of it runs.
-    cancellation: requests to end it. collected: whether its files are here. cleaned_up: whether its directory there was
-    removed, or noted for removal.
+    submissions were started, or may have been. submission_ids: their ids there, by number. unanswered_since: since when
+    a submission has no id. unreachable_since: since when the target cannot be reached. needed_secrets: the secrets that
+    the job waits for; secrets_needed_at: when the target last asked for them. quiet_since: since when nothing of it
+    runs. cancellation: requests to end it. collected: whether its files are here. cleaned_up: whether its directory
+    there was removed, or scheduled for removal.
     """
 
-    executor: Annotated[Executor, _Stored("planned", _executor, _is_scripts)] = Executor.SUPERVISOR
+    executor: Annotated[Executor, _Stored("planned", _parse_executor, _is_scripts)] = Executor.SUPERVISOR
     runner_host: Annotated[str, _Stored("runner_host")] = ""
     server: Annotated[
         ProtectedServer | None, _Stored("server", ProtectedServer.from_request, ProtectedServer.to_json)
@@ -114,7 +114,7 @@ class JobDetails:
     error_kind: Annotated[str, _Stored("kind")] = ""
     read_attempts: Annotated[int, _Stored("readings")] = 0
     reads_long: Annotated[bool, _Stored("long")] = False
-    incomplete_reasons: Annotated[tuple[str, ...], _Stored("short", _texts, list)] = ()
+    incomplete_reasons: Annotated[tuple[str, ...], _Stored("short", _parse_texts, list)] = ()
     start_error: Annotated[str | None, _Stored("error")] = None
     perf_killed: Annotated[bool, _Stored("perf_killed")] = False
     is_lost: Annotated[bool, _Stored("vanished")] = False
@@ -122,17 +122,17 @@ class JobDetails:
     supervisor: Annotated[dict[str, Any] | None, _Stored("supervisor")] = None
 
     directory: Annotated[str, _Stored("directory")] = ""
-    submission_runs: Annotated[tuple[tuple[int, ...], ...], _Stored("runs", _runs, _runs_to_json)] = ()
+    submission_runs: Annotated[tuple[tuple[int, ...], ...], _Stored("runs", _parse_runs, _format_runs)] = ()
     begun: Annotated[int, _Stored("begun")] = 0
-    submission_ids: Annotated[Mapping[int, str], _Stored("submissions", _ids, _ids_to_json)] = field(
+    submission_ids: Annotated[Mapping[int, str], _Stored("submissions", _parse_ids, _format_ids)] = field(
         default_factory=dict
     )
     unanswered_since: Annotated[float | None, _Stored("half")] = None
     unreachable_since: Annotated[float | None, _Stored("unreached")] = None
-    needed_secrets: Annotated[tuple[Prompt, ...], _Stored("needs", _prompts, _prompts_to_json)] = ()
+    needed_secrets: Annotated[tuple[Prompt, ...], _Stored("needs", _parse_prompts, _format_prompts)] = ()
     secrets_needed_at: Annotated[float | None, _Stored("needed")] = None
     quiet_since: Annotated[float | None, _Stored("quiet")] = None
-    cancellation: Annotated[Cancellation, _Stored("ending", _cancellation, asdict)] = _NOT_CANCELLED
+    cancellation: Annotated[Cancellation, _Stored("ending", _parse_cancellation, asdict)] = _NOT_CANCELLED
     collected: Annotated[bool, _Stored("collected")] = False
     cleaned_up: Annotated[bool, _Stored("left")] = False
 

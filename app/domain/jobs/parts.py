@@ -1,4 +1,4 @@
-"""What a job may choose between, and the parts of a JobSpec: MPI, batch system, PyTorch. Each field is declared."""
+"""The choices of a job, and the parts of a JobSpec: MPI, batch system, PyTorch. Each field is declared."""
 
 from dataclasses import MISSING, dataclass
 from enum import StrEnum
@@ -45,7 +45,7 @@ class Scope(StrEnum):
 
 
 class CallGraph(StrEnum):
-    """How perf walks the stack."""
+    """How perf unwinds the stack."""
 
     NONE = "none"
     FP = "fp"
@@ -54,7 +54,7 @@ class CallGraph(StrEnum):
 
 
 class RecorderName(RegisteredName, kind="recorder"):
-    """The registered recorders; here the names that other modules use."""
+    """The registered recorders; constants only for those that other modules name."""
 
     PERF_RECORD: ClassVar["RecorderName"]
     PERF_STAT: ClassVar["RecorderName"]
@@ -67,7 +67,7 @@ RecorderName.PYTORCH = RecorderName.declare("pytorch")
 
 
 class MpiFlavor(RegisteredName, kind="MPI implementation"):
-    """The registered MPI implementations; here the names that other modules use."""
+    """The registered MPI implementations; constants only for those that other modules name."""
 
     OPENMPI: ClassVar["MpiFlavor"]
     MPICH: ClassVar["MpiFlavor"]
@@ -86,10 +86,10 @@ MpiFlavor.SRUN = MpiFlavor.declare("srun")
 
 
 class EventSplitting(StrEnum):
-    """What is done with more events than the CPU has counters."""
+    """How more events are measured than the CPU has counters."""
 
     ONE_RUN = "one-run"
-    """The command runs once; the kernel takes turns with the counters and scales what they say."""
+    """The command runs once; the kernel multiplexes the counters and scales their values."""
     SEQUENTIAL = "sequential"
     """The command runs once for each group of events, one run after another."""
     AT_ONCE = "at-once"
@@ -139,10 +139,10 @@ _PYTORCH: Applies = {"recorder_fields": ("pytorch",)}
 class Mpi:
     """How ranks are started, and which of them are recorded.
 
-    program: the name of the MPI launcher there ("": that of the MPI implementation where the job runs). arguments: of
-    the launcher, for all ranks (mpirun's global options); rank_arguments: those for the set of ranks, right before
-    the program (mpiexec's local options). Recorded is every `every`-th rank from 0 on, of those that `only` names
-    ("0-3,8"; "": all of them). per_host: in their place one recording of the whole system on every host.
+    program: the name of the MPI launcher at the target ("": that of the MPI implementation). arguments: of the
+    launcher, for all ranks (mpirun's global options); rank_arguments: those for the set of ranks, directly before the
+    program (mpiexec's local options). Every `every`-th rank from 0 on is recorded, of those that `only` names ("0-3,8";
+    "": all of them). per_host: instead of ranks, the whole system is recorded once on every host.
     """
 
     flavour: MpiFlavor = declare(
@@ -260,11 +260,11 @@ class Mpi:
 
 @dataclass(frozen=True)
 class Batch:
-    """Resources of a batch job. Ignored if the target has no batch system. Which fields apply, and what they
-    are called, is declared by the batch system.
+    """Resources of a batch job. Ignored if the target has no batch system. Each batch system declares which fields
+    apply, and their labels.
 
-    queue: or partition. project: or account. Which of the fields a batch system takes, its adapter says.
-    cpus: for each rank, or for the one process. arguments: further ones of bsub or sbatch.
+    queue: or partition. project: or account. cpus: for each rank, or for the single process. arguments: additional ones
+    of bsub or sbatch.
     """
 
     queue: str = declare(
@@ -353,11 +353,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class PyTorch:
-    """What the recorder of PyTorch records.
+    """What the PyTorch recorder records.
 
-    steps: "wait,warmup,active,repeat" as torch.profiler.schedule takes them, or "whole" for the whole run. memory,
-    shapes, stacks, modules: what else is recorded (profile_memory, record_shapes, with_stack, with_modules).
-    seconds: how long the whole run is recorded (null: 30, with stacks 10); steps are not limited by it.
+    steps: "wait,warmup,active,repeat" as in torch.profiler.schedule, or "whole" for the whole run. memory, shapes,
+    stacks, modules: what is recorded in addition (profile_memory, record_shapes, with_stack, with_modules). seconds:
+    how long the whole run is recorded (null: 30, with stacks 10); steps are not limited by it.
     """
 
     steps: str = declare(

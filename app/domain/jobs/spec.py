@@ -65,18 +65,18 @@ _STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
 class JobSpec:
     """The complete description of a job, as the user gave it. Contains no secret. Convertible to JSON and back.
 
-    command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
-    two. stack_bytes: per sample, for dwarf. count_hardware: events of the CPU are counted while they are sampled, for
-    which they take counters. pid: one or several, for Scope.PROCESS. duration_s: the recording is ended after it.
-    interval_ms, repeat: for perf stat. cwd None: the job's own directory.
+    command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the two.
+    stack_bytes: per sample, for dwarf. count_hardware: count events of the CPU while sampling, which needs hardware
+    counters. pid: one or several, for Scope.PROCESS. duration_s: the time limit of the recording. interval_ms, repeat:
+    for perf stat. cwd None: the job's own directory.
 
     target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
     library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
-    there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
-    events_per_run: maximum number of events per run (null: as many as the CPU counts at once). sudo: perf, and
-    nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
-    leave_files: nothing is removed where the job ran. cpu_list: "0-3,8" ("": all), cgroup: a path below the root
-    of cgroups ("": all), for Scope.SYSTEM.
+    there; if there are several runs, `{run}` in command, inputs and environment is replaced by the number of the run.
+    events_per_run: maximum number of events per run (null: as many as the CPU counts simultaneously). sudo: start perf,
+    and only perf, with sudo. keep_recordings: also collect perf.data, in addition to its text. leave_files: remove
+    nothing at the target. cpu_list: "0-3,8" ("": all), cgroup: a path below the root of cgroups ("": all), for
+    Scope.SYSTEM.
     """
 
     name: str = declare(
@@ -144,7 +144,7 @@ class JobSpec:
         {},
         VariablesField(),
         "Environment variables",
-        "One NAME=value a line, taken literally, without quotes. They are kept with the job: do not enter passwords.",
+        "One NAME=value per line, taken literally, without quotes. They are kept with the job: do not enter passwords.",
         applies=_STARTED,
         group="directory",
         placeholder="OMP_NUM_THREADS=4",
@@ -157,7 +157,7 @@ class JobSpec:
         (),
         LinesField(PathField("An input file")),
         "Input files to copy first",
-        "One absolute path a line, of files on the worker’s machine. They are copied to where the command starts.",
+        "One absolute path per line, of files on the worker’s machine. They are copied to where the command starts.",
         applies=_STARTED,
         group="directory",
         placeholder="/data/input.csv",
@@ -323,7 +323,7 @@ class JobSpec:
         (),
         PathListField(PathField("A directory in PATH")),
         "PATH",
-        "Directories to put before it, one a line.",
+        "Directories to put before it, one per line.",
         applies=_STARTED,
         group="search",
         placeholder="/opt/solver/bin",
@@ -334,7 +334,7 @@ class JobSpec:
         (),
         PathListField(PathField("A directory in LD_LIBRARY_PATH")),
         "LD_LIBRARY_PATH",
-        "Directories to put before it, one a line.",
+        "Directories to put before it, one per line.",
         applies=_STARTED,
         group="search",
         placeholder="/opt/solver/lib",
@@ -445,7 +445,7 @@ class JobSpec:
     perf_arguments: tuple[str, ...] = declare(
         (),
         ArgumentsField(ARGUMENT),
-        "Further arguments of perf",
+        "Additional perf arguments",
         "Options that Perfloom does not set itself, written out and quoted as in a shell.",
         applies=_PERF,
         group="recorder",
@@ -478,7 +478,7 @@ class JobSpec:
 
     @property
     def pid_text(self) -> str:
-        """The processes to observe, for a person."""
+        """The processes to observe, as text for the user."""
         return ", ".join(map(str, self.pids))
 
     def to_json(self) -> dict[str, Any]:
@@ -486,7 +486,7 @@ class JobSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "JobSpec":
-        """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
+        """The reverse of `to_json`; keys of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
             spec: JobSpec = load_fields(cls, data)
             return spec
@@ -497,4 +497,4 @@ class JobSpec:
 JOB_FIELDS: Mapping[str, DeclaredField] = {each.name: each for each in declared_fields(JobSpec)}
 """The fields of a JobSpec and its parts by their names in the form."""
 JOB_PARTS: Mapping[str, PartField] = declared_parts(JobSpec)
-"""The fields of a JobSpec that have fields of their own."""
+"""The fields of a JobSpec that are nested classes."""

@@ -1,4 +1,4 @@
-"""The progress of a job (JobState), who runs it (Executor) and how it ended (Outcome)."""
+"""The progress of a job (JobState), what runs it (Executor) and how it ended (Outcome)."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from ..json_fields import select_known_fields
 
 
 class JobState(StrEnum):
-    """How far Perfloom got with a job. How the user's program ended is a separate thing: see Outcome."""
+    """How far Perfloom got with a job. How the user's program ended is separate: see Outcome."""
 
     DRAFT = "draft"
     """Saved, never submitted."""
@@ -19,31 +19,31 @@ class JobState(StrEnum):
     PENDING = "pending"
     """Waits in the batch system's queue."""
     RUNNING = "running"
-    """The program runs, or ran and its exit was not yet seen."""
+    """The program runs, or ran and its exit was not yet observed."""
     COLLECTING = "collecting"
-    """The program has ended; what it left is brought together."""
+    """The program has ended; its output is collected."""
     READING = "reading"
-    """What was recorded is being read into a profile."""
+    """The recording is being read into a profile."""
     STORED = "stored"
     """A result exists."""
     FAILED = "failed"
     """There is no result, and the reason is known."""
     CANCELLED = "cancelled"
-    """A person ended it."""
+    """A user ended it."""
     LOST = "lost"
-    """What ran it vanished, so that nothing can be said about the program."""
+    """The process that ran it disappeared, so that the program's end is unknown."""
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether this state is final."""
         return self in (JobState.STORED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
 
 
 class Executor(StrEnum):
-    """Who runs the program of a job."""
+    """What runs the program of a job."""
 
     SUPERVISOR = "supervisor"
-    """A process on the worker's machine whose child perf is."""
+    """A process on the worker's machine whose child is perf."""
     SCRIPTS = "scripts"
     """Shell scripts in a directory at the target, which is polled."""
 

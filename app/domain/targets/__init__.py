@@ -1,4 +1,4 @@
-"""Targets, where jobs run; what a check found out about one; and the states of batch jobs."""
+"""Targets, where jobs run; what a check of a target found; and the states of batch jobs."""
 
 from .batch import BatchState, BatchStatus
 from .facts import BatchQueue, CheckLine, CheckStatus, TargetFacts

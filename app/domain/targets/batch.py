@@ -9,16 +9,16 @@ class BatchState(StrEnum):
 
     PENDING = "pending"
     HELD = "held"
-    """Waits, and will until somebody lets it go."""
+    """Waits until a user or administrator releases it."""
     RUNNING = "running"
     SUSPENDED = "suspended"
-    """It was started, and stopped for a while."""
+    """It was started, and suspended."""
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIME_LIMIT = "time-limit"
     UNKNOWN = "unknown"
-    """The batch system cannot say at present."""
+    """The batch system cannot report its state at present."""
     GONE = "gone"
     """The batch system knows no such job (any more)."""
 
@@ -30,7 +30,7 @@ class BatchState(StrEnum):
 
 @dataclass(frozen=True)
 class BatchStatus:
-    """One batch job as its system reports it. native: the state as reported. reason: why it waits or ended, for
+    """One batch job as its batch system reports it. native: the state as reported. reason: why it waits or ended, for
     the user. position: how many wait before it in its queue, null if unknown. hosts: where it runs."""
 
     id: str

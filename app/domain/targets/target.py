@@ -40,14 +40,14 @@ from ..registered_names import RegisteredName
 
 LOCAL = "local"
 KEEP_HOURS = 12
-"""For how long after its last use a connection is kept that took a secret, where the target says so."""
+"""How long a connection that needed a secret is kept after its last use, if the target permits that."""
 MAX_ENTRIES = 200
 RESERVED_PREFIXES = ("PERFLOOM_", "pl_")
-"""How names of variables begin that Perfloom sets where a job runs."""
+"""The prefix of variables that Perfloom sets for jobs."""
 
 
 class SchedulerName(RegisteredName, kind="batch system"):
-    """The registered batch systems, and none; here the names that other modules use."""
+    """The registered batch systems, and none; constants only for those that other modules name."""
 
     NONE: ClassVar["SchedulerName"]
     SLURM: ClassVar["SchedulerName"]
@@ -63,12 +63,11 @@ _SSH: Applies = {"way": ("ssh",)}
 
 @dataclass(frozen=True)
 class Ssh:
-    """How a host is reached. What is empty comes from ~/.ssh/config of the user that the worker runs as.
+    """How a host is reached. Empty fields come from ~/.ssh/config of the user that the worker runs as.
 
-    jump: in the order of the connection. keep: whether a connection that took a secret serves all jobs of the target,
-    and is kept for KEEP_HOURS after its last use; otherwise it is used for one job or check. host_keys:
-    keys that were accepted, lines of a known_hosts file, beside those of the user's own file. connect_timeout_s: for
-    each host.
+    jump: in the order of the connection. keep: whether a connection that needed a secret serves all jobs of the target,
+    and is kept for KEEP_HOURS after its last use; otherwise it is used for one job or check. host_keys: accepted keys,
+    lines of a known_hosts file, in addition to those of the user's own file. connect_timeout_s: for each host.
     """
 
     host: str = declare(
@@ -137,7 +136,7 @@ class Ssh:
         (),
         WordListField(JumpHostField("A jump host"), MAX_ENTRIES),
         "Through jump hosts",
-        "[user@]host[:port], one a line, in the order of the connection.",
+        "[user@]host[:port], one per line, in the order of the connection.",
         applies=_SSH,
         group="connection",
         placeholder="gate.example.org",
@@ -197,15 +196,15 @@ class Ssh:
 
 @dataclass(frozen=True)
 class Target:
-    """A named place to run. Holds no secret. Survives as JSON.
+    """A named place where jobs run. Contains no secret. Survives as JSON.
 
-    ssh None: this machine, that is the worker's. directory: where jobs have their directories; with a batch system or
-    several hosts it must be one that all of them see ("": ~/.perfloom). scratch: a directory on the local disk of each
-    host in which a rank records before its files are copied to the job's directory ("": it records there immediately;
-    $TMPDIR and the like are expanded on that host). perf: its path there ("": as PATH finds it). modules, environment:
-    for every job. mpi: the suggested MPI implementation. starters: the MPI launcher of each. sudo: whether a job may
-    start perf with sudo. counters: how many events of the hardware a run may have (null: by the CPU's family). poll_s:
-    how often jobs are checked.
+    ssh None: this machine, that is the worker's. directory: the parent of the jobs' directories; with a batch system or
+    several hosts, all of them must see it ("": ~/.perfloom). scratch: a directory on the local disk of each host in
+    which a rank records before its files are copied to the job's directory ("": it records into the job's directory;
+    $TMPDIR and similar variables are expanded on that host). perf: its path there ("": as found on PATH). modules,
+    environment: for every job. mpi: the suggested MPI implementation. `starters`: the MPI launcher of each. sudo:
+    whether a job may start perf with sudo. counters: the maximum hardware events of a run (null: by the CPU's family).
+    poll_s: how often jobs are checked.
     """
 
     name: str = declare(
@@ -261,7 +260,7 @@ class Target:
         (),
         WordsField(WordField("A module"), MAX_ENTRIES),
         "Modules",
-        "Loaded for every job and for every question to the batch system, one a line.",
+        "Loaded for every job and every batch system query, one per line.",
         group="modules",
         placeholder="openmpi/4.1",
         setting="Modules",
@@ -271,7 +270,7 @@ class Target:
         {},
         VariablesField(RESERVED_PREFIXES, MAX_ENTRIES),
         "Environment variables",
-        "One NAME=value a line, for every job. They are stored here: do not enter passwords.",
+        "One NAME=value per line, for every job. They are stored here: do not enter passwords.",
         group="more",
         placeholder="OMP_NUM_THREADS=4",
         setting="Environment",
@@ -326,7 +325,7 @@ class Target:
             optional=False,
         ),
         "Polling interval",
-        "One question for all of them. Shared systems like 30 s or more.",
+        "One question for all of them. Use 30 s or more on shared systems.",
         form="poll",
         group="numbers",
         unit="s",
@@ -340,14 +339,15 @@ class Target:
         "",
         ParagraphsField("The text"),
         "Notes",
-        "For people.",
+        "Free text.",
         group="notes",
         option=option("--notes", help="Free text."),
     )
 
     @property
     def is_local(self) -> bool:
-        """Whether it is the worker's own machine, without a batch system: a job there takes one of its places."""
+        """Whether it is the worker's own machine without a batch system: a job there takes one of the worker's
+        slots."""
         return self.ssh is None and self.scheduler is SchedulerName.NONE
 
     def to_json(self) -> dict[str, Any]:
@@ -355,7 +355,7 @@ class Target:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Target":
-        """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
+        """The reverse of `to_json`; keys of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
             target: Target = load_fields(cls, data)
             return target

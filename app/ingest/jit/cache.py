@@ -1,4 +1,4 @@
-"""The cache of compiled loops: a folder of this user for each version of Perfloom and of the compiler.
+"""The cache of compiled loops: a directory of this user for each version of Perfloom and of the compiler.
 
 Its content is executed, so no other user may write there. NUMBA_CACHE_DIR overrides its path.
 """
@@ -19,19 +19,21 @@ from ... import __version__
 
 SHARED = (
     *("jit/decorators.py", "jit/hashing.py", "jit/protobuf_columns.py"),
-    *("trace_json/string_table.py", "trace_json/simd.py", "trace_json/values.py"),
+    *("trace_json/string_table.py", "trace_json/simd_compiled.py", "trace_json/values.py"),
 )
-"""Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
+"""Modules whose functions are compiled into loops of other modules: numba detects only changes of a loop's own
+module."""
 LOCK = "lock"
 READY = "ready"
-"""A file of this name marks that all loops for reading are compiled."""
+"""A file with this name marks that all loops for reading are compiled."""
 UNUSED_S = 14 * 24 * 3600
-"""Folders of other versions go when nothing was read with them for so long; until then they may still be installed."""
-_NAME = re.compile(r"[0-9a-f]{16}")
+"""Directories of other versions are removed if unused for this long; until then those versions may still be
+installed."""
+_DIRECTORY_NAME = re.compile(r"[0-9a-f]{16}")
 
 
 def get_base_folder() -> Path:
-    """The folder that holds those of all versions."""
+    """The directory with the caches of all versions."""
     numba_cache_dir = os.environ.get("NUMBA_CACHE_DIR")
     if numba_cache_dir:
         return Path(numba_cache_dir)
@@ -40,23 +42,36 @@ def get_base_folder() -> Path:
 
 
 def get_folder() -> Path:
-    """The folder for this version, this Python and this compiler. It may not exist."""
+    """The directory for this version, this Python, this compiler and this kind of CPU. It may not exist."""
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for package in ("numba", "llvmlite", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{package} {metadata.version(package)}\n".encode())
+    digest.update(identify_cpu())
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
     # Their number is a constant of compiled loops whose own modules may be unchanged.
-    # Imported here: to set the cache directory does not need the imports of tables.
+    # Imported here, because setting the cache directory does not need the imports of tables.
     from ...domain.tables import NUMERIC_ARGUMENTS
 
     digest.update(repr(NUMERIC_ARGUMENTS).encode())
     return get_base_folder() / digest.hexdigest()[:16]
 
 
+def identify_cpu() -> bytes:
+    """The model and instruction sets of this CPU: compiled code is for them, and a home directory may be shared by
+    hosts with other CPUs. Empty if unknown."""
+    lines: dict[bytes, bytes] = {}
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_bytes().split(b"\n\n", 1)[0].splitlines():
+            name, _, value = line.partition(b":")
+            lines[name.strip()] = value
+    known = (b"vendor_id", b"cpu family", b"model", b"flags", b"CPU implementer", b"CPU part", b"Features")
+    return b"\n".join(lines.get(name, b"") for name in known)
+
+
 def configure_folder(numba: Any) -> bool:
-    """Have the compiler use that folder; False if it cannot be created or others may write to it."""
+    """Make numba use that directory; False if it cannot be created or other users may write to it."""
     try:
         path = get_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,26 +81,26 @@ def configure_folder(numba: Any) -> bool:
     if found.st_uid != os.geteuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
         return False
     with suppress(OSError):
-        # When it was last used.
+        # The modification time is that of its last use.
         os.utime(path)
     numba.config.CACHE_DIR = str(path)
     return True
 
 
 def remove_unused() -> None:
-    """Remove the folders of other versions that were not used for UNUSED_S."""
+    """Remove the directories of other versions that were not used for UNUSED_S."""
     with suppress(OSError, RuntimeError):
         folder = get_folder()
         for path in get_base_folder().iterdir():
-            if not _NAME.fullmatch(path.name) or path == folder or path.is_symlink():
+            if not _DIRECTORY_NAME.fullmatch(path.name) or path == folder or path.is_symlink():
                 continue
-            # Other programs may have caches next to ours.
+            # Other programs may have caches in the same directory.
             if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def is_ready() -> bool:
-    """Whether all that reading needs was compiled before."""
+    """Whether all loops for reading were compiled before."""
     try:
         return (get_folder() / READY).exists()
     except (OSError, RuntimeError):
@@ -93,7 +108,8 @@ def is_ready() -> bool:
 
 
 def acquire_lock() -> bool:
-    """Lock the compilation of everything until this process ends. False if another has it, or there is no cache."""
+    """Lock the compilation of all loops until this process ends. False if another process has the lock, or there is no
+    cache."""
     try:
         path = get_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,6 +121,6 @@ def acquire_lock() -> bool:
 
 
 def mark_ready() -> None:
-    """Note that all that reading needs was compiled."""
+    """Record that all loops for reading are compiled."""
     with suppress(OSError, RuntimeError):
         (get_folder() / READY).touch(mode=0o600)

@@ -1,13 +1,15 @@
-"""Loops over large arrays, compiled by numba; without it, or for small files (see `mode`), the same functions run as
+"""Loops over large arrays, compiled by numba. Without numba, or for small files (see `mode`), the same functions run as
 plain Python, which is much slower.
 
-Imported only where something is read, never by the web process: the compiler alone takes a third of a second and
-130 MB. The result is cached (see `cache`), else compiled each time.
+Imported only for reading, never by the web process: the compiler alone takes a third of a second and 130 MB. Compiled
+loops are cached (see `cache`), else compiled each time.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from .cache import configure_folder
 from .mode import is_plain
@@ -17,16 +19,18 @@ if not is_plain():
     with suppress(ImportError):
         import numba
 
+uint64: Any = np.uint64 if numba is None else numba.uint64
+"""The type of unsigned 64-bit numbers in loops."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 HAS_NUMBA = numba is not None
-"""Whether loops are compiled here."""
+"""Whether loops are compiled in this process."""
 IS_CACHED = numba is not None and configure_folder(numba)
-"""Whether what is compiled is kept."""
+"""Whether compiled loops are cached."""
 
 
 def jit(function: Function) -> Function:
-    """The function compiled for the types of arrays that it is first called with. It holds no lock of Python's.
+    """The function, compiled for the array types of its first call. It releases the interpreter lock.
 
     As in C, integers overflow silently and no index is checked.
     """
@@ -34,7 +38,8 @@ def jit(function: Function) -> Function:
 
 
 def jit_bounds_checked(function: Function) -> Function:
-    """As `jit`, for what runs what a stranger wrote: every index is checked, IndexError where it is outside."""
+    """Like `jit`, for functions that execute untrusted input: every index is checked, IndexError if it is out of
+    range."""
     return _compile(function, boundscheck=True)
 
 
@@ -44,7 +49,7 @@ def jit_no_refcount(function: Function) -> Function:
 
 
 def jit_inline(function: Function) -> Function:
-    """A piece of `jit_no_refcount` functions, which becomes a part of each place that calls it."""
+    """A part of `jit_no_refcount` functions, inlined into each caller."""
     if numba is None:
         return function
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}

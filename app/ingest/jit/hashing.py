@@ -1,7 +1,7 @@
-"""Numbers for keys of two halves, and rows by key: hash tables of plain arrays for compiled loops.
+"""Ids for keys with two halves, and rows by key: hash tables of plain arrays for compiled loops.
 
-Open addressing with linear probing. A table is at most half full. The factor by which keys are spread is drawn anew in
-each process, so that no file can be crafted whose keys all collide.
+Open addressing with linear probing. A table is at most half full. The hash multiplier is random in each process, so
+that no file can be crafted whose keys all collide.
 """
 
 import secrets
@@ -14,12 +14,12 @@ from .decorators import jit
 
 NONE = -1
 HASH_FACTOR = secrets.randbits(31) | (1 << 30) | 1
-"""Odd and below 2^31, so that what it multiplies by a 31-bit number fits an int64."""
+"""Odd and below 2^31, so that its product with a 31-bit number fits an int64."""
 
 
 @jit
 def hash_slot(key: Any, factor: int, mask: int) -> Any:
-    """Where a key (int64) is looked for first, in a table of mask + 1 places."""
+    """The first slot of a key (int64), in a table of mask + 1 slots."""
     low = (key & 0x7FFFFFFF) * factor
     high = ((key >> 31) & 0x7FFFFFFF) * (factor ^ 0x2A3B5C6C)
     mixed = (low ^ (high >> 3) ^ (key >> 62)) & 0x7FFFFFFFFFFFFFFF
@@ -52,7 +52,7 @@ def _number_pairs(at: Array, first: Array, second: Array, size: int, factor: int
     count = 0
     keys = np.zeros(64, np.int64)
     values = np.full(64, -1, np.int32)
-    # What the second half last came with: mostly it is the same again.
+    # The last key of each second half; the next is mostly the same.
     before, code_before = np.full(size, -2, np.int32), np.empty(size, np.int32)
     for i in range(len(at)):
         one, other = first[at[i]], second[at[i]]
@@ -86,8 +86,8 @@ def _number_pairs(at: Array, first: Array, second: Array, size: int, factor: int
 
 
 def factorize_pairs(at: Array, first: Array, second: Array, size: int = 0) -> tuple[Array, Array]:
-    """Numbers of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order in which they first
-    occur (int32), and the first index of each in `at`. size: faster if the second half is below it."""
+    """Ids of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order of first appearance
+    (int32), and the first index of each in `at`. size: faster if the second half is below it."""
     at, first, second = (values.astype(np.int32, copy=False) for values in (at, first, second))
     return _number_pairs(at, first, second, size, HASH_FACTOR)
 
@@ -127,12 +127,12 @@ def _number_keys(given: Array, factor: int) -> tuple[Array, Array]:
 
 
 def factorize(keys: Array) -> tuple[Array, Array]:
-    """Numbers of whole numbers, from 0 in the order in which they first come (int32), and where each first comes."""
+    """Ids of whole numbers, from 0 in the order of first appearance (int32), and the first index of each."""
     return _number_keys(keys.astype(np.int64, copy=False), HASH_FACTOR)
 
 
 @jit
-def _dense(codes: Array, size: int) -> tuple[Array, Array]:
+def _assign_ids(codes: Array, size: int) -> tuple[Array, Array]:
     number = np.full(size, -1, np.int32)
     shown = np.empty(size, np.int32)
     count = 0
@@ -145,11 +145,11 @@ def _dense(codes: Array, size: int) -> tuple[Array, Array]:
 
 
 def compact_ids(codes: Array, size: int) -> tuple[Array, Array]:
-    """Which of the ids below `size` occur: by id its number in the order of appearance or NONE, and by number its id.
+    """The ids below `size` that occur: by id its number in the order of appearance or NONE, and by number its id.
 
-    Ids below 0 are passed over.
+    Ids below 0 are skipped.
     """
-    return _dense(codes.astype(np.int32, copy=False), size)
+    return _assign_ids(codes.astype(np.int32, copy=False), size)
 
 
 @jit
@@ -188,9 +188,9 @@ def _look_up(table: Array, values: Array, keys: Array, factor: int) -> Int32Arra
 
 
 class RowIndex:
-    """Rows (int32, not negative) by key (int64). Of several with one key the first is found.
+    """Rows (int32, not negative) by key (int64). Of several rows with one key the first is found.
 
-    twice: whether some key came more than once. keys, rows: the table, for compiled loops that look into it.
+    twice: whether some key occurred more than once. keys, rows: the table, for compiled loops that probe it.
     """
 
     def __init__(self, keys: Array, rows: Array) -> None:
@@ -198,5 +198,5 @@ class RowIndex:
         self.keys, self.rows, self.twice = _index(keys, rows.astype(np.int32, copy=False), HASH_FACTOR)
 
     def lookup(self, keys: Array) -> Array:
-        """The row of each key (int32), NONE where there is none."""
+        """The row of each key (int32), NONE if there is none."""
         return _look_up(self.keys, self.rows, keys.astype(np.int64, copy=False), HASH_FACTOR)

@@ -3,15 +3,23 @@
 The compiler alone takes half a second to load, in which plain Python reads a small file.
 """
 
+import math
+import os
 import sys
+from collections.abc import Sequence
 
 PLAIN_TEXT_BYTES = 1_500_000
 """Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
 with traces of 0.1 to 35 MB."""
+PLAIN_LINES_BYTES = 300_000
+"""The same for lines of text where a loop checks each byte: 0.8 MB/s, measured with callgrind files."""
 PLAIN_PROTOBUF_BYTES = 60_000
-"""The same for protocol buffers, of which each byte is read by a loop."""
+"""The same for protocol buffers, where a loop reads each byte."""
 COLD_FACTOR = 10
-"""How much larger the files are that plain Python reads where nothing was compiled yet, which takes half a minute."""
+"""The factor for files read in plain Python while no loops are compiled yet, which takes half a minute."""
+COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
+COMPRESSION_RATIO = 20
+"""How much larger a compressed trace usually is at most."""
 _is_plain = False
 
 
@@ -29,3 +37,12 @@ def use_plain_loops() -> None:
 def has_loops() -> bool:
     """Whether modules with loops are loaded, compiled or plain."""
     return f"{__package__}.decorators" in sys.modules
+
+
+def estimate_decompressed_bytes(paths: Sequence[str]) -> float:
+    """About how many bytes files have when decompressed; infinite if one is no file, or there is none."""
+    if not paths or not all(os.path.isfile(path) for path in paths):
+        return math.inf
+    return sum(
+        os.path.getsize(path) * (COMPRESSION_RATIO if path.endswith(COMPRESSED_SUFFIXES) else 1) for path in paths
+    )

@@ -1,6 +1,6 @@
 """Protobuf messages as columns: many messages of one type at once, compiled.
 
-What `domain/wire.py` does for one message after the other, for those of which there are millions.
+Like `protobuf_wire`, which reads one message at a time, for files with millions of messages.
 """
 
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from .decorators import jit
 from .hashing import factorize
 
 ABSENT, NUMBER, CONTENT = 0, 1, 2
-"""What is in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""
+"""Values in a column of sizes: the field is absent, the field is a number, or CONTENT plus its size."""
 MAX_NUMBER = (1 << 31) - 1 - CONTENT
 OTHER, IGNORED = -1, -2
-"""What a field is that is no column."""
+"""The kind of a field that is no column."""
 
 
 @jit
 def read_varint(data: Array, at: int, end: int) -> tuple[Any, int]:
-    """(the number, where it ends); that is -1 where there is none."""
+    """(the number, its end); the end is -1 if there is none."""
     if at < end and data[at] < 128:
         return np.int64(data[at]), at + 1
     value = np.uint64(0)
@@ -38,7 +38,7 @@ def read_varint(data: Array, at: int, end: int) -> tuple[Any, int]:
 
 @jit
 def read_content(data: Array, at: int, end: int, kind: int) -> tuple[Any, Any, int]:
-    """(value or where the content begins, its size or -1 for a number, where the field ends or -1)."""
+    """(value or start of the content, its size or -1 for a number, the end of the field or -1)."""
     if kind == 0:
         value, at = read_varint(data, at, end)
         return value, -1, at
@@ -69,7 +69,7 @@ def _scan(
     listed: Array,
     done: Array,
 ) -> bool:
-    """Read messages from done[0] on, with done[1] fields listed so far; whether there was room to list all."""
+    """Read messages from done[0] on, with done[1] fields listed so far; returns whether there was room to list all."""
     fields, columns, room = len(column), len(value), listed.shape[1]
     for i in range(done[0], len(begin)):
         at, last = begin[i], end[i]
@@ -106,8 +106,7 @@ def _scan(
 
 @dataclass(frozen=True, eq=False)
 class FieldColumns:
-    """Fields of messages, in their order: the message each is in, its value or where it begins, its size or -1 for a
-    number."""
+    """Fields of messages, in their order: the message of each, its value or start, its size or -1 for a number."""
 
     row: Array
     value: Array
@@ -118,35 +117,35 @@ class FieldColumns:
 
     @property
     def end(self) -> Array:
-        """Where each ends."""
+        """The end of each field."""
         ends: Array = self.value + self.size
         return ends
 
     @property
     def spans(self) -> Array:
-        """Where each begins and ends."""
+        """The start and end of each field."""
         return np.stack((self.value, self.end))
 
     def select(self, chosen: Array) -> "FieldColumns":
-        """Some of them."""
+        """A subset of the fields."""
         return FieldColumns(self.row[chosen], self.value[chosen], self.size[chosen])
 
     def select_contents(self) -> "FieldColumns":
-        """Those that are text or messages."""
+        """The fields that are text or messages."""
         chosen = self.size >= 0
         return self if chosen.all() else self.select(chosen)
 
     def select_numbers(self) -> "FieldColumns":
-        """Those that are numbers."""
+        """The fields that are numbers."""
         chosen = self.size < 0
         return self if chosen.all() else self.select(chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class MessageColumns:
-    """Messages of one sort: where each begins and ends in `data`, and some of their fields. listed: all of those of
-    which there may be several. other: the number of the last unknown field, 0 for none. malformed: 0, or
-    one more than the place of damage (what is before was read)."""
+    """Messages of one type: where each begins and ends in `data`, and some of their fields. listed: all occurrences of
+    repeated fields. other: the number of the last unknown field, 0 for none. malformed: 0, or one more than the
+    position of damage (everything before it was read)."""
 
     data: Array
     begin: Array
@@ -170,7 +169,7 @@ class MessageColumns:
         return np.where(self.size[field] == NUMBER, self.value[field], missing)
 
     def get_spans(self, field: int) -> tuple[Array, Array]:
-        """(the rows that have a field that is text or a message, the field's begin and end in them)."""
+        """(the rows that have a field with text or a message, the start and end of the field in them)."""
         rows = np.flatnonzero(self.size[field] >= CONTENT)
         begin = self.value[field][rows]
         return rows, np.stack((begin, begin + (self.size[field][rows] - CONTENT)))
@@ -179,13 +178,13 @@ class MessageColumns:
 def read_messages(
     data: Array, spans: Array, fields: tuple[int, ...], ignored: tuple[int, ...] = (), listed: tuple[int, ...] = ()
 ) -> MessageColumns:
-    """These fields of messages; of a field that comes several times the first, of those to be listed all. spans: where
-    they begin and end. ignored: known fields that are skipped, and not in `other`."""
+    """These fields of messages; of a repeated field the first, of those in `listed` all. spans: start and end of each
+    message. ignored: known fields that are skipped, and not in `other`."""
     begin, end = np.ascontiguousarray(spans, np.int64)
     column = np.full(max(fields + ignored + listed) + 1, OTHER, np.int64)
     column[list(ignored)] = IGNORED
     column[list(fields + listed)] = np.arange(len(fields + listed))
-    # Where nothing is written to zeros, they take no memory.
+    # Zeros that are never written take no memory.
     value, size = (np.zeros((len(fields), len(begin)), kind) for kind in (np.int64, np.int32))
     other, bad = (np.zeros(len(begin), np.int64) for _ in range(2))
     found = np.empty((4, int((end - begin).sum()) // 32 + 16 if listed else 0), np.int64)
@@ -232,8 +231,8 @@ def _unpack(data: Array, row: Array, begin: Array, size: Array, damaged: Array, 
 
 
 def read_numbers(data: Array, found: FieldColumns, damaged: Array) -> tuple[Array, Array]:
-    """(rows, values) of a field of whole numbers, packed or one by one: the message that each is in, and the number.
-    Notes in `damaged` (bool, by message) which messages have a field of it that is no such numbers."""
+    """(rows, values) of a field of whole numbers, packed or not: the message of each, and the number. Marks in
+    `damaged` (bool, by message) the messages in which the field is invalid."""
     rows, values = np.empty(0, np.int32), np.empty(0, np.int64)
     count = _unpack(data, found.row, found.value, found.size, damaged, rows, values)
     rows, values = np.empty(count, np.int32), np.empty(count, np.int64)
@@ -242,7 +241,7 @@ def read_numbers(data: Array, found: FieldColumns, damaged: Array) -> tuple[Arra
 
 
 def unique_rows(*columns: Array) -> tuple[list[tuple[int, ...]], Array]:
-    """The distinct rows of columns of numbers, in their order, and which of them each is."""
+    """The distinct rows of columns of numbers, in their order, and the distinct row of each."""
     code, rows = factorize(columns[0])
     for column in columns[1:]:
         more, _ = factorize(column)

@@ -1,8 +1,8 @@
-"""Samples of many files in one order of time, without holding them all.
+"""Samples of many files merged in order of time, without holding all of them in memory.
 
-The samples of each file are stored as they are read, ordered by time; the time of every STEP-th is kept.
-With these times the whole is cut into stretches of about as many samples as may be held, of each of which is known
-which rows of every file it can hold. So a stretch is read, sorted and handed on, and then the next.
+The samples of each file are spooled as they are read, ordered by time; the time of every STEP-th is kept in memory.
+These times divide the merged samples into chunks of about as many samples as fit in memory, with the rows of every file
+that each chunk contains. So each chunk is read, sorted and passed on before the next.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ ROW = np.dtype(
 
 
 class SampleRun:
-    """The samples of one file, put aside. first_ns, last_ns: their times, 0 without any."""
+    """The spooled samples of one file. first_ns, last_ns: their times, 0 without any."""
 
     def __init__(self, spill: SpillFile, columns: dict[str, Array]) -> None:
         """columns: by the names of ROW; in order of time. Raises OSError."""
@@ -52,15 +52,15 @@ class SampleRun:
 
 
 def merge_runs(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int = MERGE_ROWS) -> Iterator[Array]:
-    """The rows of all, piece by piece in order of time; of equal times the earlier run comes first.
+    """The rows of all, chunk by chunk in order of time; at equal times the earlier run comes first.
 
-    offsets: what is added to the times of each run. stretch: about how many rows a piece has. Raises OSError.
+    offsets: what is added to the times of each run. stretch: about how many rows a chunk has. Raises OSError.
     """
     done = np.zeros(len(runs), np.int64)
-    for time_ns, run, row in (*_cuts(runs, offsets, stretch), (None, len(runs), 0)):
+    for time_ns, run, row in (*_find_cuts(runs, offsets, stretch), (None, len(runs), 0)):
         parts = []
         for number, one in enumerate(runs):
-            # Rows before the cut: those of earlier runs at its very time too.
+            # Rows before the cut, including those of earlier runs at exactly its time.
             side: Literal["left", "right"] = "right" if number < run else "left"
             low = int(done[number])
             if time_ns is None:
@@ -81,7 +81,7 @@ def merge_runs(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int =
             yield together[np.argsort(together["time_ns"], kind="stable")]
 
 
-def _cuts(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int) -> list[tuple[int, int, int]]:
+def _find_cuts(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int) -> list[tuple[int, int, int]]:
     """Where to cut: before this row, in this run, which is at this time."""
     times = [one.every_step + offset for one, offset in zip(runs, offsets, strict=True)]
     counts = [len(these) for these in times]

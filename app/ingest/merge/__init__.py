@@ -1,7 +1,7 @@
 """Several profiles as one: the files of one run, each a rank of the result.
 
-They are added one at a time (`ProfileMerger`), and only new content of each is kept: functions,
-places in code and call stacks are known once for all ranks of a program, samples and counts are put aside.
+They are added one at a time (`ProfileMerger`), and only new content of each is kept: functions, code locations and call
+stacks are shared by all ranks of a program; samples and counts are spooled.
 """
 
 import io
@@ -31,8 +31,8 @@ from .tables import TableMerger
 
 MIXED = "mixed"
 MAX_WITH_ADDRESSES = 16
-"""Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
-all files together have. Function and offset in it say the same, and are alike for all."""
+"""With more files than this, addresses of code are not kept: every process has different ones, so they would be as many
+as all files together have. Function and offset in it are equivalent, and the same in all processes."""
 BATCH_ROWS = 1 << 16
 FUNCTION = ("name", "module", "file", "start_line", "display")
 FRAME = ("function", "address", "symbol_offset", "line", "inline_depth", "kind")
@@ -55,10 +55,10 @@ class Origin:
 class MergeInput:
     """What is kept of an added profile. run: the first of its runs. losses: how many it has.
 
-    clock_ns: when its zero was, by perf's clock. has_slices: its samples are made of slices. own_run: its runs are none
-    of a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. single_process: it
-    is one process, and not several whose clocks were aligned before. length_ns: its duration, from its zero
-    on; first_ns: where that begins.
+    clock_ns: its zero on perf's clock. has_slices: its samples come from slices. own_run: its runs are not those of a
+    job. ranked: its rank is known. rank: of its threads, if it is the same for all. single_process: it is one process,
+    and not several whose clocks were aligned before. length_ns: its duration, from its zero on; first_ns: where that
+    begins.
     """
 
     origin: Origin
@@ -91,23 +91,23 @@ Ends = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class MergedProfile:
-    """profile: without what is in pieces. chunked_tables: the tables of which there may be many rows."""
+    """profile: without the chunked tables. chunked_tables: the tables that may have many rows."""
 
     profile: Profile
     chunked_tables: dict[str, ChunkedTable]
 
     def to_profile(self) -> Profile:
-        """The profile with everything, in memory."""
+        """The complete profile, in memory."""
         return replace(self.profile, **{name: pieces.to_table() for name, pieces in self.chunked_tables.items()})
 
 
 def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
     """One profile with the samples of all: each profile is its own run (or several), its threads belong to it.
 
-    Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
-    as rank, where there are several. Times are converted to one clock if the profiles permit it: by the time of day at
-    which each started, else by perf's clock where all are of one host; otherwise all start together. aligner: then puts
-    them closer together. One profile is returned as it is.
+    Several spans of a process (see `spans`) count as one. If there are several profiles, threads without a rank get the
+    number of their profile as rank. Times are converted to one clock if the profiles permit it: by the time of day at
+    which each started, else by perf's clock if all are from one host; otherwise all start together. aligner: then
+    refines the alignment. A single profile is returned unchanged.
     """
     if len(profiles) == 1:
         return profiles[0]
@@ -118,7 +118,7 @@ def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profil
 
 
 def align_starts(parts: Sequence[MergeInput]) -> list[int]:
-    """What is to be added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
+    """What is added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
     starts = [part.meta.start_epoch_ns for part in parts]
     if any(start is None for start in starts):
         hosts = {part.meta.facts.get("hostname") for part in parts}
@@ -133,11 +133,11 @@ def align_starts(parts: Sequence[MergeInput]) -> list[int]:
 
 
 class ProfileMerger:
-    """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
+    """Profiles being merged. Not for use after `finish`. Raises OSError if nothing can be spooled."""
 
     def __init__(self, spill: SpillFile, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
-        """addresses: whether those of code locations are kept (see FEW). aligner: aligns clocks of processes;
-        without, they stay as far apart as they were."""
+        """addresses: whether those of code locations are kept (see FEW). aligner: aligns clocks of processes; without
+        one, their differences remain."""
         self.builder = ProfileBuilder(MIXED)
         self.parts: list[MergeInput] = []
         self._spill = spill
@@ -163,11 +163,11 @@ class ProfileMerger:
 
     @property
     def process_count(self) -> int:
-        """Of how many processes a profile was taken in: spans of one process count once."""
+        """The number of processes of which a profile was added: spans of one process count once."""
         return len(self._processes)
 
     def add(self, profile: Profile, origin: Origin) -> MergeInput:
-        """Take in a profile. One more span of a process that is known has that one's origin."""
+        """Add a profile. A further span of a known process has that one's origin."""
         builder = self.builder
         job = None if origin.run is None else (origin.run, origin.rank, origin.label)
         process, first = self._processes.assign(profile, len(self.parts), job)
@@ -177,14 +177,12 @@ class ProfileMerger:
             self._aligner.add(profile, len(self.parts), process, origin.run)
         if first < len(self.parts):
             origin = replace(self.parts[first].origin, run=self.parts[first].run)
-        runs = self._runs(profile, origin)
-        threads = self._threads(profile, origin, runs, process)
-        events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
-        functions = np.array(
-            [builder.intern_function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0],
-            np.int64,
-        )
-        stacks = self._stacks(profile, functions.tolist())
+        runs = self._add_runs(profile, origin)
+        threads = self._add_threads(profile, origin, runs, process)
+        events = np.array([self._add_event(row) for row in profile.events.to_pylist()] or [0], np.int64)
+        rows = zip(*_copy_to_lists(profile.functions, FUNCTION), strict=True)
+        functions = np.array([builder.intern_function(*row) for row in rows] or [0], np.int64)
+        stacks = self._add_stacks(profile, functions.tolist())
         columns = {name: get_column(profile.samples, name) for name in profile.samples.column_names}
         self._heaviness.add(columns["weight"])
         columns |= {
@@ -211,7 +209,7 @@ class ProfileMerger:
         ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
         if profile.counts.num_rows:
-            part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
+            part.counts.append(self._spool_counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
             builder.add_loss(row["reason"], f"{origin.label}, {row['example']}", row["count"])
         for row in profile.clocks.to_pylist():
@@ -224,8 +222,8 @@ class ProfileMerger:
     def finish(
         self, offsets: Offsets = align_starts, better: Callable[[Meta, Ends], Meta] | None = None
     ) -> MergedProfile:
-        """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
-        the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
+        """The merged profile. offsets: what is added to the times of each part. better: computes the final Meta from
+        the Meta of the parts, and from when each run began and ended on the clock of the result."""
         added = self._align_clocks(self._processes.compute_offsets(offsets(self.parts)))
         # A rank number has no meaning if there is only one process.
         alone = self.process_count == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
@@ -237,8 +235,8 @@ class ProfileMerger:
                 IMPOSSIBLE_WEIGHT, f"a weight of at least {least:.0f}", self._heaviness.count_excluded(least)
             )
         for event in {*self._scaled, *self._turns}:
-            self.builder.set_event_scaling(event, self._scaling(event))
-        ends = self._ends(added)
+            self.builder.set_event_scaling(event, self._compute_scaling(event))
+        ends = self._compute_ends(added)
         if self._formats:
             # Counts that accompany a recording are not another recording.
             others = self._formats - {COUNTS_FORMAT} or self._formats
@@ -247,7 +245,7 @@ class ProfileMerger:
             keys = self._nodes.keys()
             self.builder.add_stack_tree((keys >> 32) - 1, keys & 0xFFFFFFFF)
         zeros = [-added[part] for part in self._part_of_thread]
-        meta = self._meta(added, "" if alone else None)
+        meta = self._build_meta(added, "" if alone else None)
         outline, place = self.builder.finish_without_samples(better(meta, ends) if better else meta, zeros)
         samples = sum(part.samples.rows for part in self.parts) - self._heaviness.count_excluded(least)
         counts = sum(rows for part in self.parts for _, _, rows in part.counts)
@@ -261,7 +259,7 @@ class ProfileMerger:
         )
 
     def _align_clocks(self, added: Sequence[int]) -> list[int]:
-        """What is added to the times of each part so that the clocks of its run's processes are one."""
+        """What is added to the times of each part so that the processes of its run share one clock."""
         shifts = {} if self._aligner is None else self._aligner.compute_shifts(added)
         self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
         if self._aligner is not None and len(self._processes) > 1:
@@ -286,8 +284,8 @@ class ProfileMerger:
                 collectives=0 if shift is None else shift.collectives,
             )
 
-    def _ends(self, added: Sequence[int]) -> Ends:
-        """From when to when there is anything in each run, on the clock of the result; set in the runs too."""
+    def _compute_ends(self, added: Sequence[int]) -> Ends:
+        """When the data of each run begins and ends, on the clock of the result; also set in the runs."""
         ends: Ends = {}
         begins: dict[int, int] = {}
         for part, offset in zip(self.parts, added, strict=True):
@@ -309,10 +307,10 @@ class ProfileMerger:
             self.builder.update_run(run, duration_ns=high - low)
         return ends
 
-    def _meta(self, added: Sequence[int], label: str | None) -> Meta:
-        """label: what each part is called, where that is not its own."""
+    def _build_meta(self, added: Sequence[int], label: str | None) -> Meta:
+        """label: of each part, if it is not the part's own."""
         reasons = [
-            _reason_of_part(part.origin.label if label is None else label, reason)
+            _format_part_reason(part.origin.label if label is None else label, reason)
             for part in self.parts
             for reason in part.meta.reasons
         ]
@@ -343,7 +341,7 @@ class ProfileMerger:
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
             capabilities=tuple(sorted({capability for meta in metas for capability in meta.capabilities})),
-            facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
+            facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _find_first_event(metas),
         )
 
     def _merge_samples(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
@@ -371,7 +369,7 @@ class ProfileMerger:
         if tables:
             yield from pa.concat_tables(tables).combine_chunks().to_batches()
 
-    def _runs(self, profile: Profile, origin: Origin) -> Array:
+    def _add_runs(self, profile: Profile, origin: Origin) -> Array:
         if origin.run is not None:
             return np.full(max(1, profile.runs.num_rows), origin.run, np.int64)
         ids = []
@@ -381,7 +379,7 @@ class ProfileMerger:
             self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
         return np.array(ids, np.int64)
 
-    def _threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
+    def _add_threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
         sliced = bool(profile.slices.num_rows)
         counter: Counter[tuple[Any, ...]] = Counter()
         ids = []
@@ -394,7 +392,7 @@ class ProfileMerger:
                 "tid": row["tid"],
                 "kind": row["kind"],
             }
-            # What is no thread of a program has no numbers.
+            # Rows that are no threads of a program have no numbers.
             name = row["name"] if row["kind"] == "track" else None
             again = (*key.values(), name)
             mark = (process if sliced else None, name, counter[again])
@@ -409,11 +407,11 @@ class ProfileMerger:
             self.builder.set_thread_name(ids[row["thread"]], row["from_ns"], row["name"])
         return np.array(ids or [0], np.int64)
 
-    def _event(self, row: dict[str, Any]) -> int:
+    def _add_event(self, row: dict[str, Any]) -> int:
         name, weighted = row["name"], row["weighted"]
         same = self.builder.get_event_unit(name)
         if same is not None and same != (row["unit"], weighted):
-            # Samples that weigh a period and samples that weigh one do not add up to anything.
+            # Samples that weigh a period and samples that weigh one have no meaningful sum.
             name = f"{name} ({'by period' if weighted else 'without period'})"
         event = self.builder.intern_event(
             name,
@@ -424,17 +422,17 @@ class ProfileMerger:
         self._scaled.setdefault(event, []).append(row["scaling"] or 1.0)
         return event
 
-    def _scaling(self, event: int) -> float | None:
-        """By how much the counts of an event were scaled up in all parts: time enabled ÷ time running, where the parts
-        contain these, else the greatest factor of one."""
+    def _compute_scaling(self, event: int) -> float | None:
+        """The scaling factor of an event's counts in all parts: time enabled ÷ time running, if the parts contain
+        these, else the greatest factor of one part."""
         enabled, running = self._turns.get(event, (0, 0))
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
 
-    def _stacks(self, profile: Profile, functions: list[int]) -> Int64Array:
+    def _add_stacks(self, profile: Profile, functions: list[int]) -> Int64Array:
         """The builder's id of each stack of the profile. functions: the builder's id of each function."""
         builder, inlined = self.builder, int(FrameKind.INLINED)
-        columns = _lists(profile.frames, FRAME)
+        columns = _copy_to_lists(profile.frames, FRAME)
         columns[0] = [functions[function] for function in columns[0]]
         if not self._addresses:
             # It distinguishes inlined frames.
@@ -447,14 +445,14 @@ class ProfileMerger:
         ids = np.full(max(1, len(parent)), ROOT, np.int64)
         for low, high in pairwise(bounds.tolist()):
             nodes = order[low:high]
-            # The root comes before all numbers.
+            # The root precedes all numbers.
             ids[nodes] = 1 + self._nodes.intern(ids[parent[nodes]] << 32 | frames[frame[nodes]])
         return ids
 
-    def _counts(
+    def _spool_counts(
         self, table: pa.Table, origin: Origin, runs: Array, threads: Array, events: Array
     ) -> tuple[int, int, int]:
-        """Put aside the rows of `counts` with the builder's ids. Returns where, how many bytes, how many rows."""
+        """Spool the rows of `counts` with the builder's ids. Returns (offset, number of bytes, number of rows)."""
         thread = table.column("thread").fill_null(NO_ID).to_numpy()
         run = table.column("run")
         event = events[get_column(table, "event")]
@@ -485,16 +483,16 @@ class ProfileMerger:
         return self._spill.put(data), data.size, table.num_rows
 
 
-def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
+def _find_first_event(metas: Sequence[Meta]) -> dict[str, str]:
     """The fact with the first event of the first text of perf script."""
     first = next((meta.facts[FIRST_EVENT_FACT] for meta in metas if FIRST_EVENT_FACT in meta.facts), None)
     return {} if first is None else {FIRST_EVENT_FACT: first}
 
 
-def _reason_of_part(label: str, reason: str) -> str:
+def _format_part_reason(label: str, reason: str) -> str:
     """Why it is incomplete, with the label of the process if there are several."""
     return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 
 
-def _lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+def _copy_to_lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
     return [table.column(name).to_pylist() for name in names]

@@ -1,7 +1,7 @@
-"""Spans: several recordings of one process, one after the other, as a schedule that repeats makes them. It is one rank.
+"""Spans: several consecutive recordings of one process, as a repeating schedule makes them. They form one rank.
 
-Their threads are the same threads, so that the slices of a thread come from several recordings. `SliceOrder` says where
-each row belongs, since slices are in the order of their threads.
+Their threads are the same threads, so that the slices of a thread come from several recordings. `SliceOrder` computes
+the new position of each row, because slices are ordered by thread.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,27 +16,27 @@ from ...domain.profile import Profile
 from ...domain.units import NS_PER_MS
 
 CLOCKS_NS = NS_PER_MS
-"""By so much, and by a quarter of the shorter one, spans of a process may seem to overlap: the profiler sets its clock
-anew for each."""
+"""Spans of a process may seem to overlap by this much, and by a quarter of the shorter one, because the profiler sets
+its clock anew for each."""
 
 
 @dataclass(frozen=True)
 class _ProcessSpan:
-    """The time that a part covers of a process, in ns since the epoch."""
+    """The time of a process that a part covers, in ns since the epoch."""
 
     part: int
     start_ns: int
     end_ns: int
 
     def beside(self, other: "_ProcessSpan") -> bool:
-        """Whether one is over, or nearly, when the other begins."""
+        """Whether one ends, or nearly, before the other begins."""
         common = min(self.end_ns, other.end_ns) - max(self.start_ns, other.start_ns)
         shorter = min(self.end_ns - self.start_ns, other.end_ns - other.start_ns)
         return common <= min(CLOCKS_NS, shorter // 4)
 
 
 class ProcessSpans:
-    """Of which process each part is."""
+    """Assigns parts to processes."""
 
     def __init__(self) -> None:
         self._processes: list[list[_ProcessSpan]] = []
@@ -46,13 +46,14 @@ class ProcessSpans:
         return len(self._processes)
 
     def assign(self, profile: Profile, part: int, job: object) -> tuple[int, int]:
-        """(the number of a part's process, the first part that was of it). Parts with another `job` are of others.
+        """(the number of a part's process, the first part of that process). Parts with another `job` belong to other
+        processes.
 
-        A process has one profiler at a time: where two recordings overlap they are of two.
+        A process has one profiler at a time: overlapping recordings belong to two processes.
         """
         start = profile.meta.start_epoch_ns or 0
         span = _ProcessSpan(part, start, start + (profile.meta.duration_ns or 0))
-        identity = _identity(profile)
+        identity = _identify(profile)
         alike = [] if identity is None else self._known.setdefault((job, *identity), [])
         for process in alike:
             others = self._processes[process]
@@ -64,8 +65,8 @@ class ProcessSpans:
         return alike[-1], part
 
     def compute_offsets(self, added: Sequence[int]) -> list[int]:
-        """What is added to the times of each part, so that spans of a process are as far apart as they were, and none
-        begins before the one before it is over."""
+        """What is added to the times of each part, so that spans of a process keep their distances, and none begins
+        before the previous one ends."""
         offsets = list(added)
         for spans in self._processes:
             first, *others = sorted(spans, key=lambda span: span.start_ns)
@@ -83,8 +84,8 @@ class ProcessSpans:
                 yield spans[0].part, min(span.start_ns for span in spans)
 
 
-def _identity(profile: Profile) -> tuple[Any, ...] | None:
-    """What is the same in all spans of a process; None where that, or when it was recorded, is not known."""
+def _identify(profile: Profile) -> tuple[Any, ...] | None:
+    """What identifies the process of a span; None if that, or the time of the recording, is not known."""
     meta = profile.meta
     if meta.start_epoch_ns is None or meta.duration_ns is None or not profile.slices.num_rows:
         return None
@@ -96,7 +97,7 @@ def _identity(profile: Profile) -> tuple[Any, ...] | None:
 
 @dataclass(frozen=True)
 class _SliceBlock:
-    """Rows of `slices` that are of one thread and one part."""
+    """Rows of `slices` of one thread and one part."""
 
     thread: int
     part: int
@@ -105,27 +106,27 @@ class _SliceBlock:
 
 
 class SliceBlocks:
-    """Of which threads the slices of all parts are, in the order in which they were taken in."""
+    """The threads of the slices of all parts, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._blocks: list[_SliceBlock] = []
 
     def add(self, part: int, thread: Array, before: int) -> None:
-        """Take note of the slices of a part. thread: of each, in order. before: how many there are."""
+        """Add the slices of a part. thread: of each, in order. before: how many slices there are already."""
         bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
         for low, high in pairwise(bounds):
             if high > low:
                 self._blocks.append(_SliceBlock(int(thread[low]), part, before + low, high - low))
 
     def compute_order(self, added: Sequence[int]) -> "SliceOrder | None":
-        """Where the slices go; None where they are in order as they are. added: what is added to the times of each
-        part."""
+        """The new positions of the slices; None if their order is right already. added: what is added to the times of
+        each part."""
         order = sorted(self._blocks, key=lambda block: (block.thread, added[block.part], block.first))
         return None if order == self._blocks else SliceOrder(self._blocks, order)
 
 
 class SliceOrder:
-    """Where slices go that are not in the order of their threads."""
+    """Positions of slices that are not in the order of their threads."""
 
     def __init__(self, blocks: Sequence[_SliceBlock], order: Sequence[_SliceBlock]) -> None:
         self.order = order
@@ -135,13 +136,13 @@ class SliceOrder:
         self._shift = np.array([place[id(block)] - block.first for block in blocks], np.int64)
 
     def map_rows(self, slices: Array) -> Array:
-        """The rows that slices have then; -1 stays."""
+        """The new rows of slices; -1 is unchanged."""
         block = np.searchsorted(self._first, slices, "right") - 1
         moved: Array = np.where(slices >= 0, slices + self._shift[np.maximum(block, 0)], slices)
         return moved
 
     def iterate_ranges(self) -> Iterator[tuple[int, int, int, bool]]:
-        """(part, first slice, the one after the last, whether it is the part's last stretch) in the order wanted."""
+        """(part, first slice, end, whether it is the part's last chunk) in the new order."""
         last = {block.part: at for at, block in enumerate(self.order)}
         for at, block in enumerate(self.order):
             yield block.part, block.first, block.first + block.rows, last[block.part] == at

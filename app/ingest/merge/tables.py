@@ -1,6 +1,6 @@
-"""What hangs on slices, of several profiles being brought together: ids become those of the whole, rows are put aside.
+"""Tables that refer to slices, merged: ids become those of the result, rows are spooled.
 
-`validity.REFERENCES` defines which column contains ids of which table; a new table needs no change here.
+`validation.REFERENCES` defines which column contains ids of which table; a new table needs no change here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,21 +40,21 @@ TABLES = (
     "source_lines",
     "source_values",
 )
-"""Those that are brought together here, each after the ones it refers to."""
+"""The tables that are merged here, each after the ones it refers to."""
 DISTINCT = ("categories", "argument_sets", "configurations", "metrics")
-"""Tables of which no two rows are the same."""
+"""Tables whose rows are distinct."""
 OF_PROCESS = ("devices", "series")
-"""Tables of which no two rows of one process are the same."""
+"""Tables whose rows are distinct within a process."""
 TIMES = ("start_ns", "end_ns", "time_ns")
 ORDERED = {"instants": "time_ns", "allocations": "start_ns"}
-"""Tables whose rows are in order of time over all parts."""
+"""Tables whose rows are ordered by time over all parts."""
 OF_SLICES = ("slices", "slice_numbers", "device_work")
 """Tables in the order of the slices."""
 
 
 @dataclass(frozen=True)
 class _SpilledRows:
-    """Stored rows. part: whose times they have. first: the number of the first one in the whole table."""
+    """Spooled rows. part: whose times they have. first: the number of the first one in the merged table."""
 
     at: int
     size: int
@@ -75,10 +75,9 @@ class TableMerger:
         self._ranks = True
 
     def add(self, profile: Profile, process: int, rank: int | None, ids: Mapping[str, Array]) -> None:
-        """Take in the tables of a profile. ids: what its ids of runs, threads, events, functions and stacks are in the
-        whole.
+        """Add the tables of a profile. ids: the merged ids of its runs, threads, events, functions and stacks.
 
-        process: its number. rank: if the profile does not contain it. Raises OSError if nothing can be stored.
+        process: its number. rank: if the profile does not contain it. Raises OSError if nothing can be spooled.
         """
         ids, part = dict(ids), len(self._process)
         self._process.append(process)
@@ -86,9 +85,9 @@ class TableMerger:
         for name in TABLES:
             table = profile.tables()[name]
             if name in DISTINCT:
-                ids[name] = self._distinct(name, table)
+                ids[name] = self._remove_duplicates(name, table)
             elif name in OF_PROCESS:
-                ids[name] = self._distinct(name, self._remap(name, table, rank, ids, 0), process)
+                ids[name] = self._remove_duplicates(name, self._remap(name, table, rank, ids, 0), process)
             else:
                 ids[name] = np.arange(before[name], before[name] + max(1, table.num_rows))
                 self._rows[name] += table.num_rows
@@ -103,7 +102,7 @@ class TableMerger:
                     self._blocks.add(part, get_column(table, "thread"), before[name])
 
     def finish(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, ChunkedTable]:
-        """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks. ranks:
+        """The merged tables. added: what is added to the times of each part. stacks: the new ids of stacks. ranks:
         whether they contain ranks."""
         self._ranks = ranks
         places = self._blocks.compute_order(added)
@@ -113,7 +112,7 @@ class TableMerger:
             for each in [self._iterate_parts(name, added, stacks, places)]
         }
 
-    def _distinct(self, name: str, table: pa.Table, process: int = 0) -> Array:
+    def _remove_duplicates(self, name: str, table: pa.Table, process: int = 0) -> Array:
         known = self._known[name]
         rows = zip(*(table.column(of).to_pylist() for of in table.column_names), strict=True)
         return np.array([known.setdefault((process, *row), len(known)) for row in rows] or [0], np.int64)
@@ -138,25 +137,25 @@ class TableMerger:
                 # The first column is the process.
                 rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
                 arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
-                yield from self._with_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
+                yield from self._set_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
                 return
             if places is not None and name in OF_SLICES:
                 tables = self._order_by_slice(name, added, stacks, places)
             else:
-                held = self._held[name]
+                parts = self._held[name]
                 if name == "steps":
-                    held = sorted(held, key=lambda one: (self._process[one.part], added[one.part]))
-                tables = (self._shift(name, self._get(one), one.part, added, stacks, places) for one in held)
+                    parts = sorted(parts, key=lambda one: (self._process[one.part], added[one.part]))
+                tables = (self._shift(name, self._get(one), one.part, added, stacks, places) for one in parts)
             keys = self._order_of(name)
             if keys:
-                whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
-                tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
+                merged = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
+                tables = iter([merged.take(pa.compute.sort_indices(merged, sort_keys=keys))])
             for table in tables:
-                yield from self._with_rank_column(table).combine_chunks().to_batches()
+                yield from self._set_rank_column(table).combine_chunks().to_batches()
 
         return batches
 
-    def _with_rank_column(self, table: pa.Table) -> pa.Table:
+    def _set_rank_column(self, table: pa.Table) -> pa.Table:
         """With ranks, or without."""
         at = table.schema.get_field_index("rank")
         if self._ranks or at < 0:
@@ -164,14 +163,14 @@ class TableMerger:
         return table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int32()))
 
     def _order_of(self, name: str) -> list[tuple[str, str, str]]:
-        """By which columns a table has to be put in order."""
+        """The columns by which a table is sorted."""
         if name == "counters":
             several = len(set(self._process)) < len(self._process)
             return [(of, "ascending", "at_start") for of in ("series", "time_ns") if several]
         return [(ORDERED[name], "ascending", "at_start")] if name in ORDERED else []
 
     def _order_by_slice(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder) -> Iterator[pa.Table]:
-        """A table in the order of the slices, where that is not the order of the parts."""
+        """A table in the order of the slices, if that is not the order of the parts."""
         by_part = {held.part: held for held in self._held[name]}
         known: dict[int, tuple[Array, pa.Table]] = {}
         for part, first, end, last in places.iterate_ranges():
@@ -189,8 +188,8 @@ class TableMerger:
             if last:
                 del known[part]
 
-    def _places_of_work(self, places: SliceOrder) -> Int64Array:
-        """The row of `device_work` that each has then."""
+    def _find_work_rows(self, places: SliceOrder) -> Int64Array:
+        """The new row of each `device_work`."""
         slices = [np.zeros(0, np.int64), *(get_column(self._get(held), "slice") for held in self._held["device_work"])]
         order = np.argsort(places.map_rows(np.concatenate(slices)), kind="stable")
         found = np.zeros(max(1, len(order)), np.int64)
@@ -203,7 +202,7 @@ class TableMerger:
     def _shift(
         self, name: str, table: pa.Table, part: int, added: Sequence[int], stacks: Array, places: SliceOrder | None
     ) -> pa.Table:
-        """With the times, stacks and slices of the whole."""
+        """With the times, stacks and slices of the result."""
         references = REFERENCES.get(name, {})
         for of in table.column_names:
             if of in TIMES and added[part]:
@@ -213,7 +212,7 @@ class TableMerger:
             elif places is not None and references.get(of, ("",))[0] == "slices":
                 rows = pa.array(places.map_rows(get_column(table, of)).astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "device_work":
-                known, mine = self._places_of_work(places), get_column(table, of)
+                known, mine = self._find_work_rows(places), get_column(table, of)
                 rows = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
             elif places is not None and (name, of) == ("slices", "end"):
                 rows = pa.array((places.map_rows(get_column(table, of) - 1) + 1).astype(np.int32))

@@ -1,1 +1,1 @@
-"""What the readers of Nsight Compute and the analysis of its reports share: names of kernels, metrics and sections."""
+"""Shared by the readers of Nsight Compute and the analysis of its reports: names of kernels, metrics and sections."""

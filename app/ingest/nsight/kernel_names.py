@@ -1,7 +1,7 @@
-"""Names of kernels made alike: compilers, CUPTI and Nsight Compute write one and the same function in different ways.
+"""Normalized names of kernels: compilers, CUPTI and Nsight Compute write the same function in different ways.
 
 `void at::f<(int)4, (bool)1, float *>(int, T2)` of Nsight Compute is `void at::f<4, true, float*>(int, float*)` of a
-trace: Nsight Compute writes the types of constants before them, and names types of arguments by their place.
+trace: Nsight Compute writes the types of constants before them, and argument types by their position.
 """
 
 import re
@@ -16,8 +16,9 @@ _QUALIFIERS = re.compile(r"^(?:(?:void|static|inline|__global__)\s+)+")
 
 @lru_cache(maxsize=1 << 14)
 def normalize_kernel_name(name: str) -> str:
-    """What is the same of all ways to write a kernel's name: without its arguments, the types of constants, blanks."""
-    text = _QUALIFIERS.sub("", _without_arguments(name.strip()))
+    """The common part of all notations of a kernel's name: without its arguments, the types of constants, and
+    spaces."""
+    text = _QUALIFIERS.sub("", _strip_arguments(name.strip()))
     text = _BOOLEANS.sub(lambda found: "true" if found[1] == "1" else "false", text)
     text = _SUFFIXES.sub(r"\1", _CASTS.sub("", text))
     return _BLANKS.sub("", text.replace("(anonymous namespace)", "<unnamed>"))
@@ -25,7 +26,7 @@ def normalize_kernel_name(name: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def get_function_name(name: str) -> str:
-    """The name of the function alone: without namespaces, types and arguments."""
+    """The function's own name, without namespaces, types and arguments."""
     text, depth, kept = normalize_kernel_name(name), 0, []
     for sign in text.replace("<unnamed>", "_unnamed_"):
         if sign == "<":
@@ -37,14 +38,14 @@ def get_function_name(name: str) -> str:
     return "".join(kept).rpartition("::")[2]
 
 
-def _without_arguments(name: str) -> str:
-    """`name` up to the bracket of its arguments: the first one outside of angle brackets and braces."""
+def _strip_arguments(name: str) -> str:
+    """`name` up to the parenthesis of its arguments: the first one outside of angle brackets and braces."""
     depth = 0
-    for place, sign in enumerate(name.replace("(anonymous namespace)", "<anonymous namespace>")):
+    for index, sign in enumerate(name.replace("(anonymous namespace)", "<anonymous namespace>")):
         if sign in "<{":
             depth += 1
         elif sign in ">}":
             depth -= depth > 0
-        elif sign == "(" and depth == 0 and place:
-            return name[:place]
+        elif sign == "(" and depth == 0 and index:
+            return name[:index]
     return name

@@ -1,5 +1,5 @@
-"""What of Nsight Compute's metrics is known by name: the ones that a summary of a launch is made of, and which section
-of its report a metric belongs to.
+"""Known metrics of Nsight Compute: those that summarize a launch, and the section of the report that a metric belongs
+to.
 
 Names and sections are those of the section files that come with Nsight Compute (SpeedOfLight.section,
 Occupancy.section, LaunchStatistics.section …); units of the GPU those of its Kernel Profiling Guide.
@@ -21,8 +21,8 @@ TIMES_FACT = "times"
 
 @dataclass(frozen=True)
 class SummaryMetric:
-    """A metric of a summary. key: our word for it. names: Nsight Compute's, the best first. labels: what sections call
-    it, with a unit of `unit` ("%" for shares, "" for any)."""
+    """A metric of the summary. key: Perfloom's name. names: Nsight Compute's, the best first. labels: their names in
+    sections, with a unit of `unit` ("%" for shares, "" for any)."""
 
     key: str
     label: str
@@ -196,7 +196,7 @@ _FAMILIES = {
     "derived": "Derived",
     "thread": INSTRUCTIONS,
 }
-"""The unit of the GPU that a metric begins with (sm__, dram__) and the heading of such metrics."""
+"""The unit of the GPU in the prefix of a metric (sm__, dram__), and the heading of such metrics."""
 _ISSUE = re.compile(r"smsp__(?:issue_|warps_(?:eligible|active)|maximum_warps)")
 _STALL = re.compile(r"smsp__average_warps?_|smsp__pcsamp_|smsp__average_thread")
 
@@ -206,7 +206,7 @@ SECTIONS = (SPEED_OF_LIGHT, LAUNCH, OCCUPANCY, SCHEDULER, WARP, INSTRUCTIONS)
 
 
 def find_summary_metric(name: str, label: str, unit: str) -> tuple[SummaryMetric, int] | None:
-    """Which metric of a summary this one is, and how good it is as that: the least is the best."""
+    """(the summary metric that this one is, its priority: the smallest is the best)."""
     summary_metric = SUMMARY_METRICS_BY_NAME.get(name)
     if summary_metric is None and label:
         summary_metric = _BY_LABEL.get((label, "%")) if unit == "%" else _BY_LABEL.get((label, ""))

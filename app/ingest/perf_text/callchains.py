@@ -20,7 +20,7 @@ MAX_FACTS, MAX_FACT_CHARS = 100, 1000
 
 
 def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
-    """The loss that a comment represents, with an example and how often; None for a comment that is a fact."""
+    """(reason, example, count) of the loss that a comment represents; None for a comment that is a fact."""
     if name == INCOMPLETE and value:
         return END_MISSING, value, 1
     if name == THROTTLED and _NUMBER.fullmatch(value):
@@ -29,8 +29,8 @@ def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
 
 
 class TextComments:
-    """The metadata of a text. facts: of the recording. reasons: why it is incomplete. lost: called with a
-    reason, an example and how many."""
+    """The metadata of a text. facts: of the recording. reasons: why it is incomplete. lost: called with a reason, an
+    example and a count."""
 
     def __init__(self, lost: Callable[[str, str, int], None]) -> None:
         self.facts: dict[str, str] = {}
@@ -38,7 +38,7 @@ class TextComments:
         self._lost = lost
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Take in a line, the number of which is given; False for one that is no remark."""
+        """Add a line with its number; False if it is no comment."""
         bare = line.strip()
         if bare.startswith(b"#"):
             name, _, value = (part.strip() for part in decode_text(bare.lstrip(b"# ")[:MAX_FACT_CHARS]).partition(":"))
@@ -74,12 +74,12 @@ class Callchains:
         return frames
 
     def intern_frames(self, frames: Sequence[ScriptFrame]) -> list[int]:
-        """Such frames as those of the profile, outermost first."""
-        # The frame of each line is kept, and so is its identity.
+        """Such frames as frames of the profile, outermost first."""
+        # Frames are cached by line.
         known = self._frames
-        return [known[id(frame)] if id(frame) in known else self._new(frame) for frame in reversed(frames)]
+        return [known[id(frame)] if id(frame) in known else self._intern_frame(frame) for frame in reversed(frames)]
 
-    def _new(self, frame: ScriptFrame) -> int:
+    def _intern_frame(self, frame: ScriptFrame) -> int:
         found = self._frames[id(frame)] = self._builder.intern_frame(
             self._builder.intern_function(frame.symbol, frame.module),
             kind=classify_frame(frame.symbol, frame.module),

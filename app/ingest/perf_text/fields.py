@@ -6,11 +6,11 @@ TRACEPOINT_FIELD = "trace"
 """The field with the data of a tracepoint."""
 SCHEDULER, LOCKS = "sched:", "lock:"
 REQUIRED_EVENTS = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
-"""Groups of tracepoints whose data are read if nothing else is recorded, and a tracepoint that must be present."""
+"""Groups of tracepoints whose fields are read if nothing else is recorded, and a tracepoint that must be present."""
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 
 def add_tracepoint_field(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
-    """The fields of a recording of only tracepoints, for a reader of their values. stacks:
-    whether there are call stacks; else all that could be printed is the same place in the kernel, again and again."""
+    """The fields of a recording of only tracepoints, for a reader of their fields. stacks: whether there are call
+    stacks; without them, the symbol would always be the same kernel function."""
     return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT_FIELD)

@@ -1,7 +1,7 @@
 """The grammar of perf script's text: one line at a time, as bytes.
 
-Defined by perf's own printing (tools/perf/builtin-script.c and tools/perf/util/evsel_fprintf.c of Linux); what old
-versions and other field lists (`perf script -F`) leave out is optional here.
+Defined by perf's own printing functions (tools/perf/builtin-script.c and tools/perf/util/evsel_fprintf.c of Linux).
+Fields that old versions and other field lists (`perf script -F`) omit are optional here.
 """
 
 import re
@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from ...domain.tables import FrameKind
 from ...domain.text import shorten
 from ...domain.units import NS_PER_S, NS_PER_US
+from ..losses import MAX_EXAMPLE_CHARS
 
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
-MAX_EXAMPLE_CHARS = 160
 _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
-"""How many lines without their addresses are remembered."""
+"""How many lines without their addresses are cached."""
 
-# perf writes time with 6 digits, or 9 with --ns; others have any number, or none. The text before it is
-# short (a comm has at most 15 characters), and held short here so that no line takes time that grows with the square of
-# its length.
+# perf writes time with 6 digits, or 9 with --ns; other tools with any number, or none. The text before it is short (a
+# comm has at most 15 characters); it is limited here so that no line takes quadratic time.
 _TIMED = re.compile(
     rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,18}):"
     rb"(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
@@ -77,7 +76,7 @@ class SampleHeader:
 
 @dataclass(frozen=True)
 class Task:
-    """Who ran: comm is None where not printed; a comm such as ":123" represents a name that perf did not know."""
+    """The thread: comm is None if not printed; a comm such as ":123" represents a name that perf did not know."""
 
     comm: str | None
     pid: int | None
@@ -87,7 +86,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ScriptFrame:
-    """One line of a stack. symbol and module: the raw text, the offset apart. module "inlined": see `is_inlined`."""
+    """One line of a stack. symbol and module: the raw text, without the offset. module "inlined": see `is_inlined`."""
 
     address: int | None
     symbol: str
@@ -96,8 +95,8 @@ class ScriptFrame:
 
 
 def decode_text(raw: bytes) -> str:
-    """Bytes of a file as text. A byte that is not UTF-8 becomes four characters, for instance "\\xff", so that names
-    that differ stay different, and all users may rely on Unicode."""
+    """Bytes of a file as text. A byte that is not UTF-8 becomes four characters, such as "\\xff", so that different
+    names remain different, and the text is valid Unicode."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -111,13 +110,13 @@ def format_example(line: bytes, number: int) -> str:
 
 
 def parse_header(line: bytes) -> SampleHeader | None:
-    """The header in `line` (no line end), or None where it is none."""
+    """The header in `line` (no line end), or None if it is none."""
     line = line.lstrip()
     if parse_record(line):
         return None
     match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if match:
-        time_ns = int(match["seconds"]) * NS_PER_S + _nanoseconds(match["fraction"], line[match.end("fraction") + 1 :])
+        time_ns = int(match["seconds"]) * NS_PER_S + _parse_ns(match["fraction"], line[match.end("fraction") + 1 :])
     else:
         match = _UNTIMED.match(line)
         if not match:
@@ -135,7 +134,7 @@ def parse_header(line: bytes) -> SampleHeader | None:
     return SampleHeader(
         prefix=match["prefix"].rstrip(),
         time_ns=time_ns,
-        # More digits than an integer may have are cut: it is too large either way.
+        # Longer numbers are cut: their value is too large either way.
         weight=None if period is None else int(period.lstrip(b"0")[:20] or b"0"),
         event=event,
         tail=tail,
@@ -144,8 +143,8 @@ def parse_header(line: bytes) -> SampleHeader | None:
 
 
 def has_odd_time(prefix: bytes) -> bool:
-    """Whether a time is in what should be before the time: one of more digits than fit, or of other digits than
-    ASCII's. Without this check the period behind it would be taken for the thread."""
+    """Whether the text before the time contains a time: one with too many digits, or with digits other than ASCII's.
+    Without this check the period behind it would be parsed as the thread."""
     if b":" not in prefix:
         return False
     for match in _MAYBE_TIME.finditer(prefix + b" "):
@@ -155,10 +154,10 @@ def has_odd_time(prefix: bytes) -> bool:
     return False
 
 
-def _nanoseconds(fraction: bytes, rest: bytes) -> int:
+def _parse_ns(fraction: bytes, rest: bytes) -> int:
     """The unit of the digits after the dot of a time, which precedes `rest`."""
     if len(fraction) < 6 and rest.startswith(b"\t"):
-        # simpleperf of Android writes microseconds there, without zeros before them ("%d.%d:\t\t%d").
+        # simpleperf of Android writes microseconds there, without leading zeros ("%d.%d:\\t\\t%d").
         return int(fraction or b"0") * NS_PER_US
     return int(fraction[:9].ljust(9, b"0"))
 
@@ -169,10 +168,12 @@ def parse_task(prefix: bytes) -> Task:
     if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)
     pid, tid, cpu = (None if match[name] is None else int(match[name]) for name in ("pid", "tid", "cpu"))
-    return Task(decode_text(match["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
+    return Task(
+        decode_text(match["comm"]) or None, _limit_id(pid), _limit_id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu
+    )
 
 
-def _id(number: int | None) -> int | None:
+def _limit_id(number: int | None) -> int | None:
     return number if number is None or -(1 << 62) < number < 1 << 62 else None
 
 
@@ -183,13 +184,13 @@ def is_frame_like(line: bytes) -> bool:
 
 
 def parse_frame(line: bytes) -> ScriptFrame | None:
-    """The frame in a line of a stack (no line end), or None where it is none."""
+    """The frame in a line of a stack (no line end), or None if it is none."""
     close = line.rfind(b")")
     if close < 0:
         return None
-    # The module is the last pair of brackets: it may itself hold brackets, "(/usr/lib/x.so (deleted))".
+    # The module is in the last pair of parentheses, and may contain parentheses: "(/usr/lib/x.so (deleted))".
     if b"\t" in (bare := line.strip()):
-        # Others than perf put tabs between address, symbol and module.
+        # Other tools put tabs between address, symbol and module.
         line = bare.replace(b"\t", b" ")
         close = line.rfind(b")")
     last = open_ = line.rfind(b" (", 0, close)
@@ -216,8 +217,8 @@ def parse_frame(line: bytes) -> ScriptFrame | None:
 
 
 def split_address(line: bytes) -> tuple[int, bytes] | None:
-    """(address, what follows it) of a line of a stack as perf writes it: what follows is the same for all processes
-    that run the program, and returns symbol, offset and module. None if it is ambiguous."""
+    """(address, the text after it) of a line of a stack as perf writes it: that text is the same for all processes that
+    run the program, and yields symbol, offset and module. None if it is ambiguous."""
     if line[:1] != b"\t":
         return None
     first, _, rest = line.lstrip().partition(b" ")
@@ -261,7 +262,7 @@ def _split_outside(symbol: str) -> list[str]:
 
 
 def classify_frame(symbol: str, module: str) -> FrameKind:
-    """What sort of code a frame is, by its symbol and module."""
+    """The kind of code of a frame, by its symbol and module."""
     if is_inlined(module):
         return FrameKind.INLINED
     if symbol.startswith("py::"):
@@ -278,8 +279,8 @@ _SIMPLE: dict[bytes, tuple[str, int | None, str, FrameKind] | None] = {}
 
 
 def parse_simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | None:
-    """(symbol, offset, module, kind) of a line of a stack by what follows its address; None where that is not one
-    frame. Known over all texts that one process reads: the ranks of a program print the same."""
+    """(symbol, offset, module, kind) of a line of a stack by the text after its address; None if that is not one frame.
+    Cached across all texts that a process reads: the ranks of a program print the same."""
     if rest in _SIMPLE:
         return _SIMPLE[rest]
     frame = parse_frame(b"1 " + rest)
@@ -293,8 +294,8 @@ def parse_simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | 
 
 
 def parse_source_line(line: bytes) -> int | None:
-    """The line number in what `-F +srcline` prints below a frame ("  main.c:137"); 0 where there is a place without
-    one; None where the line is no such thing."""
+    """The line number that `-F +srcline` prints below a frame ("  main.c:137"); 0 for a file without a number; None if
+    the line is something else."""
     match = _PLACE.match(line)
     if not match:
         return None
@@ -302,7 +303,7 @@ def parse_source_line(line: bytes) -> int | None:
 
 
 def parse_record(line: bytes) -> tuple[str, int] | None:
-    """Of a line of a record other than a sample: its kind, and its number of lost samples."""
+    """(kind, number of lost samples) of a line for a record other than a sample."""
     match = _RECORD.match(line) if RECORD in line else None
     if not match:
         return None

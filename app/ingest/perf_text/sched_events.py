@@ -1,4 +1,4 @@
-"""What the kernel and perf print of the scheduler's events, added to `SchedulerTimeline`.
+"""Scheduler events as the kernel and perf print them, added to `SchedulerTimeline`.
 
 prev_comm=bash prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=ls next_pid=13 next_prio=120
 bash:12 [120] S ==> ls:13 [120]
@@ -33,14 +33,14 @@ INTERRUPT_SYMBOL = re.compile(
     rb"\b(?:asm_sysvec_|asm_common_interrupt|asm_exc_nmi|common_interrupt|do_IRQ|handle_softirqs|__do_softirq"
     rb"|el[01]h?t?_(?:64_)?irq\b)"
 )
-"""Frames at which an interrupt begins, or what it left for later: what is below has nothing to do with it."""
+"""Frames where an interrupt, or work that it deferred, begins: the frames below are unrelated to it."""
 _FLAGS_OF_INTERRUPTS = re.compile(rb"..[hHsZz]")
-"""What the kernel prints of where it was, where that was an interrupt."""
+"""The kernel's flags of a line that was printed within an interrupt."""
 
 
 @dataclass(frozen=True)
 class SchedPatterns:
-    """How whole lines of switches, of wakeups and of what ran look, in a text of many lines."""
+    """Regular expressions for whole lines of switches, wakeups and runtimes, in a text of many lines."""
 
     switches: re.Pattern[bytes]
     wakes: re.Pattern[bytes]
@@ -48,8 +48,8 @@ class SchedPatterns:
 
 
 def make_patterns(before: bytes, prefix: bytes, stack: bytes) -> SchedPatterns:
-    """before: the text before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
-    stack: what follows the line and belongs to it."""
+    """before: the text before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name. stack:
+    the text that follows the line and belongs to it."""
 
     def lines(pattern: bytes) -> re.Pattern[bytes]:
         return re.compile(before + prefix + pattern + rb"[^\n]*+(?P<chain>" + stack + rb")$", re.MULTILINE)
@@ -79,7 +79,7 @@ PERF_PREFIX = (
     rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++"
     rb"(?:(?P<period>\d{1,18}+) ++)?"
 )
-"""What perf script prints before an event."""
+"""The text that perf script prints before an event."""
 # A program may be called "dd", and its number follows.
 PERF_STACK = rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+"
 PERF_PATTERNS = make_patterns(PERF_PREFIX, b"sched:", PERF_STACK)
@@ -96,8 +96,8 @@ def decode_name(raw: bytes) -> str:
 
 
 class SchedEventParser:
-    """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text.
-    skipped: how many switches perf did not record, because they were sampled."""
+    """Collects the scheduler's events, and the names of threads. stacks: the ids of call stacks by their text. skipped:
+    how many switches perf did not record, because they were sampled."""
 
     def __init__(
         self, scheduling: SchedulerTimeline, events: TraceEventBuilder, forms: SchedPatterns = FTRACE_PATTERNS
@@ -115,9 +115,9 @@ class SchedEventParser:
         self._ran = array("q")
 
     def feed(self, kind: bytes, time_ns: int, cpu: int, task: int, text: bytes) -> bool:
-        """Take in one of the KNOWN events, of a thread; False where its text cannot be understood."""
+        """Add one of the KNOWN events of a thread; False if its text is malformed."""
         if kind == SWITCH:
-            return self._switch(time_ns, cpu, text)
+            return self._add_switch(time_ns, cpu, text)
         if kind == STAT_RUNTIME:
             match = _RAN.match(text)
             if match is None or len(match[1]) > 18:
@@ -131,12 +131,12 @@ class SchedEventParser:
         self._wakes[kind].extend((time_ns, int(match[2] or match[4]), task, NONE))
         return True
 
-    def _switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
+    def _add_switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
         match = _SWITCH.match(text) or _SHORT.match(text)
         if match is None:
             return False
-        before, left, letters, after, taken = match.groups()
-        if len(left) > 18 or len(taken) > 18:
+        before, left, letters, after, next_tid = match.groups()
+        if len(left) > 18 or len(next_tid) > 18:
             return False
         state = self._states.get(letters)
         if state is None:
@@ -144,20 +144,20 @@ class SchedEventParser:
         place = self._places.get(after)
         if place is None:
             place = self._places[after] = self._events.intern_text(decode_name(after))
-        task, other = int(left), int(taken)
+        task, other = int(left), int(next_tid)
         self.comms[task], self.comms[other] = before, after
         self._switches.extend((time_ns, cpu, task, state, other, place, NONE))
         return True
 
     def feed_lines(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
-        """Parse switches, wakeups and runs of complete lines, vectorized.
+        """Parse switches, wakeups and runtimes of complete lines, vectorized.
 
-        Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
+        Returns the text with empty lines instead of those, and the last time in them, if that is after `last_ns`.
         """
         for form, take in (
-            (self._forms.switches, self._most_switches),
-            (self._forms.wakes, self._most_wakes),
-            (self._forms.ran, self._most_runs),
+            (self._forms.switches, self._parse_switches),
+            (self._forms.wakes, self._parse_wakes),
+            (self._forms.ran, self._parse_runs),
         ):
             parts = form.split(text)
             width = form.groups + 1
@@ -169,45 +169,59 @@ class SchedEventParser:
                 text = remove_matches(parts, width, columns["chain"])
         return text, last_ns
 
-    def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+    def _parse_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
         self.skipped += sum(int(period) - 1 for period in of.get("period", ()) if period and period not in (b"0", b"1"))
-        tasks, others = _numbers(of["left"]), _numbers(of["taken"])
+        tasks, others = _parse_ns_columns(of["left"]), _parse_ns_columns(of["taken"])
         self._note_processes(of["pid"], tasks)
         self.comms.update(zip(others.tolist(), of["after"], strict=True))
         self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
-        states = self._number(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
-        names = self._number(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
-        columns = (time_ns, _numbers(of["cpu"]), tasks, states, others, names, self._chains(of["chain"]))
+        states = self._intern_texts(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
+        names = self._intern_texts(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
+        columns = (
+            time_ns,
+            _parse_ns_columns(of["cpu"]),
+            tasks,
+            states,
+            others,
+            names,
+            self._intern_chains(of["chain"]),
+        )
         self._switches.frombytes(np.stack(columns, axis=1).tobytes())
 
-    def _most_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
-        tasks, wakers = _numbers(of["woken"]), _numbers(of["tid"])
+    def _parse_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, wakers = _parse_ns_columns(of["woken"]), _parse_ns_columns(of["tid"])
         for task, name in zip(tasks.tolist(), of["comm"], strict=True):
             self.comms.setdefault(task, name)
-        stacks = self._chains(of["chain"])
-        by_flags = self._number(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
-        by_chain = self._number(of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None)
+        stacks = self._intern_chains(of["chain"])
+        by_flags = self._intern_texts(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
+        by_chain = self._intern_texts(
+            of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None
+        )
         wakers = np.where((by_flags | by_chain) != 0, IDLE_TASK, wakers)
         sorts = np.array(of["kind"])
         rows = np.stack((time_ns, tasks, wakers, stacks), axis=1)
         for kind, wakes in self._wakes.items():
             wakes.frombytes(rows[sorts == kind].tobytes())
 
-    def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
-        tasks, cpu, stacks = _numbers(of["ran"]), _numbers(of["cpu"]), self._chains(of["chain"])
+    def _parse_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, cpu, stacks = (
+            _parse_ns_columns(of["ran"]),
+            _parse_ns_columns(of["cpu"]),
+            self._intern_chains(of["chain"]),
+        )
         # Another thread may account for it, on another CPU and with another stack.
-        own = tasks == _numbers(of["tid"])
+        own = tasks == _parse_ns_columns(of["tid"])
         self.unused_stacks += int(np.count_nonzero(stacks[~own] >= 0))
         lengths = np.array(of["length"], "S18").astype(np.int64)
         columns = (time_ns, tasks, lengths, np.where(own, cpu, NONE), np.where(own, stacks, NONE))
         self._ran.frombytes(np.stack(columns, axis=1).tobytes())
 
-    def _chains(self, raw: list[bytes]) -> Array:
-        """The numbers of call stacks."""
-        return self._number(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
+    def _intern_chains(self, raw: list[bytes]) -> Array:
+        """The ids of call stacks."""
+        return self._intern_texts(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
 
     def _note_processes(self, process: Sequence[bytes | None], tasks: Array) -> None:
-        """Which process the threads are in, where that is given."""
+        """The process of each thread, if it is printed."""
         if any(process):
             processes = self._scheduling.processes
             for task, pid in dict.fromkeys(zip(tasks.tolist(), process, strict=True)):
@@ -215,15 +229,15 @@ class SchedEventParser:
                     processes.setdefault(task, int(pid))
 
     @staticmethod
-    def _number(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
-        """The number of each text."""
+    def _intern_texts(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
+        """The id of each text."""
         for one in dict.fromkeys(raw):
             if one not in known:
                 known[one] = number(one)
         return np.array([known[one] for one in raw], np.int64)
 
     def finish(self) -> None:
-        """Give all that was taken in to the scheduling."""
+        """Pass all collected events to the timeline."""
         for task, comm in self.comms.items():
             if comm != b"<...>" and task:
                 self._scheduling.comms[task] = decode_name(comm)
@@ -232,7 +246,7 @@ class SchedEventParser:
             self._scheduling.add_switches(*switches)
         if not switches.size:
             return
-        # What is about to be woken is given before it is, where both are.
+        # sched_waking precedes sched_wakeup if both are recorded.
         kind = WAKING if len(self._wakes[WAKING]) else WAKEUP
         for wakes in (self._wakes[kind], self._wakes[WAKEUP_NEW]):
             if len(wakes):
@@ -241,7 +255,7 @@ class SchedEventParser:
             self._scheduling.add_runtimes(*np.frombuffer(self._ran, np.int64).reshape(-1, 5).T)
 
 
-def _numbers(raw: list[bytes]) -> Array:
+def _parse_ns_columns(raw: list[bytes]) -> Array:
     numbers: Array = np.array(raw, "S10").astype(np.int64)
     return numbers
 
@@ -254,7 +268,7 @@ def parse_times(seconds: list[bytes], part: list[bytes]) -> Array:
 
 
 def remove_matches(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:
-    """What is left of a text, with as many lines as it had."""
+    """A text without some of its parts, with as many lines as before."""
     rest = parts[::width]
     if any(chain):
         ends = [b"\n" * raw.count(b"\n") for raw in chain]

@@ -4,7 +4,7 @@ import re
 
 from ...domain.builder import ProfileBuilder
 from .losses import SAMPLED_SWITCHES
-from .sched_profile import RECORD_ALL_ADVICE, SchedTextParser
+from .sched_profile import ONLY_SWITCH_OUT, RECORD_ALL_ADVICE, SchedTextParser
 
 _SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", re.MULTILINE)
 
@@ -21,18 +21,22 @@ class SchedInSamples:
         self._found = SchedTextParser()
 
     def feed(self, text: bytes) -> None:
-        """Take in whole lines with the call stacks that belong to them."""
+        """Add whole lines with the call stacks that belong to them."""
         found = self._found
         _, found.last_ns = found.sched.feed_lines(text, found.last_ns)
 
-    def add_samples(self, builder: ProfileBuilder) -> None:
-        """Add samples of how long threads ran and waited; none where not every switch was recorded."""
+    def add_samples(self, builder: ProfileBuilder) -> str:
+        """Add samples of how long threads ran and waited; none where not every switch was recorded.
+
+        Returns why there are none, if that is so because of what was recorded; else "".
+        """
         found = self._found
         if found.sched.skipped:
             builder.add_loss(SAMPLED_SWITCHES, RECORD_ALL_ADVICE, min(found.sched.skipped, 1 << 62))
-            return
+            return ""
         found.sched.finish()
         if found.scheduling:
             found.scheduling.add_samples(builder, found.last_ns, found.get_frames)
         for reason, count, example in found.get_losses():
             builder.add_loss(reason, example, count)
+        return ONLY_SWITCH_OUT if found.scheduling.lacks_runtimes else ""

@@ -1,4 +1,4 @@
-"""From the lines that perf prints of the scheduler to a Profile."""
+"""Builds a Profile from the scheduler events that perf prints."""
 
 import re
 from dataclasses import replace
@@ -13,19 +13,19 @@ from ...domain.losses import UNUSED_STACK
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ..losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from ..trace.atrace import AtraceMarkers
 from ..trace.event_builder import NONE, TraceEventBuilder
-from ..trace.losses import UNKNOWN_RUNTIME
 from ..trace.profile import Dialect
 from ..trace.profile import build_profile as of_events
 from ..trace.scheduler import INTERRUPT as INTERRUPTED
 from ..trace.scheduler import RUNTIME, SWITCH_OUT, SchedulerTimeline
 from ..trace.scheduler import classify as of_scheduling
-from ..trace.slices import SliceClassifier, SliceType
+from ..trace.slices import PLAIN_SLICE, SliceClassifier
 from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, StateIntervals, parse_state
 from .callchains import Callchains, TextComments
 from .grammar import ScriptFrame, parse_frame
-from .losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from .losses import SAMPLED_SWITCHES
 from .sched_events import (
     INTERRUPT_SYMBOL,
     PERF_PATTERNS,
@@ -35,29 +35,28 @@ from .sched_events import (
 )
 from .sched_format import FORMAT, LINE, TIMEHIST
 
-MAX_EXAMPLE_CHARS = 160
 EVENT = "events"
 ONLY_SWITCH_OUT = (
     "Only the threads of one program were recorded, and sched_switch alone shows when they left a CPU, but not "
     "when they resumed: their running and waiting times are unknown. Also record sched_stat_runtime (perf record "
     "-e sched:sched_switch,sched:sched_stat_runtime -c 1 -- PROGRAM), or all CPUs (-a, or perf sched record)."
 )
-"""Why there is nothing to see of a program's scheduling, and what to record."""
+"""Why a program's scheduling is unknown, and what to record."""
 RECORD_ALL_ADVICE = "record with -c 1"
 SCHEDULER_FUNCTIONS = frozenset({"schedule", "__schedule", "preempt_schedule"})
-"""The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
+"""The innermost functions of every thread that leaves a CPU, without which perf sched timehist would show call stacks
+too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
 _ABOUT = re.compile(rb"\bpid=(\d{1,10})(?: |$)")
-_PLAIN = SliceType("other", FrameKind.USER)
 _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<idle>")
 
 
 class SchedTextParser:
-    """What is in a text, while it is read."""
+    """The content of a text, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
-        self.scheduling = SchedulerTimeline()
+        self.scheduling = SchedulerTimeline(requires_runtimes=True)
         self.sched = SchedEventParser(self.scheduling, self.events, PERF_PATTERNS)
         self.markers = AtraceMarkers(self.events, self.scheduling.processes)
         self.last_ns = 0
@@ -71,21 +70,16 @@ class SchedTextParser:
         self._chains: Callchains | None = None
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
 
-    @property
-    def loss_reasons(self) -> frozenset[str]:
-        """Why something was lost."""
-        return frozenset(self._lost)
-
     def get_losses(self) -> list[tuple[str, int, str]]:
-        """What could not be read."""
+        """All losses."""
         return [(reason, count, first) for reason, (count, first) in self._lost.items()]
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Add lines, the first of which has the number `number`."""
         text, self.last_ns = self.sched.feed_lines(text, self.last_ns)
         text, stacks = _STACKS.subn(lambda found: b"\n" * found[0].count(b"\n"), text)
         if stacks:
@@ -106,7 +100,7 @@ class SchedTextParser:
         time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
         if task < 0:
-            # A thread that has ended is only known from what is given of it.
+            # A thread that has ended is identified only by the event's fields.
             about = _ABOUT.search(rest)
             task = int(about[1]) if about else 0
         else:
@@ -115,7 +109,7 @@ class SchedTextParser:
             self.scheduling.processes.setdefault(task, int(process))
         if event in SCHED_EVENTS:
             if not self.sched.feed(event, time_ns, int(cpu), task, rest):
-                self._note(NOT_UNDERSTOOD, number, line)
+                self._note(UNRECOGNIZED_SCHED_EVENT, number, line)
         else:
             if event == b"sched_process_exit":
                 self.scheduling.add_exit(time_ns, task)
@@ -135,16 +129,16 @@ class SchedTextParser:
         elif self.remarks.feed(number, line):
             return
         elif bare == b"Runtime summary":
-            # What is summed up is in the lines before.
+            # The summary repeats what the lines before it contain.
             self._summary = True
         elif bare:
-            self._note(NO_LINE, number, line)
+            self._note(UNRECOGNIZED_LINE, number, line)
 
     def _note(self, reason: str, number: int, line: bytes) -> None:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were added."""
         self.sched.finish()
         if self.sched.skipped:
             self.add_loss(SAMPLED_SWITCHES, RECORD_ALL_ADVICE, min(self.sched.skipped, 1 << 62))
@@ -158,44 +152,44 @@ class SchedTextParser:
         self._history.finish()
 
     def get_frames(self, builder: ProfileBuilder, stack: int, part: str) -> list[int]:
-        """The frames of a part of a stack, outermost first; see `scheduling.Frames`."""
+        """The frames of a part of a stack, outermost first; see `scheduler.Frames`."""
         if not self._stacks:
             self._stacks = {number: raw for raw, number in self.sched.stacks.items()} | self._history.stacks
         raw = self._stacks.get(stack, b"")
         if b"\n" not in raw:
-            # Of timehist: names alone, of the kernel.
+            # Of timehist: only names, of the kernel.
             names = [decode_name(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [
                 builder.intern_frame(builder.intern_function(name), kind=FrameKind.KERNEL) for name in reversed(names)
             ]
         if self._chains is None:
             self._chains = Callchains(builder)
-        return self._chains.intern_frames(_part(self._chains.parse(raw), part))
+        return self._chains.intern_frames(_select_frames(self._chains.parse(raw), part))
 
 
-def _part(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
-    """Of the frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without
-    what it interrupted, or what ran, without what interrupted it or made it leave."""
+def _select_frames(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
+    """The frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without the
+    interrupted code, or the running code, without what interrupted it or made it leave."""
     if part == SWITCH_OUT:
         return list(dropwhile(lambda frame: frame.symbol in SCHEDULER_FUNCTIONS, frames))
-    entries = [place for place, frame in enumerate(frames) if _begins_interrupt(frame.symbol)]
+    entries = [index for index, frame in enumerate(frames) if _is_interrupt_entry(frame.symbol)]
     if part == INTERRUPTED:
         return frames[: entries[-1] + 1] if entries else frames
     if part == RUNTIME:
-        places = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
+        places = [index for index, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
         return frames[max(entries[-1:] + places[-1:], default=-1) + 1 :]
     return frames
 
 
 @lru_cache(maxsize=1 << 16)
-def _begins_interrupt(symbol: str) -> bool:
+def _is_interrupt_entry(symbol: str) -> bool:
     return INTERRUPT_SYMBOL.search(symbol.encode()) is not None
 
 
 class _TimehistCollector:
     """Output of `perf sched timehist`: each line has how long a thread ran before it left a CPU, and its waits before.
 
-    Its times are rounded to µs: nothing begins before what it follows ends.
+    Its times are rounded to µs: nothing begins before its predecessor ends.
     """
 
     def __init__(self, scheduling: SchedulerTimeline) -> None:
@@ -207,11 +201,11 @@ class _TimehistCollector:
 
     @property
     def stacks(self) -> dict[int, bytes]:
-        """The stacks by their numbers."""
+        """The stacks by their ids."""
         return {number: raw for raw, number in self._known.items()}
 
     def take(self, fields: tuple[bytes | None, ...]) -> None:
-        """Take in a line."""
+        """Add a line."""
         seconds, fraction, cpu_text, comm, tid, pid, *times, letter, rest = (part or b"" for part in fields)
         task, cpu = int(tid), int(cpu_text)
         stop = int(seconds) * NS_PER_S + int(fraction) * NS_PER_US
@@ -238,14 +232,14 @@ class _TimehistCollector:
         self._busy[cpu] = stop
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were added."""
         if self._rows:
             rows = np.array([(*row, UNKNOWN_TASK, NONE) for row in self._rows], np.int64)
             self._scheduling.set_intervals(StateIntervals(*rows.T))
 
 
 def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str | None) -> Profile:
-    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    """The profile of all collected events. Raises UnreadableInput if there are none."""
     sched_text_parser.finish()
     if not sched_text_parser.scheduling:
         raise UnreadableInput(
@@ -263,13 +257,13 @@ def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str |
 
     dialect = Dialect(
         FORMAT,
-        SliceClassifier(lambda category, name: of_scheduling(category, name) or _PLAIN),
+        SliceClassifier(lambda category, name: of_scheduling(category, name) or PLAIN_SLICE),
         "",
         sched_text_parser.remarks.facts,
         more,
     )
     profile = of_events(sched_text_parser.events.finish(sched_text_parser.get_losses()), source, defect, dialect)
     reasons = (*profile.meta.reasons, *sched_text_parser.remarks.reasons)
-    if not profile.slices.num_rows and UNKNOWN_RUNTIME in sched_text_parser.loss_reasons:
+    if sched_text_parser.scheduling.lacks_runtimes:
         reasons = (*reasons, ONLY_SWITCH_OUT)
     return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

@@ -1,4 +1,4 @@
-"""Parses the heading of perf script's text."""
+"""Parses the header of perf script's text."""
 
 import re
 from typing import TYPE_CHECKING
@@ -18,12 +18,12 @@ _EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
 
 
 _SILENT = ("dummy", "dummy:")
-"""Events that never occur: perf records other things with them."""
+"""Events that never occur: perf records other data with them."""
 
 
 def detect_tracepoint_group(text: bytes) -> str | None:
-    """SCHEDULER or LOCKS, where the heading in what `perf script --header` printed names events of that group and no
-    others; empty where it names others, None where it names none."""
+    """SCHEDULER or LOCKS, if the header that `perf script --header` printed names events of that group and no others;
+    empty if it names others, None if it names none."""
     names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
     if not names:
         return None
@@ -33,7 +33,7 @@ def detect_tracepoint_group(text: bytes) -> str | None:
 
 
 def header_has_switches(text: bytes) -> bool:
-    """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
-    their values can be printed, and are not confused with addresses."""
+    """Whether the header names switches of the scheduler among other events, and call stacks for all tracepoints: then
+    their fields can be printed without being confused with addresses."""
     points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
     return REQUIRED_EVENTS[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)

@@ -1,9 +1,9 @@
-"""perf script's text cut into tokens, a chunk of many samples at a time, by array operations.
+"""perf script's text split into tokens, a chunk of many samples at a time, by array operations.
 
-A recording repeats itself: the same few events and tasks, the same stacks, and even where all stacks differ the same
-lines within them. So nothing is parsed here but the numbers of the headers. Everything else is replaced by a code
-for its text, and each distinct text is checked once by the caller. What does not look like the usual form is left
-to the grammar, header by header, or named in `odd` for the caller to read line by line.
+A recording repeats itself: the same few events and tasks, the same stacks, and even if all stacks differ the same lines
+within them. So only the numbers of the headers are parsed here. Everything else is replaced by a code for its text, and
+the caller checks each distinct text once. Lines of an unusual form are left to the grammar, header by header, or listed
+in `odd` for the caller to read line by line.
 
 The array operations release the interpreter lock, so that chunks can be tokenized in parallel threads.
 """
@@ -35,12 +35,12 @@ MAX_SPACES = 64
 class Tokens:
     """The samples of one chunk. Lines are counted from 0 at its start.
 
-    line: of each sample's header. time_ns, weight: -1 where not printed. prefix, event, stack: codes into prefixes,
-    events and stacks. A stack is the lines stack_lines[stack_ends[code-1] : stack_ends[code]], each a code into
-    `texts`, innermost first (line ends included).
-    starts: where each line begins (and, last, where the chunk ends). comments: lines that start with "#".
-    unparsed: lines of which nothing could be made. sample_bounds: lines at which no sample is open: a sample's header,
-    or an empty line. trailing_text: samples with text behind the event that is no frame and no tracepoint's.
+    line: of each sample's header. time_ns, weight: -1 if not printed. prefix, event, stack: codes into prefixes, events
+    and stacks. A stack is the lines stack_lines[stack_ends[code-1] : stack_ends[code]], each a code into `texts`,
+    innermost first (line ends included). starts: where each line begins (and, last, where the chunk ends). comments:
+    lines that start with "#". unparsed: lines that could not be parsed. sample_bounds: lines at which no sample is
+    open: a sample's header, or an empty line. trailing_text: samples with text behind the event that is neither a frame
+    nor a tracepoint's fields.
     """
 
     line: Array
@@ -86,12 +86,12 @@ def tokenize(chunk: bytes) -> Tokens:
     body_start = np.where(inline, heads.tail_start, body_start)
     body_end = np.where(inline, starts[after], body_end)
     good = heads.found & (heads.sure | (body_start < body_end))
-    orphans = _orphans(blank, comment, indented)
+    orphans = _find_orphans(blank, comment, indented)
     rows = np.flatnonzero(good)
     closed = blank.copy()
     closed[candidates[rows]] = True
     closed[:1] = True
-    stack, stacks = factorize(_slices(chunk, body_start[rows], body_end[rows]))
+    stack, stacks = factorize(_slice_chunk(chunk, body_start[rows], body_end[rows]))
     stack_ends, stack_lines, texts = _lines_of(stacks)
     return Tokens(
         line=candidates[rows],
@@ -119,8 +119,8 @@ def factorize(values: pa.Array) -> tuple[Array, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
-def _slices(chunk: bytes, start: Array, end: Array) -> pa.Array:
-    """The pieces of `chunk` from start to end; ascending and disjoint."""
+def _slice_chunk(chunk: bytes, start: Array, end: Array) -> pa.Array:
+    """The parts of `chunk` from start to end; ascending and disjoint."""
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[0:-1:2] = start
     offsets[1::2] = end
@@ -147,50 +147,50 @@ def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
     return np.searchsorted(ends, offsets[1:] - base, "right"), codes, distinct.to_pylist()
 
 
-def _orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
-    """The first of each run of indented lines that has no header above."""
+def _find_orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
+    """The first line of each sequence of indented lines without a header above."""
     outside = np.concatenate(([True], (blank | comment)[:-1]))
     return np.flatnonzero(indented & outside)
 
 
 class _HeaderColumns:
-    """The headers of a chunk as columns, one row a candidate line.
+    """The headers of a chunk as columns, one row per candidate line.
 
-    found: it is a header; sure: even without a stack. tail_start: where in the chunk the text behind the event
-    starts that may be a frame, 0 for none. trace: such text belongs to a tracepoint.
+    found: it is a header; sure: even without a stack. tail_start: where in the chunk the text behind the event starts
+    that may be a frame, 0 for none. trace: such text belongs to a tracepoint.
     """
 
     def __init__(self, chunk: bytes, data: Array, starts: Array, lines: Array) -> None:
         n = len(lines)
         self.chunk_start, self.chunk_end = starts[lines], starts[lines + 1]
         size = self.chunk_end - self.chunk_start
-        blob, offset = self._gather(chunk, size)
-        fields = _fields(blob, offset[:-1], offset[1:])
+        blob, offset = self._gather_headers(chunk, size)
+        fields = _find_fields(blob, offset[:-1], offset[1:])
         self.found = fields.ok
         self.sure = np.ones(n, bool)
         self.time_ns, self.weight = fields.time_ns, fields.weight
-        self._texts(blob, fields)
+        self._encode_texts(blob, fields)
         place = self.chunk_start - offset[:-1]
         self.tail_start = np.where(fields.ok & fields.has_tail, fields.tail + place, 0)
         self.trace = np.array([is_tracepoint(event) for event in self.events] or [False], bool)[self.event]
-        self._tracepoint_tails(chunk)
-        self._by_grammar(chunk)
+        self._discard_tracepoint_fields(chunk)
+        self._parse_odd_headers(chunk)
 
-    def _gather(self, chunk: bytes, size: Array) -> tuple[Array, Array]:
-        """All header lines in one array with room on both sides, and where each starts (and the last ends)."""
-        pieces = _slices(chunk, self.chunk_start, self.chunk_end)
+    def _gather_headers(self, chunk: bytes, size: Array) -> tuple[Array, Array]:
+        """All header lines in one array with padding on both sides, and where each starts (and the last ends)."""
+        pieces = _slice_chunk(chunk, self.chunk_start, self.chunk_end)
         offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(size))) + PAD
         blob = np.full(int(offset[-1]) + PAD, NEWLINE, np.uint8)
         if len(size):
             blob[PAD : int(offset[-1])] = np.frombuffer(pieces.buffers()[2], np.uint8)[: int(offset[-1]) - PAD]
         return blob, offset
 
-    def _texts(self, blob: Array, fields: "_HeaderFields") -> None:
+    def _encode_texts(self, blob: Array, fields: "_HeaderFields") -> None:
         """Codes for the text before the time and for the events."""
         n = len(fields.ok)
         offsets = np.empty(4 * n + 1, np.int32)
-        for place, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):
-            offsets[place:-1:4] = np.where(fields.ok, values, fields.start)
+        for index, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):
+            offsets[index:-1:4] = np.where(fields.ok, values, fields.start)
         offsets[-1] = len(blob) - PAD
         pieces = pa.Array.from_buffers(
             pa.binary(), 4 * n, [None, pa.py_buffer(offsets), pa.py_buffer(blob)], null_count=0
@@ -204,15 +204,15 @@ class _HeaderColumns:
         odd = [has_odd_time(prefix) for prefix in self.prefixes]
         self.found &= ~np.array(odd or [False], bool)[self.prefix]
 
-    def _tracepoint_tails(self, chunk: bytes) -> None:
-        """Discard tails of tracepoints, which are their fields, except those that are a frame."""
+    def _discard_tracepoint_fields(self, chunk: bytes) -> None:
+        """Discard tails that are fields of tracepoints, unless they are a frame."""
         for row in np.flatnonzero((self.tail_start > 0) & self.trace):
             end = int(self.chunk_end[row])
             if CLOSE not in chunk[max(0, end - 3) : end] or not is_frame_like(chunk[self.tail_start[row] : end]):
                 self.tail_start[row] = 0
 
-    def _by_grammar(self, chunk: bytes) -> None:
-        """Parse one by one, each distinct text once, the headers that are not of the usual form."""
+    def _parse_odd_headers(self, chunk: bytes) -> None:
+        """Parse headers of an unusual form one by one, each distinct text once."""
         known: dict[bytes, SampleHeader | None] = {}
         prefixes: dict[bytes, int] = {}
         events: dict[bytes, int] = {}
@@ -241,7 +241,7 @@ class _HeaderColumns:
 
 @dataclass(frozen=True)
 class _HeaderFields:
-    """Where the parts of each header are in the array of headers, and its numbers. Only rows that are ok count."""
+    """The parts of each header as positions in the array of headers, and its numbers. Only rows that are ok count."""
 
     ok: Array
     start: Array
@@ -254,10 +254,10 @@ class _HeaderFields:
     weight: Array
 
 
-def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
+def _find_fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     """Find time, period and event in the headers blob[start:end], which end with a newline."""
     n = len(start)
-    ok, dot, nine = _time_dots(blob, start)
+    ok, dot, nine = _find_time_dots(blob, start)
     place = dot - 1
     seconds = np.zeros(n, np.int64)
     scale = 1
@@ -278,7 +278,7 @@ def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     at = dot + np.where(nine, 11, 8)
     ok &= _is_space(blob[at])
     period_start = _skip_spaces(blob, at, end)
-    period, period_end, fits = _number(blob, period_start)
+    period, period_end, fits = _parse_numbers(blob, period_start)
     has_period = (period_end > period_start) & _is_space(blob[period_end])
     ok &= fits
     event = _skip_spaces(blob, np.where(has_period, period_end, period_start), end)
@@ -301,9 +301,9 @@ def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     )
 
 
-def _time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
-    """The dot of each header's time: whether there is one as perf writes it, where (else its start), and
-    whether nine digits follow."""
+def _find_time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
+    """The dot of each header's time: whether there is one as perf writes it, its position (else the header's start),
+    and whether nine digits follow."""
     n = len(start)
     dots = np.flatnonzero(blob == DOT)
     others = np.append(np.flatnonzero(blob - ZERO >= 10), len(blob) - 1)
@@ -322,8 +322,8 @@ def _time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
     return ok, dot, is_nine
 
 
-def _number(blob: Array, start: Array) -> tuple[Array, Array, Array]:
-    """The decimal number at each place (0 for none), where it ends, and whether it is short enough."""
+def _parse_numbers(blob: Array, start: Array) -> tuple[Array, Array, Array]:
+    """The decimal number at each position (0 for none), where it ends, and whether it is short enough."""
     at = start
     value = np.zeros(len(start), np.int64)
     for _ in range(MAX_DIGITS):
@@ -337,9 +337,9 @@ def _number(blob: Array, start: Array) -> tuple[Array, Array, Array]:
 
 
 def _skip_spaces(blob: Array, at: Array, end: Array) -> Array:
-    """The first place from each on, but before its line's end, that is no space or tab.
+    """The first position from each on, before its line's end, that is no space or tab.
 
-    Behind very many it is still a space; then the field is found to be odd, and the grammar's turn comes.
+    After very many it is still a space; then the field is found to be odd and left to the grammar.
     """
     for _ in range(MAX_SPACES):
         more = ((blob[at] == SPACE) | (blob[at] == TAB)) & (at < end - 1)
@@ -355,10 +355,10 @@ def _is_space(values: Array) -> Array:
 
 
 def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Array, Array]:
-    """The tree of call stacks given as runs of frames, innermost first: stack i is frames[ends[i-1]:ends[i]].
+    """The tree of call stacks given as sequences of frames, innermost first: stack i is frames[ends[i-1]:ends[i]].
 
-    kept: mask of the stacks. Returns (parent, frame, node): of the tree's nodes without its root, NO_ID
-    standing for that, and each stack's innermost node.
+    kept: mask of the stacks. Returns (parent, frame, node): of the tree's nodes without its root, which is NO_ID, and
+    each stack's innermost node.
     """
     length = np.diff(ends, prepend=0)
     node = np.full(len(ends), -1, np.int64)

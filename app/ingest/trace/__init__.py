@@ -1,1 +1,2 @@
-"""Trace events, and what is made of them: slices, stacks, samples, devices, memory. All formats that trace share it."""
+"""Trace events and everything derived from them: slices, stacks, samples, devices, memory. Shared by all formats of
+traces."""

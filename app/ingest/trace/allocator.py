@@ -1,7 +1,7 @@
-"""Combines an allocator's history and its last state: blocks, segments, and how much there was when.
+"""Combines an allocator's history with its final state: blocks, segments, and the memory in use over time.
 
-The allocator is PyTorch's caching one (c10/cuda/CUDACachingAllocator.cpp): it takes segments from the system and hands
-out blocks of them. A block that is freed (free_requested) can be handed out again when no stream uses it any more
+The allocator is PyTorch's caching one (c10/cuda/CUDACachingAllocator.cpp): it reserves segments from the system and
+hands out blocks of them. A block that is freed (free_requested) can be handed out again when no stream uses it any more
 (free_completed). With expandable segments parts of them are mapped and unmapped.
 """
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...domain.arrays import Array, IndexArray
-from ...domain.memory import MISSING, AllocationPairs, pair_allocations
+from ...domain.arrays import MISSING, Array, IndexArray
+from ...domain.memory import AllocationPairs, pair_allocations
 from .losses import LOST_ALLOCATION, LOST_FREE, UNRECORDED_FREE
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
@@ -32,8 +32,8 @@ ACTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class AllocatorHistory:
-    """The events of one device in their order, one entry each in every column. action: place in ACTIONS. time_ns:
-    ascending, each its own. address: of oom what the device had free. stack: of the caller, 0 where not known."""
+    """The events of one device in their order, one entry each in every column. action: index into ACTIONS. time_ns:
+    strictly ascending. address: for oom, the free bytes of the device. stack: of the caller, 0 if unknown."""
 
     action: Array
     time_ns: Array
@@ -49,9 +49,9 @@ class AllocatorHistory:
 
 @dataclass(frozen=True, eq=False)
 class AllocatorState:
-    """The blocks of one device at the end, one entry each in every column. size: what the allocator gave, requested:
-    what it was asked for. allocated: in use; active: also what is freed but still used by a stream. segment: its place
-    among the segments. Those: address, size, stream, kind and stack of each."""
+    """The blocks of one device at the end, one entry each in every column. size: the bytes that the allocator gave,
+    requested: the bytes that were requested. allocated: in use; active: also freed blocks that a stream still uses.
+    segment: index into the segments. Segments have address, size, stream, kind and stack."""
 
     address: Array
     size: Array
@@ -64,7 +64,7 @@ class AllocatorState:
 
 
 class Segment(NamedTuple):
-    """Memory taken from the system. start_ns, end_ns: None where it was there before, or still is."""
+    """Memory reserved from the system. start_ns, end_ns: None if it existed before, or still exists."""
 
     address: int
     size: int
@@ -77,8 +77,8 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AllocatorBlocks:
-    """Blocks of one device as `domain.memory.Pairs` has them, with address, stack and the event (or -1) that made each.
-    lost: what had to be assumed, by reason, with how often and the first address."""
+    """Blocks of one device as in `domain.memory.Pairs`, with address, stack and the event (or -1) that allocated each.
+    lost: what had to be assumed, by reason, with count and first address."""
 
     start_ns: Array
     end_ns: Array
@@ -94,7 +94,7 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
 
     state: None if the file does not contain it. end_ns: when the recording ended.
     """
-    rows = _frees_once(history)
+    rows = _select_ends(history)
     address, stack = history.address[rows], history.stack[rows]
     sign = np.where(history.action[rows] == ALLOC, 1, -1)
     pairs = pair_allocations(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
@@ -106,23 +106,23 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
         address=address[event],
         stack=np.where(pairs.alloc_event >= 0, stack[event], 0),
         alloc_event=np.where(pairs.alloc_event >= 0, rows[event], -1),
-        lost=_lost(pairs, address),
+        lost=_count_lost(pairs, address),
     )
-    return allocator_blocks if state is None else _with_state(allocator_blocks, state, end_ns)
+    return allocator_blocks if state is None else _merge_state(allocator_blocks, state, end_ns)
 
 
-def _frees_once(history: AllocatorHistory) -> Array:
-    """The events by which blocks begin and end: of the two steps of a free only the first."""
+def _select_ends(history: AllocatorHistory) -> Array:
+    """The events by which blocks begin and end: only the first of the two steps of a free."""
     rows = history.select(ALLOC, FREE_REQUESTED, FREE_COMPLETED)
     requested = history.action[rows] == FREE_REQUESTED
     if not requested.any():
         return rows
-    # Where requests are recorded, every completion has one, be it before the recording began.
+    # If requests are recorded, every completion has one, possibly from before the recording.
     row: Array = rows[history.action[rows] != FREE_COMPLETED]
     return row
 
 
-def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
+def _count_lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     lost = {}
     for reason, count in ((LOST_FREE, pairs.lost_frees), (LOST_ALLOCATION, pairs.lost_allocations)):
         if count:
@@ -130,8 +130,8 @@ def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     return lost
 
 
-def _with_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
-    """Blocks that exist at the end without an event are added; those that no longer exist end."""
+def _merge_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
+    """Add blocks that exist at the end without an event; end those that no longer exist."""
     rows = np.flatnonzero(state.allocated)
     order = np.argsort(allocator_blocks.address, kind="stable")
     open_ = order[allocator_blocks.end_ns[order] == MISSING]
@@ -156,17 +156,17 @@ def _with_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns
 
 
 class _AddressRanges:
-    """Addresses that are in use as segments or parts of such, disjoint and in order."""
+    """Addresses that are in use as segments or their parts, disjoint and in order."""
 
     def __init__(self) -> None:
         self._held: list[Segment] = []
 
     def add(self, new: Segment) -> None:
-        """Take in a range; what overlaps it must have been given back before."""
+        """Add a range; memory that overlaps it must have been returned before."""
         insort(self._held, new)
 
     def take(self, address: int, size: int) -> tuple[list[Segment], list[tuple[int, int]]]:
-        """Take out what is in a range: (the ranges that did, those in it that nothing was known of)."""
+        """Remove a range: (the removed ranges, the parts of it that were unknown)."""
         end = address + size
         first = bisect_left(self._held, (address,))
         if first and self._held[first - 1].address + self._held[first - 1].size > address:
@@ -189,12 +189,12 @@ class _AddressRanges:
         return inside, gaps
 
     def rest(self) -> list[Segment]:
-        """All that is left."""
+        """All remaining ranges."""
         return self._held
 
 
 def compute_segments(history: AllocatorHistory, state: AllocatorState | None) -> list[Segment]:
-    """What was taken from the system at any time, by the time when (first what was there before)."""
+    """The memory that was reserved from the system at any time, by start time (first what existed before)."""
     ranges, done = _AddressRanges(), []
     rows = history.select(SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP)
     columns = (history.action, history.time_ns, history.address, history.size, history.stream, history.stack)
@@ -214,21 +214,22 @@ def compute_segments(history: AllocatorHistory, state: AllocatorState | None) ->
     if state is None:
         done += ranges.rest()
     else:
-        # Given back without a record.
+        # Returned without a record.
         end = int(history.time_ns[-1]) if len(history.time_ns) else 0
         done += [one._replace(end_ns=end) for one in ranges.rest()]
     return sorted(done, key=lambda one: (-1 if one.start_ns is None else one.start_ns, one.address))
 
 
 def compute_curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) -> tuple[Array, Array]:
-    """(times, how much there is from then on): the sum of what has begun and not ended; its first time is began_ns."""
+    """(times, the amount from then on): the sum of everything that has begun and not ended; its first time is
+    began_ns."""
     begun, ended = start_ns != MISSING, end_ns != MISSING
     time_ns = np.concatenate([start_ns[begun], end_ns[ended]])
     change = np.concatenate([size[begun], -size[ended]])
     order = np.argsort(time_ns, kind="stable")
     base = int(size[~begun].sum())
     times, value = time_ns[order], base + np.cumsum(change[order])
-    # Of several at one time only the last holds.
+    # Of several events at one time only the last counts.
     last = np.ones(len(times), bool)
     last[:-1] = times[1:] != times[:-1]
     times, value = times[last], value[last]
@@ -238,8 +239,8 @@ def compute_curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) ->
 
 
 def compute_active_curve(history: AllocatorHistory, state: AllocatorState, began_ns: int) -> tuple[Array, Array]:
-    """As `compute_curve`, of what is allocated or freed but still used by a stream: backwards from what is there at the
-    end."""
+    """Like `compute_curve`, for memory that is allocated, or freed but still used by a stream: backwards from the state
+    at the end."""
     rows = history.select(ALLOC, FREE_COMPLETED)
     change = np.where(history.action[rows] == ALLOC, history.size[rows], -history.size[rows])
     base = int(state.requested[state.active].sum()) - int(change.sum())
@@ -250,8 +251,8 @@ def compute_active_curve(history: AllocatorHistory, state: AllocatorState, began
 
 
 def find_retries(history: AllocatorHistory) -> Array:
-    """The events with which allocations succeeded, or failed for good, after the allocator had given back what it had
-    cached: a segment or an oom right after freed segments, all with the same call stack."""
+    """The events with which allocations succeeded, or finally failed, after the allocator had returned cached memory: a
+    segment or an oom directly after freed segments, all with the same call stack."""
     rows = history.select(*range(SEGMENT_ALLOC, OOM + 1), ALLOC, FREE_REQUESTED)
     action, stack = history.action[rows], history.stack[rows]
     gave_back = np.isin(action[:-1], (SEGMENT_FREE, SEGMENT_UNMAP))
@@ -262,7 +263,7 @@ def find_retries(history: AllocatorHistory) -> Array:
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """What is free at the end, of one device. In bytes, inactive_split_blocks a number of blocks."""
+    """Free memory of one device at the end. In bytes, inactive_split_blocks a number of blocks."""
 
     largest_free: int
     inactive_split: int
@@ -271,7 +272,7 @@ class Fragmentation:
 
 
 def compute_fragmentation(state: AllocatorState) -> Fragmentation:
-    """The layout of free memory. A free block is split off if its segment has other blocks."""
+    """The layout of free memory. A free block is split if its segment has other blocks."""
     free = ~state.active
     number = np.bincount(state.segment, minlength=len(state.segments))
     split = free & (number[state.segment] > 1)

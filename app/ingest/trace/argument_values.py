@@ -7,11 +7,11 @@ import orjson
 
 INT64_LIMIT = 1 << 63
 MAX_FLOAT = 1e300
-"""Numbers as far from zero are none."""
+"""Numbers this far from zero are invalid."""
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """The arguments in a text; empty where they cannot be understood."""
+    """The arguments in a text; empty if they are malformed."""
     try:
         found = orjson.loads(text)
     except ValueError:
@@ -23,7 +23,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
 
 
 def to_int(value: Any, limit: int = INT64_LIMIT) -> int | None:
-    """A whole number between -limit and limit, as a number or as a text, else None."""
+    """A whole number between -limit and limit, given as a number or as a text, else None."""
     if isinstance(value, str):
         try:
             value = int(value) if len(value) <= 20 else None
@@ -37,7 +37,7 @@ def to_int(value: Any, limit: int = INT64_LIMIT) -> int | None:
 
 
 def to_float(value: Any) -> float | None:
-    """A number that is one, else None."""
+    """A finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_FLOAT:
         return None
     return float(value)

@@ -1,4 +1,4 @@
-"""The arguments of events: the distinct sets of them, and what a member is in each, as it is in the text."""
+"""The arguments of events: their distinct sets, and the value of each member as written."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.tables import NO_ID
 from ..jit.decorators import jit
 from ..jit.hashing import compact_ids
 from .argument_values import parse_arguments
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .tables import build_table
 
 MAX_BYTES = 1 << 31
@@ -21,8 +21,8 @@ _COLUMNS = ("shapes", "types", "strides", "values", "call_stack")
 
 
 @jit
-def _string_end(data: Array, at: int, end: int) -> int:
-    """Behind the quote that closes the string which begins at `at`."""
+def _find_string_end(data: Array, at: int, end: int) -> int:
+    """The position after the closing quote of the string that begins at `at`."""
     at += 1
     while at < end and data[at] != _QUOTE:
         at += 2 if data[at] == _ESCAPE else 1
@@ -30,15 +30,15 @@ def _string_end(data: Array, at: int, end: int) -> int:
 
 
 @jit
-def _value_end(data: Array, at: int, end: int) -> int:
-    """Behind the value that begins at `at`."""
+def _find_value_end(data: Array, at: int, end: int) -> int:
+    """The position after the value that begins at `at`."""
     if at < end and data[at] == _QUOTE:
-        return min(_string_end(data, at, end), end)
+        return min(_find_string_end(data, at, end), end)
     depth = 0
     while at < end:
         byte = data[at]
         if byte == _QUOTE:
-            at = _string_end(data, at, end)
+            at = _find_string_end(data, at, end)
             continue
         if byte in (_OPEN_LIST, _OPEN):
             depth += 1
@@ -54,7 +54,7 @@ def _value_end(data: Array, at: int, end: int) -> int:
 
 @jit
 def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, start: Array, stop: Array) -> None:
-    """Where the values of members begin and end: start[i, j] of name i in the object j; -1 where there is none."""
+    """Where the values of members begin and end: start[i, j] of name i in the object j; -1 if it is absent."""
     for j in range(len(bounds) - 1):
         at, end = bounds[j] + 1, bounds[j + 1]
         for i in range(len(name_bounds) - 1):
@@ -64,12 +64,12 @@ def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, 
                 at += 1
                 continue
             key = at + 1
-            at = _string_end(data, at, end)
+            at = _find_string_end(data, at, end)
             length = at - 1 - key
             while at < end and (data[at] == _COLON or data[at] <= 32):
                 at += 1
             value = at
-            at = _value_end(data, at, end)
+            at = _find_value_end(data, at, end)
             for i in range(len(name_bounds) - 1):
                 first = name_bounds[i]
                 if name_bounds[i + 1] - first != length:
@@ -85,8 +85,8 @@ def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, 
 
 
 @jit
-def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
-    """The whole numbers at these places, in quotes or not."""
+def _parse_ints(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
+    """The whole numbers at these positions, quoted or not."""
     numbers = np.full(len(start), missing, np.int64)
     for j in range(len(start)):
         at, end = start[j], stop[j]
@@ -118,10 +118,10 @@ def _copy_texts(data: Array, start: Array, stop: Array, target: Array, offsets: 
 
 
 class ArgumentSets:
-    """The distinct sets of arguments that are used, each a JSON object. of: by place of a text its row or NO_ID."""
+    """The distinct sets of arguments that are used, each a JSON object. of: by index of a text its row or NO_ID."""
 
     def __init__(self, events: TraceEvents, used: Array) -> None:
-        """used: the arguments that are wanted, places of texts."""
+        """used: the arguments that are needed, indices of texts."""
         self.of, places = compact_ids(used, len(events.texts))
         self._texts = [events.texts[place] for place in places.tolist()]
         texts = [text.encode("utf-8", "replace") for text in self._texts]
@@ -133,7 +133,7 @@ class ArgumentSets:
         return len(self._texts)
 
     def get_rows(self, arguments: Array) -> Array:
-        """The rows of `argument_sets` (int32) for places of texts, NO_ID for none."""
+        """The rows of `argument_sets` (int32) for indices of texts, NO_ID for none."""
         return np.append(self.of, np.int32(NO_ID))[arguments]
 
     def parse(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -141,11 +141,12 @@ class ArgumentSets:
         return {row: parse_arguments(self._texts[row]) for row in rows}
 
     def get_numbers(self, *members: str) -> list[Array]:
-        """The whole numbers (int64) that members are in each row, MISSING where they are none, and behind the last."""
-        start, stop = self._places(members)
-        return [np.append(_whole(self._data, *place, MISSING), MISSING) for place in zip(start, stop, strict=True)]
+        """The whole numbers (int64) of a member in each row, MISSING if there is none, with one more MISSING at the
+        end."""
+        start, stop = self._find_places(members)
+        return [np.append(_parse_ints(self._data, *place, MISSING), MISSING) for place in zip(start, stop, strict=True)]
 
-    def _places(self, members: Iterable[str]) -> tuple[Array, Array]:
+    def _find_places(self, members: Iterable[str]) -> tuple[Array, Array]:
         names = [member.encode() for member in members]
         bounds = np.cumsum([0, *(len(name) for name in names)])
         start, stop = (np.empty((len(names), len(self)), np.int64) for _ in range(2))
@@ -153,23 +154,23 @@ class ArgumentSets:
         return start, stop
 
     def to_table(self, members: Mapping[str, str]) -> pa.Table:
-        """The table `argument_sets`. members: which member is in which column."""
-        start, stop = self._places(members)
+        """The table `argument_sets`. members: the member of each column."""
+        start, stop = self._find_places(members)
         first, last = (np.full((len(_COLUMNS), len(self)), -1, np.int64) for _ in range(2))
         for member, column in enumerate(members.values()):
             there = start[member] >= 0
             at = _COLUMNS.index(column)
             first[at, there], last[at, there] = start[member, there], stop[member, there]
-        columns = {name: self._column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
+        columns = {name: self._read_column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
         return build_table("argument_sets", text=self._take_texts(self._bounds[:-1], self._bounds[1:], None), **columns)
 
-    def _column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
-        """The values at these places: strings without their quotes, others as written."""
+    def _read_column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
+        """The values at these positions: strings without their quotes, others as written."""
         there = start >= 0
         if not there.any():
             return pa.nulls(len(start), pa.string())
         quoted = there & (self._data[start] == _QUOTE)
-        # The word null is no value.
+        # null is not a value.
         there &= ~((stop - start == 4) & (self._data[start] == ord("n")))
         start, stop = np.where(there, start + quoted, 0), np.where(there, stop - quoted, 0)
         return self._take_texts(start, stop, there, quoted)
@@ -177,7 +178,7 @@ class ArgumentSets:
     def _take_texts(
         self, start: Array, stop: Array, there: Array | None, quoted: Array | None = None
     ) -> pa.Array | pa.ChunkedArray:
-        """The texts at these places. there: null where not. quoted: which were strings."""
+        """The texts at these positions. there: null if false. quoted: which were strings."""
         offsets = np.zeros(len(start) + 1, np.int64)
         np.cumsum(stop - start, out=offsets[1:])
         if offsets[-1] >= MAX_BYTES and len(start) > 1:

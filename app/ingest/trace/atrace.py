@@ -1,4 +1,4 @@
-"""What programs write into the kernel's trace of themselves: begins, ends, counters, as Android's atrace does.
+"""Marks that programs write into the kernel's trace: begins, ends, counters, as Android's atrace does.
 
 B|1234|name   E|1234   C|1234|name|value   I|1234|name   S|1234|name|cookie   F|1234|name|cookie
 G|1234|track|name|cookie   H|1234|track|cookie   N|1234|track|name
@@ -9,24 +9,23 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...domain.arrays import Array, IndexArray
+from ...domain.arrays import MISSING, Array, IndexArray
 from ..jit.hashing import factorize
 from .event_builder import NONE, TraceEventBuilder
-from .events import MISSING
 from .scheduler import CPUS
 
 LETTERS = frozenset("BECISFGHN")
 MARK = "marks"
-"""The category of slices of threads that programs recorded of themselves."""
+"""The category of slices of threads that come from marks of programs."""
 COUNTER = ord("C")
 OF_TASK, MAX_VALUE = -(1 << 63), (1 << 63) - 1
-"""In place of a process: that of the thread. No number of a process is as far from zero."""
+"""Represents the process of the thread. No process id is this far from zero."""
 CPU_TASK = -2
-"""The number in place of a thread's for what is known to be of a CPU alone: this less the CPU's."""
+"""The thread id for marks of which only the CPU is known: this minus the CPU's number."""
 
 
 class AtraceMarkers:
-    """Marks while they are collected. processes: that of each thread, if known; markers add more."""
+    """Collects marks. processes: the process of each thread, if known; markers add more."""
 
     def __init__(self, events: TraceEventBuilder, processes: dict[int, int]) -> None:
         self._events, self._processes = events, processes
@@ -39,8 +38,8 @@ class AtraceMarkers:
         return len(self._rows) + sum(len(block[0]) for block in self._blocks)
 
     def feed(self, time_ns: int, task: int, mark: str) -> bool:
-        """Take in a mark of a thread; False for what is none."""
-        meant = self._meant(mark)
+        """Add a mark of a thread; False if it is none."""
+        meant = self._parse_mark(mark)
         if meant is None:
             return False
         letter, name, category, process, id, owner, value = meant
@@ -56,9 +55,9 @@ class AtraceMarkers:
         return True
 
     def feed_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
-        """Add markers of threads: code says which of `marks`, each of which is checked once. Returns which are
-        none."""
-        meant = [self._meant(mark) for mark in marks]
+        """Add marks of threads: code is the index into `marks`, each of which is parsed once. Returns which are
+        invalid."""
+        meant = [self._parse_mark(mark) for mark in marks]
         none = np.flatnonzero(np.array([one is None for one in meant], bool)[code])
         columns = np.array([one[:-1] if one else [0] * 6 for one in meant], np.int64).reshape(-1, 6).T[:, code]
         letter, name, category, process, id, owner = columns
@@ -84,9 +83,9 @@ class AtraceMarkers:
         )
         return none
 
-    def _meant(self, mark: str) -> tuple[int, int, int, int, int, int, float] | None:
-        """(letter, place of the name, that of the category, the process of what is on no thread (of a counter the place
-        of its text) or OF_TASK, id, the process of the thread or 0, what a counter counts) of a mark."""
+    def _parse_mark(self, mark: str) -> tuple[int, int, int, int, int, int, float] | None:
+        """(letter, index of the name, index of the category, the process of a mark without a thread (of a counter the
+        index of its text) or OF_TASK, id, the process of the thread or 0, the value of a counter) of a mark."""
         letter, _, rest = mark.partition("|")
         if letter not in LETTERS or (not rest and letter != "E"):
             return None
@@ -135,13 +134,13 @@ class AtraceMarkers:
         duration_ns: int = MISSING,
         arguments: int = NONE,
     ) -> None:
-        """Add something of a thread, that begins, ends or lasts."""
+        """Add a begin, an end or a complete slice of a thread."""
         self.threads.add(task)
         place = NONE if name is None else self._events.intern_text(name)
         self._rows.append((ord(phase), time_ns, place, task, category, NONE, NONE, duration_ns, arguments))
 
     def finish(self, process: Callable[[int], str]) -> None:
-        """Give all that was taken in to the events. process: the text of the process of a thread."""
+        """Add all marks to the events. process: the text of the process of a thread."""
         rows = np.concatenate((np.array(self._rows, np.int64).reshape(-1, 9).T, *self._blocks), axis=1)
         self._rows, self._blocks = [], []
         phase, time_ns, name, task, category, pid, id, duration_ns, arguments = rows

@@ -1,4 +1,4 @@
-"""Slices of trace events that come as two: begin and end on a thread (B, E), and asynchronous ones (b, e; S, F)."""
+"""Slices from pairs of trace events: begin and end on a thread (B, E), and asynchronous ones (b, e; S, F)."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ NESTED_COMPARED = 1 << 10
 
 @dataclass(frozen=True, eq=False)
 class SlicePairs:
-    """Slices of two events. begin, end: those events (int32), end is -1 where there is none. stop_ns: OPEN for those.
-    unmatched: the events that end what never began."""
+    """Slices of two events. begin, end: those events (int32), end is -1 if there is none. stop_ns: OPEN for those.
+    unmatched: the end events without a begin."""
 
     begin: Array
     end: Array
@@ -30,18 +30,18 @@ class SlicePairs:
 
 
 def pair_thread_events(events: TraceEvents, rows: Array) -> SlicePairs:
-    """The slices that B and E events, `rows`, of one thread make.
+    """The slices of B and E events, `rows`, of one thread.
 
-    As Perfetto has it (trace_processor, SliceTracker::End): an end with a name belongs to what began last under that
-    name and is open, one without a name to what began last. What began inside of it ends with it; where nothing of
-    that name is open the end is no process's.
+    As in Perfetto (trace_processor, SliceTracker::End): an end with a name belongs to the last open begin with that
+    name, one without a name to the last open begin. Slices within it end with it; an end whose name is not open is
+    ignored.
     """
     return _pair(events, rows, events.process, events.thread, BEGIN, nested=True)
 
 
 def pair_async_events(events: TraceEvents, rows: Array) -> SlicePairs:
-    """The slices that asynchronous events, `rows`, of one category and id make; an end belongs to what began last, of
-    that name if there is."""
+    """The slices of asynchronous events, `rows`, of one category and id; an end belongs to the last open begin,
+    preferably with the same name."""
     return _pair(events, rows, events.category, events.id, ASYNC_BEGIN, nested=False)
 
 
@@ -56,7 +56,7 @@ def _pair(events: TraceEvents, rows: Array, first: Array, second: Array, letters
     begins = np.isin(events.phase[rows], list(letters))
     name = events.name
     if "" in events.texts:
-        # No name at all.
+        # It has no name.
         name = np.where(name == events.texts.index(""), -1, name).astype(np.int32)
     begin, end, lone = match_begin_end(rows[order], key[order], begins[order], name, nested)
     stop = np.where(end < 0, OPEN_END_NS, events.time_ns[end])
@@ -65,10 +65,9 @@ def _pair(events: TraceEvents, rows: Array, first: Array, second: Array, letters
 
 @jit
 def match_begin_end(rows: Array, key: Array, begins: Array, name: Array, nested: bool) -> tuple[Array, Array, Array]:
-    """(begins, the end of each or -1, ends of what never began), all rows (int32). An end belongs to what began last
-    under its key and name and is open. Where there is none it belongs to what began last, or with `nested`, where it
-    has a name, to nothing; and with `nested` nothing inside of what ended stays open. rows: by key, those of one key in
-    order."""
+    """(begins, the end of each or -1, ends without a begin), all rows (int32). An end belongs to the last open begin
+    with its key and name. If there is none it belongs to the last open begin, or with `nested`, if it has a name, to
+    none; and with `nested` nothing within the ended slice remains open. rows: by key, those of one key in order."""
     n = len(rows)
     begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
     lone = np.empty(n, np.int32)

@@ -1,4 +1,4 @@
-"""What devices did: kernels, memcpy and memset, joined with the calls and operators that launched them."""
+"""Device work: kernels, memcpy and memset, joined with the calls and operators that launched them."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.tables import NO_ID
 from ..jit.hashing import RowIndex, compact_ids, factorize_pairs
 from .argument_values import to_float, to_int
 from .arguments import ArgumentSets
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .nesting import ROUNDING_NS
 from .point_events import find_enclosing_slices, find_flow_events, find_open_slices, find_tracks
 from .pytorch_names import get_work_kind
@@ -35,7 +35,7 @@ _PROPERTIES = {
     "threads_per_sm": ("maxThreadsPerMultiprocessor",),
 }
 LAUNCH_FLOWS = ("ac2g", "async", "async_gpu", "async_cpu_to_gpu")
-"""Categories of flows from the call that launched work to the work."""
+"""Categories of flows from the launching call to the work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +51,15 @@ class DeviceWork:
 
 
 def link_launches(rows: SliceTable) -> DeviceWork:
-    """Device work with what launched it."""
+    """Device work with its launches."""
     work = np.flatnonzero(_select_kind(rows, *WORK)).astype(np.int32)
     calls = np.flatnonzero(_select_kind(rows, "runtime")).astype(np.int32)
-    launch = _by_number(rows, work, calls)
+    launch = _find_calls_by_number(rows, work, calls)
     if (launch < 0).any():
-        launch = _by_arrow(rows, work, launch)
+        launch = _find_calls_by_flow(rows, work, launch)
     operators = _select_kind(rows, "operator")
     operator = find_enclosing_slices(rows, launch, operators)
-    _by_external_id(rows, work, launch, operators, operator)
+    _find_operators_by_id(rows, work, launch, operators, operator)
     return DeviceWork(work, launch, operator)
 
 
@@ -68,29 +68,29 @@ def _select_kind(rows: SliceTable, *kinds: str) -> Array:
     return kind
 
 
-def _by_number(rows: SliceTable, work: Array, calls: Array) -> Array:
-    """For each piece of work the call with the same number."""
+def _find_calls_by_number(rows: SliceTable, work: Array, calls: Array) -> Array:
+    """For each piece of work the call with the same correlation number."""
     number = rows.get_number("correlation")
     calls = calls[number[calls] > 0]
     index = RowIndex(number[calls], calls)
     launch = index.lookup(number[work])
     if not index.twice:
         return launch
-    # Numbers that came again: those of the process that has the stream, then the last that came before.
+    # Reused numbers: prefer those of the process that has the stream, then the last one before the work.
     values, counts = np.unique(number[calls], return_counts=True)
     at = np.minimum(np.searchsorted(values, number[work]), len(values) - 1)
     process = infer_processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
     of_lines = np.array([about.places[0] for about in rows.tracks], np.int64)
     nothing = np.zeros(len(work) + len(calls), np.int64)
-    anywhere = _last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
-    same = _last_before(rows, work, calls, process[rows.track[work]], of_lines[rows.track[calls]], number)
+    anywhere = _find_last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
+    same = _find_last_before(rows, work, calls, process[rows.track[work]], of_lines[rows.track[calls]], number)
     found = np.where(same >= 0, same, anywhere)
-    # Where all calls of the number began later, any of them.
+    # If all calls with the number began later, any of them.
     return np.where(found < 0, launch, found).astype(np.int32)
 
 
 def infer_processes(rows: SliceTable, work: Array, launch: Array) -> Int64Array:
-    """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
+    """By line the process that launched most of the work there, an index into the texts; NO_ID if none is known."""
     known = launch >= 0
     of_lines = np.array([about.places[0] for about in rows.tracks] or [NO_ID], np.int32)
     line, process = rows.track[work[known]], of_lines[rows.track[launch[known]]]
@@ -101,11 +101,13 @@ def infer_processes(rows: SliceTable, work: Array, launch: Array) -> Int64Array:
     return most
 
 
-def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array) -> Array:
+def _find_last_before(
+    rows: SliceTable, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array
+) -> Array:
     """For each piece of work the last call of the same number and process that began before it, else NO_ID."""
     every = np.concatenate((calls, work))
     process = np.concatenate((of_calls, of_work))
-    # A clock of a device may lag behind a little; a call comes before the work of the same moment.
+    # The device clock may lag slightly; a call at the same time comes before the work.
     begun = np.concatenate((rows.start_ns[calls], rows.start_ns[work] + ROUNDING_NS))
     is_work = np.repeat(np.array([0, 1]), (len(calls), len(work)))
     order = np.lexsort((is_work, begun, process, number[every]))
@@ -119,8 +121,8 @@ def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of
     return np.where(same, call, NO_ID)
 
 
-def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
-    """Fill in calls that are known only from flow events, from the call to the work."""
+def _find_calls_by_flow(rows: SliceTable, work: Array, launch: Array) -> Array:
+    """Add calls that are known only from flow events, from the call to the work."""
     events = rows.events
     flows = find_flow_events(rows)
     flows = flows[is_launch_flow(events, flows)]
@@ -128,7 +130,7 @@ def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
     missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
         return launch
-    # An arrow ends where the work begins.
+    # A flow ends where the work begins.
     ends: Array = np.concatenate((targets, rows.event[work[missing]]))
     place, _ = factorize_pairs(ends, events.process, events.thread)
     moment, _ = factorize_pairs(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
@@ -142,7 +144,7 @@ def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
 
 
 def is_launch_flow(events: TraceEvents, found: Array) -> Array:
-    """Which of some events are ends of arrows from the call that launched work to the work, as bools."""
+    """Which of some events are ends of flows from the launching call to the work, as bools."""
     number, shown = compact_ids(events.category[found], len(events.texts))
     is_one = np.array([events.texts[place].lower() in LAUNCH_FLOWS for place in shown.tolist()] + [False], bool)
     number = np.append(number, np.int32(-1))
@@ -150,11 +152,11 @@ def is_launch_flow(events: TraceEvents, found: Array) -> Array:
     return launches
 
 
-def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Array, operator: Array) -> None:
-    """Correct and complete the operators by the number that PyTorch gives them and the calls in them.
+def _find_operators_by_id(rows: SliceTable, work: Array, launch: Array, operators: Array, operator: Array) -> None:
+    """Correct and complete the operators by PyTorch's number for them and by the calls within them.
 
-    Some traces repeat the correlation there: then it is not used. Times that were rounded can put a call beside
-    its operator.
+    Some traces repeat the correlation there: then it is not used. Because of rounding, a call may lie outside its
+    operator.
     """
     if not len(work):
         return
@@ -183,8 +185,8 @@ def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Arr
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by
-    kind and index of a device its row."""
+    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by kind
+    and index of a device its row."""
 
     device_work: pa.Table
     configurations: pa.Table
@@ -201,22 +203,24 @@ def build_device_tables(
     rank: int | None,
     memory_of: list[tuple[str, int]],
 ) -> DeviceTables:
-    """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
+    """The tables of devices and of their work. memory_of: the devices (kind, index) with recorded memory."""
     sets, line, code = arguments.get_rows(rows.arguments[work.slice]), rows.track[work.slice], rows.code[work.slice]
     launch_sets = np.where(work.launch >= 0, arguments.get_rows(rows.arguments[work.launch]), NO_ID)
     of_device, of_stream, of_size = arguments.get_numbers("device", "stream", "size")
-    device = _else(of_device[sets], [about.pid for about in rows.tracks], line)
+    device = _replace_missing(of_device[sets], [about.pid for about in rows.tracks], line)
     device[(device < 0) | (device >= 1 << 31)] = MISSING
     # The first versions wrote "stream 7".
     streams = [to_int((about.thread or "").removeprefix("stream ")) for about in rows.tracks]
-    stream = _else(of_stream[sets], streams, line)
+    stream = _replace_missing(of_stream[sets], streams, line)
     size = rows.get_number("bytes")[work.slice]
     for other in (of_size[sets], of_size[launch_sets]):
         size = np.where(size == MISSING, other, size)
     size[rows.codes.is_of_kind("kernel")[code]] = MISSING
     used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
-    devices, places = _devices(properties, used + memory_of, rank)
-    configuration, configurations = _configure(sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments)
+    devices, places = _build_devices(properties, used + memory_of, rank)
+    configuration, configurations = _assign_configurations(
+        sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments
+    )
     # Work is in the order of the lines.
     first = np.minimum(np.searchsorted(work.slice, rows.bounds[:-1]), len(line) - 1)
     seen = [at for at in range(len(rows.tracks)) if len(line) and line[first[at]] == at]
@@ -239,8 +243,8 @@ def build_device_tables(
     )
 
 
-def _else(values: Array, others: list[int | None], line: Array) -> Array:
-    """Where a value is MISSING, that of the line."""
+def _replace_missing(values: Array, others: list[int | None], line: Array) -> Array:
+    """The value of the line replaces each MISSING value."""
     by_line = np.array([MISSING if other is None else other for other in others] or [0], np.int64)
     return np.where(values == MISSING, by_line[line], values)
 
@@ -250,14 +254,16 @@ def _value_or_none(value: int) -> int | None:
 
 
 def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
-    """The row of `devices` by index of a device, MISSING where not known."""
+    """The row of `devices` by index of a device, MISSING if unknown."""
     index = np.array(sorted(index for kind, index in places if kind == "gpu") or [0], np.int64)
     row = np.array([places.get(("gpu", one), NO_ID) for one in index.tolist()])
     at = np.minimum(np.searchsorted(index, device), len(index) - 1)
     return np.where(index[at] == device, row[at], NO_ID)
 
 
-def _configure(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
+def _assign_configurations(
+    sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets
+) -> tuple[Array, pa.Table]:
     """(the row of `configurations` for each piece of work; that table). sets: of arguments, its own and its call's."""
     found = np.flatnonzero(kernels)
     of, shown = factorize_pairs(found, launch_sets, sets, len(arguments))
@@ -265,17 +271,17 @@ def _configure(sets: Array, launch_sets: Array, kernels: Array, arguments: Argum
     about = arguments.parse({*sets[at].tolist(), *launch_sets[at].tolist()} - {NO_ID})
     known: dict[tuple[Any, ...], int] = {}
     rows = [
-        _configuration(about.get(own, {}), about.get(call, {}), known)
+        _make_configuration(about.get(own, {}), about.get(call, {}), known)
         for own, call in zip(sets[at].tolist(), launch_sets[at].tolist(), strict=True)
     ]
     configuration = np.full(len(sets), NO_ID, np.int32)
     configuration[found] = np.array(rows or [0], np.int32)[of]
-    return configuration, _configurations(known)
+    return configuration, _build_configurations(known)
 
 
-def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:
+def _make_configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tuple[Any, ...], int]) -> int:
     """The row of `configurations`; AMD's profiler writes it to the call instead of the kernel."""
-    grid, block = (_three(mine.get(name, calls.get(name))) for name in ("grid", "block"))
+    grid, block = (_parse_dimensions(mine.get(name, calls.get(name))) for name in ("grid", "block"))
     rest = tuple(
         (to_float if name.endswith(("_sm", "_percent")) else to_int)(mine.get(member, calls.get(member)))
         for name, member in _CONFIGURATION.items()
@@ -286,16 +292,16 @@ def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tupl
     return known.setdefault(key, len(known))
 
 
-def _configurations(known: Mapping[tuple[Any, ...], int]) -> pa.Table:
+def _build_configurations(known: Mapping[tuple[Any, ...], int]) -> pa.Table:
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"] + list(_CONFIGURATION)
     columns = list(zip(*known, strict=True)) if known else [()] * len(names)
     return build_table("configurations", **dict(zip(names, columns, strict=True)))
 
 
-def _devices(
+def _build_devices(
     properties: Any, used: list[tuple[str, int]], rank: int | None
 ) -> tuple[pa.Table, dict[tuple[str, int], int]]:
-    """The table `devices`, and by kind and index the row of each: those that the file lists or something was of."""
+    """The table `devices`, and by kind and index the row of each: devices that the file lists or uses."""
     listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in listed:
@@ -310,7 +316,7 @@ def _devices(
     for name, (member,) in _PROPERTIES.items():
         small = name not in ("name", "memory_bytes")
         columns[name] = [
-            _word(entry.get(member)) if name == "name" else to_int(entry.get(member), 1 << (31 if small else 63))
+            _get_str(entry.get(member)) if name == "name" else to_int(entry.get(member), 1 << (31 if small else 63))
             for entry in entries
         ]
     devices = build_table(
@@ -330,11 +336,11 @@ def _compute(entry: dict[str, Any]) -> str | None:
     return None if major is None or minor is None else f"{major}.{minor}"
 
 
-def _word(value: Any) -> str | None:
+def _get_str(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _three(value: Any) -> tuple[int | None, int | None, int | None]:
+def _parse_dimensions(value: Any) -> tuple[int | None, int | None, int | None]:
     parts = [to_int(part) for part in value[:3]] if isinstance(value, list) else []
     x, y, z = (*parts, None, None, None)[:3]
     return x, y, z

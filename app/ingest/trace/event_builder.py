@@ -1,4 +1,4 @@
-"""Trace events that a reader makes of another format, so that what is nested, cut off or lost is treated alike."""
+"""Trace events that a reader builds from another format, so that nesting, truncation and losses are handled alike."""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
-from .events import MISSING, NumericArgument, TraceEvents
+from ...domain.arrays import MISSING, Array
+from .events import NumericArgument, TraceEvents
 
 NONE = -1
 
 
 class TraceEventBuilder:
-    """Events while they are collected, one call each."""
+    """Collects events, one call each."""
 
     def __init__(self) -> None:
         self._texts: dict[str, int] = {}
@@ -27,11 +27,11 @@ class TraceEventBuilder:
         return len(self._rows) + sum(count for count, _, _ in self._blocks)
 
     def intern_text(self, text: str) -> int:
-        """The place of a text."""
+        """The index of a text."""
         return self._texts.setdefault(text, len(self._texts))
 
     def get_texts(self) -> list[str]:
-        """All texts, by their places."""
+        """All texts, by their indices."""
         if len(self._listed) < len(self._texts):
             self._listed += islice(self._texts, len(self._listed), None)
         return self._listed
@@ -41,15 +41,15 @@ class TraceEventBuilder:
         return any(row[0] != ord("M") for row in self._rows) or any(count for count, _, _ in self._blocks)
 
     def intern_arguments(self, arguments: Mapping[str, Any]) -> int:
-        """The place of the arguments of an event."""
+        """The index of the arguments of an event."""
         return self.intern_text(json.dumps(arguments)) if arguments else NONE
 
     def begin_slice(
         self, name: str, thread: str, start_ns: int, *, category: str = "", arguments: int = NONE, process: int = NONE
     ) -> int:
-        """Add an open slice, which only `end` ends; which one it is.
+        """Add an open slice and return its index; only `end` ends it.
 
-        Of several that fill the same time the one that is added first is the outermost.
+        Of several with the same interval the first added is the outermost.
         """
         places = self.intern_text(name), self.intern_text(category), process, self.intern_text(thread)
         self._rows.append((ord("B"), *places, NONE, arguments, start_ns, MISSING))
@@ -61,7 +61,7 @@ class TraceEventBuilder:
         self._rows[slice] = (ord("X"), *places, start_ns, end_ns - start_ns)
 
     def add_counter_value(self, name: str, time_ns: int, value: float, *, process: int = NONE) -> None:
-        """Add the value that a counter has from a time on."""
+        """Add the value of a counter from a time on."""
         intern_arguments = self.intern_arguments({"": value})
         self._rows.append(
             (ord("C"), self.intern_text(name), NONE, process, NONE, NONE, intern_arguments, time_ns, MISSING)
@@ -70,7 +70,7 @@ class TraceEventBuilder:
     def add_instant(
         self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, process: int = NONE, **numbers: int
     ) -> None:
-        """Add something that happened at one moment. numbers: those of `tables.NUMBERED` among its arguments."""
+        """Add an instant. numbers: those of `tables.NUMBERED` among its arguments."""
         for key, value in numbers.items():
             events, values = self._numbers.setdefault(key, ([], []))
             events.append(len(self._rows))
@@ -109,9 +109,9 @@ class TraceEventBuilder:
         arguments: Array | int = NONE,
         value: Array | None = None,
     ) -> None:
-        """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are given by their
-        places. They come behind those that are added one by one. value: of counters, in place of arguments. The columns
-        are not to be changed afterwards."""
+        """Add many events: columns, or a value for all of them, as in TraceEvents; texts are given by their indices.
+        They follow the events that are added one by one. value: of counters, instead of arguments. Do not change the
+        columns afterwards."""
         letters = ord(phase) if isinstance(phase, str) else phase
         columns = (letters, name, category, process, thread, id, arguments, time_ns, duration_ns)
         self._blocks.append((len(time_ns), columns, value))

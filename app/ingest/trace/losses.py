@@ -1,4 +1,4 @@
-"""Why something of trace events could not be read: the reasons of all readers that trace."""
+"""Why trace events could not be read: the reasons of all readers of traces."""
 
 from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
 from .events import MAX_DEPTH

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain import memory
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..jit.hashing import compact_ids, factorize_pairs
 from .argument_values import parse_arguments, to_int
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .losses import NO_ALLOCATION, NO_BYTES, NO_FREE
 from .point_events import CounterSeries, find_open_slices, find_tracks
 from .pytorch_names import MEMORY
@@ -22,14 +22,15 @@ from .tables import build_table, to_nullable
 from .tracks import THREAD
 
 CPU = 0
-"""The type of device that is the host's memory."""
+"""The device type of host memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class AllocatorEvents:
-    """Events of allocators, in order of time. event: its events. place: of each, in `devices`: (kind, index).
+    """Events of allocators, in order of time. event: its events. place: of each, an index into `devices`: (kind,
+    index).
 
-    allocator: of each, the same where process and device are.
+    allocator: of each, the same if process and device are.
     """
 
     event: Array
@@ -42,7 +43,7 @@ class AllocatorEvents:
 def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> AllocatorEvents:
     """The values of memory events. moments: the instants of that name."""
     found = moments
-    size = _number(events, "Bytes", found)
+    size = _read_numbers(events, "Bytes", found)
     without = size == MISSING
     if without.any():
         builder.add_loss(NO_BYTES, describe_event(events, int(found[without][0])), int(without.sum()))
@@ -52,7 +53,8 @@ def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileB
     of, places = compact_ids(events.arguments[found], len(events.texts))
     devices: dict[tuple[str, int], int] = {}
     rows = [
-        devices.setdefault(_device(parse_arguments(events.texts[place])), len(devices)) for place in places.tolist()
+        devices.setdefault(_parse_device(parse_arguments(events.texts[place])), len(devices))
+        for place in places.tolist()
     ]
     unknown = devices.setdefault(("cpu", 0), len(devices)) if (events.arguments[found] < 0).any() else 0
     arguments = events.arguments[found]
@@ -62,20 +64,20 @@ def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileB
 
 
 def split_memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
-    """(those of some instants that allocators wrote, the others)."""
+    """(the memory instants of allocators, the others)."""
     names = [at for at in np.unique(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
     mine = np.isin(events.name[moments], names)
     return moments[mine], moments[~mine]
 
 
-def _device(arguments: dict[str, Any]) -> tuple[str, int]:
+def _parse_device(arguments: dict[str, Any]) -> tuple[str, int]:
     kind, index = arguments.get("Device Type"), arguments.get("Device Id")
     number = to_int(index, 1 << 31)
     return ("cpu" if kind in (CPU, None) else "gpu"), max(number or 0, 0)
 
 
-def _number(events: TraceEvents, key: str, found: Array) -> Array:
-    """The argument `key` of some events, MISSING where they have none."""
+def _read_numbers(events: TraceEvents, key: str, found: Array) -> Array:
+    """The argument `key` of some events, MISSING if they have none."""
     number = events.numbers.get(key)
     if number is None or not len(number.event):
         return np.full(len(found), MISSING, np.int64)
@@ -93,13 +95,13 @@ def add_memory(
     series: CounterSeries,
     builder: ProfileBuilder,
 ) -> pa.Table:
-    """The table `allocations`; its samples go to the builder, what was allocated and reserved at all to the series.
+    """The table `allocations`; its samples are added to the builder, allocated and reserved totals to the series.
 
-    places: the row of `devices` by kind and index. labels: what the file calls those rows, empty for nothing.
+    places: the row of `devices` by kind and index. labels: the file's names of those rows, empty for none.
     """
     events, found, size = rows.events, allocator_events.event, allocator_events.size
     time_ns = events.time_ns[found]
-    address = _number(events, "Addr", found)
+    address = _read_numbers(events, "Addr", found)
     has_address = bool(len(found)) and bool((address != MISSING).all())
     pairs = memory.pair_allocations(time_ns - zero, size, allocator_events.allocator, address if has_address else None)
     for reason, count in ((NO_FREE, pairs.lost_frees), (NO_ALLOCATION, pairs.lost_allocations)):
@@ -160,10 +162,10 @@ def _add_curves(
     rank: int | None,
     series: CounterSeries,
 ) -> dict[int, int | None]:
-    """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
+    """Add the allocated and reserved memory by device. Returns when most was allocated, by row of the device.
 
-    If the file has no totals, they are sums of what was allocated and freed, from the least
-    with which no sum is negative.
+    If the file has no totals, they are sums of allocations and frees, from the smallest start with which no sum is
+    negative.
     """
     events = rows.events
     peaks: dict[int, int | None] = {}
@@ -176,14 +178,14 @@ def _add_curves(
         about = {"unit": "bytes", "rank": rank, "pid": to_int(events.texts[process] if process >= 0 else None)}
         time_ns = events.time_ns[event] - zero
         for name, key in ((memory.ALLOCATED, "Total Allocated"), (memory.RESERVED, "Total Reserved")):
-            value = _number(events, key, event)
+            value = _read_numbers(events, key, event)
             known, at_ns = value != MISSING, time_ns
             if name == memory.ALLOCATED and not known.any():
                 sums = np.cumsum(allocator_events.size[mine])
                 before = -min(0, int(sums.min()))
                 value, known = sums + before, np.ones(len(mine), bool)
                 if len(time_ns) and time_ns[0] > 0:
-                    # It was so from the start.
+                    # The value from the start.
                     at_ns, value, known = np.append(0, time_ns), np.append(before, value), np.append(True, known)
             # The host's allocator reserves nothing; its events have 0.
             if not known.any() or (name == memory.RESERVED and not value[known].any()):

@@ -1,11 +1,11 @@
-"""Slices that are in time as they are in each other: their order, parents, own time, call stacks and lanes.
+"""Nesting of slices by time: their order, parents, self time, call stacks and lanes.
 
-Slices of a thread that runs code are nested. One that reaches a little past the end of another, by what rounding does
-or a quarter of what it has in common with it, is still inside of it: a call that ends an annotation returns a moment
-after it. Where two overlap otherwise, the later one continues next to the other, whose self time ends there. So every
-moment in which a thread has any slice belongs to exactly one of them, the one that began last.
+Slices of a thread that runs code are nested. One that reaches a little past the end of another, by a rounding error or
+a quarter of their common part, is still within it: a call that ends an annotation returns a moment after it. If two
+overlap otherwise, the later one continues next to the other, whose self time ends there. So every moment in which a
+thread has any slice belongs to exactly one of them, the last one to begin.
 
-Slices of a stream or a track may overlap as they like: they get lanes.
+Slices of a stream or a track may overlap freely: they get lanes.
 """
 
 import numpy as np
@@ -16,18 +16,19 @@ from ..jit.hashing import grow, hash_slot
 from .events import MAX_DEPTH
 
 ROUNDING_NS = 2_000
-"""By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
+"""How far a slice may reach past its parent, because times may be rounded to whole microseconds."""
 WITHIN = 4
-"""How many times as long as the part of a slice that is past its parent the part inside is at least."""
+"""The minimum ratio of the part of a slice within its parent to the part past it."""
 OPEN_END_NS = 1 << 62
-"""The end of a slice of which only the beginning is known: it ends with the one around it."""
+"""The end of a slice of which only the begin is known: it ends with the one around it."""
 MAX_ENCLOSING = 64
-"""How many open slices are checked for one that holds another, on a stream."""
+"""The number of open slices on a stream that are checked for one that contains another."""
 
 
 @jit
 def _sort_run(order: Array, first: int, last: int, length: Array, rank: Array, other: Array) -> None:
-    """Sort order[first:last], slices that begin together: the longest first, then by rank, then as they come."""
+    """Sort order[first:last], slices that begin together: the longest first, then by rank, then in their previous
+    order."""
     width = 1
     while width < last - first:
         for low in range(first, last, 2 * width):
@@ -53,10 +54,10 @@ def _sort_run(order: Array, first: int, last: int, length: Array, rank: Array, o
 
 @jit
 def sort_slices(line: Array, lines: int, start: Array, length: Array, rank: Array) -> tuple[Array, Array]:
-    """(the order (line, start, longest first, rank, as they come) of slices, as int32 row numbers; where each line's
-    begin in it, and behind the last).
+    """(the order (line, start, longest first, rank, previous order) of slices, as int32 row numbers; where each line
+    begins in it, and the end).
 
-    line: below `lines`. rank: which of two that fill the same time is the outer one, the smaller.
+    line: below `lines`. rank: which of two with the same interval is the outer one, the smaller.
     """
     n = len(line)
     bounds = np.zeros(lines + 1, np.int64)
@@ -136,12 +137,12 @@ def nest(
     nodes: int,
     factor: int,
 ) -> tuple[int, Array, Array, int]:
-    """Nest the slices of threads, and fill in what follows from it. threads: which lines are. The rows of line i are
-    bounds[i] … bounds[i+1]-1, in their order.
+    """Nest the slices of threads, and compute what follows from it. threads: which lines are threads. The rows of line
+    i are bounds[i] … bounds[i+1]-1, in their order.
 
-    stop: the end of each slice, OPEN where not known (then it is set). parent, depth, end, own, node, stretch_*: filled
-    in. keys, values, tree_parent, tree_frame, nodes: the calling context tree, see `Tree`. Returns (how many stretches
-    there are, keys, values, nodes).
+    stop: the end of each slice, OPEN if unknown (then it is set). parent, depth, end, own, node, stretch_*: output.
+    keys, values, tree_parent, tree_frame, nodes: the calling context tree, see `Tree`. Returns (number of self-time
+    intervals, keys, values, nodes).
     """
     stretches = 0
     for line in range(len(threads)):
@@ -188,7 +189,7 @@ def _nest(
             top = stack[level - 1]
             limit = stop[top]
             if limit <= begin:
-                # Two that fill the same moment may still be one inside the other.
+                # Of two with the same start and end, one may be within the other.
                 if limit == begin == finish == start[top] and rank[top] < rank[i]:
                     break
                 if limit > cursor:
@@ -285,7 +286,7 @@ def grow_tree(
     nodes: int,
     factor: int,
 ) -> tuple[Array, Array, int]:
-    """Find or make the node of frame[i] below the node above[i]; fills in `node`. Returns (keys, values, nodes)."""
+    """Find or create the node of frame[i] below the node above[i]; sets `node`. Returns (keys, values, nodes)."""
     for i in range(len(above)):
         key = (np.int64(above[i]) << 32) | frame[i]
         mask = len(keys) - 1
@@ -308,7 +309,7 @@ def grow_tree(
 
 @jit
 def _push(heap_key: Array, heap_value: Array, size: int, key: int, value: int) -> None:
-    """Put something on a heap of `size` things, least key first."""
+    """Push onto a heap of `size` entries, least key first."""
     at = size
     while at > 0:
         up = (at - 1) >> 1
@@ -323,7 +324,7 @@ def _push(heap_key: Array, heap_value: Array, size: int, key: int, value: int) -
 
 @jit
 def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
-    """Take the first from a heap of `size` things."""
+    """Pop the first from a heap of `size` entries."""
     size -= 1
     key, value = heap_key[size], heap_value[size]
     at = 0
@@ -343,8 +344,10 @@ def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
 
 
 @jit
-def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array) -> int:
-    """Give rows of one sort lanes from `base` on, each the lowest that is free. Returns how many lanes there are."""
+def _assign_lane_range(
+    first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array
+) -> int:
+    """Assign each row of one kind the lowest free lane from `base` on. Returns the number of lanes."""
     size = 0
     for i in range(first, last):
         if sort[i] == which:
@@ -386,12 +389,12 @@ def assign_lanes(
     end: Array,
     own: Array,
 ) -> None:
-    """Give the slices of streams and tracks lanes and parents. lanes: which lines are. The rows of line i are
-    bounds[i] … bounds[i+1]-1, in their order.
+    """Assign lanes and parents to the slices of streams and tracks. lanes: which lines are streams or tracks. The rows
+    of line i are bounds[i] … bounds[i+1]-1, in their order.
 
-    stop: the end of each slice, OPEN where not known (then it is set). sort: 0 for what may be the parent of others (an
-    annotation), 1, 2; each sort has its own lanes, below those of the sorts before. parent, lane, end, own: filled
-    in. Self time of an annotation: what is covered by none of the slices directly in it.
+    stop: the end of each slice, OPEN if unknown (then it is set). sort: 0 for slices that may be parents (annotations),
+    1, 2; each kind has its own lanes, below those of the previous kinds. parent, lane, end, own: output. Self time of
+    an annotation: the time that no slice directly in it covers.
     """
     for line in range(len(lanes)):
         if lanes[line]:
@@ -415,7 +418,7 @@ def _lay_in_lanes(
 ) -> None:
     base = 0
     for which in range(3):
-        base += _lay(first, last, start, stop, sort, which, base, lane)
+        base += _assign_lane_range(first, last, start, stop, sort, which, base, lane)
     opened = np.empty(last - first, np.int32)
     level = 0
     # Up to when each annotation is covered by slices that are directly in it.

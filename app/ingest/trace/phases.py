@@ -1,21 +1,21 @@
-"""The events of a trace by their sort, the letter `ph`."""
+"""The events of a trace by phase, the letter `ph`."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ..jit.decorators import jit
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 
 COMPLETE, BEGIN, END, COUNTER, METADATA = b"X", b"B", b"E", b"C", b"M"
 ASYNC_BEGIN, ASYNC_END = b"bS", b"eF"
 INSTANT = b"iIRnTp"
 FLOW = b"stf"
 ALL = COMPLETE + BEGIN + END + COUNTER + METADATA + ASYNC_BEGIN + ASYNC_END + INSTANT + FLOW
-"""The letters of which something is made."""
+"""The letters that are used."""
 MAX_TIME_NS = 1 << 55
-"""More than a year: nothing is recorded for so long."""
+"""More than a year: no recording is this long."""
 SAMPLED = 1000
 
 
@@ -35,9 +35,9 @@ def _group_phases(phase: Array) -> tuple[Array, Array]:
 
 
 class PhaseIndex:
-    """The events of each sort, in the order of the file.
+    """The events of each phase, in the order of the file.
 
-    low, high: between them are the times that can be; a clock that was not set yet gives others.
+    low, high: the range of plausible times; a clock that was not yet set yields others.
     """
 
     def __init__(self, events: TraceEvents) -> None:
@@ -58,7 +58,7 @@ class PhaseIndex:
         return np.sort(np.concatenate(parts)) if ordered else np.concatenate(parts)
 
     def iterate_unknown(self) -> Iterable[tuple[int, int, int]]:
-        """(letter or 0, how many events, the first of them) of what nothing is made of."""
+        """(letter or 0, number of events, the first of them) of unused phases."""
         for letter in np.flatnonzero(np.diff(self._bounds)).tolist():
             if letter not in ALL:
                 first, last = int(self._bounds[letter]), int(self._bounds[letter + 1])

@@ -1,4 +1,4 @@
-"""What in a trace has a time and no length: instants, counters and arrows, and the slices that they belong to."""
+"""Events with a time and no duration: instants, counters and flows, and the slices that they belong to."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +21,11 @@ from .tables import build_table
 from .tracks import OTHER_TRACK, STREAM, THREAD
 
 FLOW_PHASES = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
-"""The letters of arrows: where they begin, go through, and end."""
+"""The letters of flows: start, step, and end."""
 
 
 def find_tracks(rows: SliceTable, event: Array) -> Array:
-    """The line of some events that are no slices: the thread, the stream or the track of their pid and tid; NO_ID for
-    none."""
+    """The line of some events that are no slices: the thread, stream or track of their pid and tid; NO_ID for none."""
     events = rows.events
     keys, lines = [], []
     for what in (THREAD, STREAM, OTHER_TRACK):
@@ -64,12 +63,12 @@ def _find_open(line: Array, time_ns: Array, bounds: Array, start: Array, stop: A
 
 
 def find_open_slices(rows: SliceTable, line: Array, time_ns: Array) -> Array:
-    """The innermost slice that is open on a line at a time, of several the one that began last; NO_ID for none."""
+    """The innermost slice that is open on a line at a time, of several the last to begin; NO_ID for none."""
     return _find_open(line, time_ns, rows.bounds, rows.start_ns, rows.stop_ns, rows.parent)
 
 
 @jit
-def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
+def _find_enclosing(row: Array, parent: Array, wanted: Array) -> Int32Array:
     found = np.empty(len(row), np.int32)
     for i in range(len(row)):
         at = row[i]
@@ -81,7 +80,7 @@ def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
 
 def find_enclosing_slices(rows: SliceTable, row: Array, wanted: Array) -> Array:
     """For each row the innermost wanted slice that it is or is in. wanted: by row, as bools."""
-    return _around(row, rows.parent, wanted)
+    return _find_enclosing(row, rows.parent, wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +121,7 @@ def build_instants(
 
 @dataclass(eq=False)
 class CounterSeries:
-    """Series and their values while they are collected. rows: of the table `series`."""
+    """Collects series and their values. rows: of the table `series`."""
 
     rows: list[dict[str, Any]]
     times: list[Array]
@@ -156,14 +155,14 @@ class CounterSeries:
 def add_counters(
     events: TraceEvents, found: Array, zero: int, rank: int | None, series: CounterSeries, builder: ProfileBuilder
 ) -> None:
-    """Add what counters counted, the events `found`: a series for each number that each of them has."""
+    """Add the values of counters, the events `found`: a series for each number that each of them has."""
     if not len(found):
         return
-    counter_values = _counter_values(events, found)
+    counter_values = _read_counter_values(events, found)
     without = np.setdiff1d(found, counter_values.event)
     if len(without):
         builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
-    # A series for each process, name, id and key; those of one counter are distinguished by their keys.
+    # A series for each process, name, id and key; the series of one counter are distinguished by their keys.
     at = np.arange(len(counter_values.event))
     named, _ = factorize_pairs(at, events.process[counter_values.event], events.name[counter_values.event])
     counter, _ = factorize_pairs(at, named, events.id[counter_values.event])
@@ -192,7 +191,7 @@ def add_counters(
 
 @dataclass(frozen=True, eq=False)
 class _CounterValues:
-    """Numbers that counters have, in the order of their events. key: a place in `keys`."""
+    """Numbers of counters, in the order of their events. key: index into `keys`."""
 
     event: Array
     key: Array
@@ -200,9 +199,8 @@ class _CounterValues:
     keys: list[str]
 
 
-def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
-    """The numbers of some events: separate ones, then those among the arguments, each text of which is read
-    once."""
+def _read_counter_values(events: TraceEvents, found: Array) -> _CounterValues:
+    """The numbers of some events: separate ones, then those among the arguments, each text of which is parsed once."""
     keys: dict[str, int] = {}
     chosen = np.zeros(len(events), bool)
     chosen[found] = True
@@ -230,8 +228,7 @@ def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
 
 
 def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) -> Array:
-    """The events of ARROWS that have a time and an id, without which it is unknown what belongs together. The others
-    are lost."""
+    """The events of ARROWS with a time and an id, without which they cannot be linked. The others are lost."""
     events = rows.events
     found = drop_impossible(events, rows.phases, rows.phases.select(FLOW, ordered=False), builder)
     without = found[events.id[found] < 0]
@@ -243,14 +240,14 @@ def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) ->
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Arrows from event to event."""
+    """Links between pairs of events."""
 
     source: Array
     target: Array
 
 
 def match_flows(events: TraceEvents, found: Array, builder: ProfileBuilder) -> Flows:
-    """The arrows that some events of ARROWS are ends of: those of one category and id, in order of time."""
+    """The flows of some events of ARROWS: those of one category and id, in order of time."""
     key, _ = factorize_pairs(found, events.category, events.id)
     part = np.array([FLOW_PHASES.get(letter, 0) for letter in range(256)], np.int8)[events.phase[found]]
     order = np.lexsort((part, events.time_ns[found], key))
@@ -260,7 +257,7 @@ def match_flows(events: TraceEvents, found: Array, builder: ProfileBuilder) -> F
     first = np.maximum.accumulate(np.where(new, np.arange(len(found)), 0))
     begins = np.maximum.accumulate(np.where(part < 2, np.arange(len(found)), -1))
     begins = np.where(begins >= first, begins, -1)
-    # What an arrow comes from is before it.
+    # The start of a flow precedes its end.
     before = np.concatenate(([-1], begins[:-1]))[: len(found)]
     before = np.where(before >= first, before, -1)
     ends = part > 0
@@ -276,16 +273,16 @@ def match_flows(events: TraceEvents, found: Array, builder: ProfileBuilder) -> F
 def build_flows_table(
     rows: SliceTable, arrows: Flows, kinds: Array, preferred: Array, builder: ProfileBuilder
 ) -> pa.Table:
-    """The table `flows`. kinds: FlowKind of each arrow. preferred: by row, which of several slices that begin with the
-    end of an arrow is meant."""
-    source, target = (_bound(rows, event, preferred) for event in (arrows.source, arrows.target))
+    """The table `flows`. kinds: FlowKind of each flow. preferred: by row, which of several slices that begin at the end
+    of a flow is meant."""
+    source, target = (_bind(rows, event, preferred) for event in (arrows.source, arrows.target))
     good = (source >= 0) & (target >= 0)
     if not good.all():
         builder.add_loss(NO_SLICE, describe_event(rows.events, int(arrows.source[~good][0])), int((~good).sum()))
     return build_table("flows", source=source[good], target=target[good], kind=kinds[good])
 
 
-def _bound(rows: SliceTable, event: Array, preferred: Array) -> Array:
+def _bind(rows: SliceTable, event: Array, preferred: Array) -> Array:
     time_ns = rows.events.time_ns[event]
     row = find_open_slices(rows, find_tracks(rows, event), time_ns)
     if not len(rows):

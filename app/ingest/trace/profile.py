@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
@@ -29,7 +29,7 @@ from .device import (
     is_launch_flow,
     link_launches,
 )
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .losses import CUT_OFF, NO_PHASE
 from .memory import add_memory, read_allocator_events, split_memory_events
 from .phases import COUNTER, INSTANT, PhaseIndex
@@ -55,19 +55,19 @@ from .tracks import STREAM, THREAD
 
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
 NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Sequence number")
-"""The numbers that are checked once those of slices are in their table, and work has found what launched it."""
+"""The numbers that are checked after those of slices are in their table, and work is joined with its launches."""
 KINETO_THREAD_NAME = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
-"""How Kineto names a thread of the host: by its number, which is next to the name here, and its own name."""
+"""Kineto's name of a host thread: its number, which is next to the name here, and its own name."""
 MAX_FACT_CHARS = 20_000
 _TAKEN = frozenset({"deviceProperties", "traceEvents", TOP_LEVEL_KEY})
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a format makes of trace events. empty_advice: why a file has none, and what to do then: the end of a
-    sentence and another. facts: further facts of the file, after those next to its events. add_more:
-    adds what else was sampled, at times that count from the profile's zero, which it is given. span: when that begins
-    and ends, in the file's own time. capabilities: as in Meta."""
+    """How a format interprets trace events. empty_advice: why a file has none, and what to do then: the end of a
+    sentence and another. facts: further facts of the file, after those next to its events. add_more: adds further
+    samples, at times that count from the profile's zero, which it is given. span: when these begin and end, in the
+    file's own time. capabilities: as in Meta."""
 
     format: str
     classifier: SliceClassifier
@@ -86,15 +86,15 @@ class TraceProfileBuilder(ProfileBuilder):
         self.parts: list[tuple[Array, ...]] = []
 
     def add_samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
-        """Add many samples, as the other builder."""
+        """Add many samples, like the other builder."""
         self.parts.append((time_ns, thread, cpu, event, stack, weight))
 
 
 def build_profile(events: TraceEvents, source: str, defect: str | None, dialect: Dialect) -> Profile:
     """The profile of these events. source: names the file in messages. defect: what is wrong with the file itself.
 
-    Raises UnreadableInput where there is no event at all. Give the events away: they are let go when they are not
-    needed any more, as everything here that is large.
+    Raises UnreadableInput if there is no event at all. Keep no reference to the events: they, and all other large data,
+    are released as soon as they are not needed.
     """
     if not len(events) and events.lost and dialect.span is None:
         said = "; ".join(
@@ -139,11 +139,11 @@ def _build_outline(
     moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
     counters = drop_impossible(events, phases, phases.select(COUNTER), builder)
     allocator_events = read_allocator_events(events, allocator, builder)
-    zero, last = _span(rows, events, (moments, counters, allocator_events.event), dialect.span)
+    zero, last = _find_span(rows, events, (moments, counters, allocator_events.event), dialect.span)
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
     devices = build_device_tables(rows, work, arguments, top.get("deviceProperties"), rank, allocator_events.devices)
     rows.numbers.clear()
-    _threads(rows, work, devices, rank, builder, host)
+    _add_threads(rows, work, devices, rank, builder, host)
     builder.add_run(host=host)
     _add_stacks(rows, work)
     if rows.self_times.count:
@@ -155,14 +155,14 @@ def _build_outline(
     labels = dict(enumerate(get_device_name(one) for one in get_strings(devices.devices, "properties")))
     allocations = add_memory(rows, allocator_events, devices.places, labels, zero, rank, series, builder)
     instants = build_instants(rows, moments, dialect.classifier, zero, arguments, builder)
-    flows = _flows(rows, builder)
+    flows = _build_flows(rows, builder)
     for letter, count, first in phases.iterate_unknown():
         reason = f"{UNKNOWN_PHASE}{chr(letter)!r}, which is not shown" if letter else NO_PHASE
         builder.add_loss(reason, describe_event(events, first), count)
     builder.add_stack_tree(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     if dialect.add_more is not None:
         dialect.add_more(builder, zero)
-    outline, place = builder.finish_without_samples(_meta(events, zero, last, defect, dialect), zero)
+    outline, place = builder.finish_without_samples(_build_meta(events, zero, last, defect, dialect), zero)
     nodes = place.astype(np.int32)
     of_allocations = allocations.schema.get_field_index("stack")
     series_table, counters_table = series.to_tables()
@@ -173,7 +173,7 @@ def _build_outline(
         device_work=devices.device_work,
         configurations=devices.configurations,
         devices=devices.devices,
-        steps=_steps(rows, zero, rank),
+        steps=_build_steps(rows, zero, rank),
         flows=flows,
         series=series_table,
         counters=counters_table,
@@ -182,8 +182,8 @@ def _build_outline(
     return outline, nodes, arguments, zero
 
 
-def _flows(rows: SliceTable, builder: ProfileBuilder) -> pa.Table:
-    """The table `flows`. Launches are none: they are joined by number."""
+def _build_flows(rows: SliceTable, builder: ProfileBuilder) -> pa.Table:
+    """The table `flows`, without launches, which are joined by number."""
     events, found = rows.events, find_flow_events(rows, builder)
     arrows = match_flows(events, found[~is_launch_flow(events, found)], builder)
     categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
@@ -204,10 +204,10 @@ def _text_of(top: dict[str, Any], *names: str) -> str | None:
     return next((str(top[name]) for name in names if isinstance(top.get(name), str) and top[name]), None)
 
 
-def _span(
+def _find_span(
     rows: SliceTable, events: TraceEvents, others: tuple[Array, ...], sampled: tuple[int, int] | None
 ) -> tuple[int, int]:
-    """When the first thing was and when the last was over, in the file's own time."""
+    """The earliest start and the latest end, in the file's own time."""
     times = [events.time_ns[found] for found in others]
     begun = [int(values.min()) for values in (rows.start_ns, *times) if len(values)]
     ended = [int(values.max()) for values in (rows.stop_ns, *times) if len(values)]
@@ -217,7 +217,7 @@ def _span(
     return (min(begun), max(ended)) if begun else (0, 0)
 
 
-def _threads(
+def _add_threads(
     rows: SliceTable,
     work: DeviceWork,
     devices: DeviceTables,
@@ -225,7 +225,7 @@ def _threads(
     builder: ProfileBuilder,
     host: str | None,
 ) -> None:
-    """Make the threads, in the order of the lines."""
+    """Create the threads, in the order of the lines."""
     hosts = {line.pid for line in rows.tracks if line.track_kind == THREAD} - {None}
     only = hosts.pop() if len(hosts) == 1 else None
     pids = [
@@ -254,7 +254,7 @@ def _threads(
 
 
 def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
-    """Give those slices a call stack that are on no thread: device work below what launched it."""
+    """Set the call stacks of slices that are on no thread: device work below its launch."""
     node = rows.node
     alone = np.flatnonzero(
         np.repeat(np.array([line.track_kind != THREAD for line in rows.tracks], bool), np.diff(rows.bounds))
@@ -263,7 +263,7 @@ def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
     above = np.zeros(len(node), np.int32)
     source = np.where(work.launch >= 0, work.launch, work.operator)
     above[work.slice] = np.where(source >= 0, node[source], 0)
-    # Where the operator is another one than the call is in, that one is not what launched it.
+    # If the operator differs from the one around the call, the call did not launch the work.
     inside = (work.operator <= work.launch) & (work.launch < rows.end[work.operator])
     other = np.flatnonzero((work.launch >= 0) & (work.operator >= 0) & ~inside)
     frame = rows.codes.frame[rows.code[work.launch[other]]]
@@ -272,8 +272,8 @@ def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
         node[alone] = rows.tree.add_children(above[alone], rows.codes.frame[rows.code[alone]])
 
 
-def _steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
-    """The table `steps`: what the profiler's schedule counted on the host, but for one that was cut short."""
+def _build_steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
+    """The table `steps`: the steps of the profiler's schedule on the host, except a truncated one."""
     recorder_info = parse_recorder_info(rows.events.top)
     steps = np.array(
         [is_step(name) and not recorder_info.is_incomplete(name) for name in rows.codes.name] or [False], bool
@@ -291,7 +291,7 @@ def _steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
     )
 
 
-def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect: Dialect) -> Meta:
+def _build_meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect: Dialect) -> Meta:
     facts: dict[str, str] = {}
     for name, value in events.top.items():
         if name not in _TAKEN:

@@ -1,7 +1,8 @@
-"""What PyTorch's profiler means by categories and names: today's, and those of its first versions."""
+"""The meaning of categories and names in PyTorch's profiler: today's, and those of its first versions."""
 
 import re
 
+from ...domain.rank_state import INJECTED_FILE
 from ...domain.tables import DeviceWorkKind, FrameKind
 from .slices import WORK, SliceType
 from .tracks import OTHER_TRACK, STREAM, THREAD
@@ -53,8 +54,6 @@ _FRAMES = {
 }
 _OUTER = {"annotation": 0, "device_annotation": 0, "python": 1, "module": 1, "operator": 2, "runtime": 3, "overhead": 4}
 
-INJECTED_FILE = "sitecustomize.py"
-"""The file that the recorder of PyTorch puts into programs."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)
 _BUILT_IN = re.compile(r"<built-in (?:method|function) ([^ >]+)[^>]*>")
@@ -70,7 +69,7 @@ def is_step(name: str) -> bool:
 
 
 def get_kind(category: str, name: str) -> str:
-    """The kind of the category that a slice of this name has."""
+    """The kind of the category of a slice with this name."""
     lower = category.lower()
     kind = _KINDS.get(lower)
     if kind is None:
@@ -85,7 +84,7 @@ def get_kind(category: str, name: str) -> str:
 
 
 def classify(category: str, name: str) -> SliceType:
-    """What a slice of this category and name is."""
+    """The meaning of a slice with this category and name."""
     kind = get_kind(category, name)
     lower = category.lower()
     where = THREAD
@@ -98,7 +97,7 @@ def classify(category: str, name: str) -> SliceType:
         label = STEP
     elif kind == "python":
         place, built_in = _PLACE.fullmatch(name), _BUILT_IN.fullmatch(name)
-        # The same function of another object, or in another process, is the same.
+        # The same function of another object, or in another process, is the same function.
         label = _ADDRESS.sub("", name) if built_in else None
     module = place[1] if place else ""
     if place and module.rpartition("/")[2] == INJECTED_FILE:
@@ -118,7 +117,7 @@ def classify(category: str, name: str) -> SliceType:
 
 
 def get_work_kind(kind: str, name: str) -> DeviceWorkKind:
-    """What sort of work a slice of this kind and name is."""
+    """The kind of work of a slice with this kind and name."""
     if kind == "memcpy":
         return DeviceWorkKind.MEMCPY
     if kind == "memset":

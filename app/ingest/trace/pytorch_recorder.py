@@ -7,18 +7,17 @@ from typing import Any
 from ...domain.text import sanitize_line
 
 TOP_LEVEL_KEY = "perfloom"
-"""Under which it is next to the events, and in the facts of a profile."""
+"""Its key next to the events, and in the facts of a profile."""
 SCHEDULE_KEYS = ("step", "counted", "schedule")
-"""What is the same in all traces of a job, and stored as a fact: what a step is, whose steps count, and which were
-requested."""
+"""The part that is the same in all traces of a job, and stored as a fact: what a step is, whose steps count, and which
+were requested."""
 MAX_TEXT_CHARS = 400
 
 
 @dataclass(frozen=True)
 class RecorderInfo:
-    """rank: None where it is not known. steps_over: how many steps were over when the recording ended; None where there
-    are none. reason: why it is incomplete, a sentence; else "". fact: for a profile, ""
-    if there is none."""
+    """rank: None if unknown. steps_over: how many steps were over when the recording ended; None if there are none.
+    reason: why it is incomplete, a sentence; else "". fact: for a profile, "" if there is none."""
 
     rank: int | None = None
     steps_over: int | None = None
@@ -32,22 +31,24 @@ class RecorderInfo:
 
 
 def parse_recorder_info(top: dict[str, Any]) -> RecorderInfo:
-    """What is next to the events of a trace."""
-    said = top.get(TOP_LEVEL_KEY)
-    if not isinstance(said, dict):
+    """The metadata next to the events of a trace."""
+    metadata = top.get(TOP_LEVEL_KEY)
+    if not isinstance(metadata, dict):
         return RecorderInfo()
-    reason = said.get("reason")
+    reason = metadata.get("reason")
     of_all = {
-        word: sanitize_line(said[word])[:MAX_TEXT_CHARS] for word in SCHEDULE_KEYS if isinstance(said.get(word), str)
+        word: sanitize_line(metadata[word])[:MAX_TEXT_CHARS]
+        for word in SCHEDULE_KEYS
+        if isinstance(metadata.get(word), str)
     }
     return RecorderInfo(
-        rank=to_count(said.get("rank")),
-        steps_over=to_count(said.get("steps_over")),
+        rank=to_count(metadata.get("rank")),
+        steps_over=to_count(metadata.get("steps_over")),
         reason=sanitize_line(reason)[:MAX_TEXT_CHARS] if isinstance(reason, str) else "",
         fact=json.dumps(of_all) if of_all else "",
     )
 
 
 def to_count(value: Any) -> int | None:
-    """A value where it is a number of something; None for anything else."""
+    """A value that is a count; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None

@@ -1,4 +1,4 @@
-"""The samples of a trace: host time in stretches, device work, and what else weighs something, in order of time."""
+"""The samples of a trace: intervals of host time, device work, and other weights, in order of time."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ from .slices import SelfTimeIntervals
 from .tables import build_table
 
 MAX_RUNS = 256
-"""More runs than these are sorted, and not merged."""
+"""More runs than these are sorted instead of merged."""
 
 
 @jit
-def _runs(time_ns: Array, most: int) -> Int64Array:
-    """Where runs in which time does not go back begin, and the end of the last; empty where there are more."""
+def _find_runs(time_ns: Array, most: int) -> Int64Array:
+    """Where runs with ascending times begin, and the end of the last; empty if there are more than MAX_RUNS."""
     bounds = np.empty(most + 1, np.int64)
     bounds[0] = 0
     count = 1
@@ -35,14 +35,14 @@ def _runs(time_ns: Array, most: int) -> Int64Array:
 
 @jit
 def _merge_runs(time_ns: Array, bounds: Array) -> Int32Array:
-    """The order of time of runs. Of things at one time those of an earlier run come first."""
+    """The order of time of runs. Of entries at one time those of an earlier run come first."""
     runs = len(bounds) - 1
     order = np.empty(len(time_ns), np.int32)
     at = bounds[:-1].copy()
-    # A heap of runs, by the time of the next thing of each.
+    # A heap of runs, by the time of the next entry of each.
     heap = np.arange(runs)
     for root in range(runs // 2 - 1, -1, -1):
-        _sink(heap, root, runs, time_ns, at)
+        _sift_down(heap, root, runs, time_ns, at)
     for i in range(len(time_ns)):
         run = heap[0]
         order[i] = at[run]
@@ -51,13 +51,13 @@ def _merge_runs(time_ns: Array, bounds: Array) -> Int32Array:
             runs -= 1
             heap[0] = heap[runs]
         if runs > 1:
-            _sink(heap, 0, runs, time_ns, at)
+            _sift_down(heap, 0, runs, time_ns, at)
     return order
 
 
 @jit
-def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
-    """Move the run at `root` of a heap of `size` to where it belongs below."""
+def _sift_down(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
+    """Sift down the run at `root` of a heap of `size`."""
     run = heap[root]
     time = time_ns[at[run]]
     while 2 * root + 1 < size:
@@ -77,8 +77,8 @@ def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
 
 
 def sort_by_time(time_ns: Array) -> Array:
-    """The order of times (int64), as int32 row numbers; what is at one time stays in its order."""
-    bounds = _runs(time_ns, MAX_RUNS)
+    """The order of times (int64), as int32 row numbers; entries at one time keep their order."""
+    bounds = _find_runs(time_ns, MAX_RUNS)
     if len(bounds) == 2:
         return np.arange(len(time_ns), dtype=np.int32)
     if len(bounds):
@@ -97,11 +97,11 @@ def build_samples_table(
     builder: ProfileBuilder,
     others: Sequence[tuple[Array, ...]],
 ) -> pa.Table:
-    """The table `samples`. stretches: those of threads, and behind them device work; they are used up, for memory is
-    short where there are many. line, stack: the row of `threads` and of `stacks` of each slice. nodes: the row of
-    `stacks` by node. others: columns as `ProfileBuilder.samples` takes them, with stacks as nodes.
+    """The table `samples`. stretches: those of threads, followed by device work; they are consumed, because memory is
+    short if there are many. line, stack: the row of `threads` and of `stacks` of each slice. nodes: the row of `stacks`
+    by node. others: columns as `ProfileBuilder.samples` takes them, with stacks as nodes.
 
-    The events are made as far as there are samples of them.
+    Only events with samples are created.
     """
     events = np.zeros(stretches.count, np.int32)
     if stretches.on_threads:

@@ -1,9 +1,10 @@
-"""Which thread ran on which CPU, and what it did otherwise: from the switches and wakeups of a scheduler, or stretches.
+"""Which thread ran on which CPU, and in which states it was otherwise: from the switches and wakeups of a scheduler, or
+from state intervals.
 
-Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of what ran there. Neither is code
-that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state is in
-samples of three events, each row an interval of a thread, with the CPU where it ran. Beside them sleeps count
-once more, by who ended them, and each switch separately.
+Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of the threads that ran there.
+Neither is code that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each
+state is in samples of three events, each row an interval of a thread, with the CPU where it ran. In addition, sleeps
+count once more, by their waker, and each switch separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,23 +38,23 @@ from .tracks import OTHER_TRACK
 RUNNING, RUNNABLE, SLEEPING = timed_events.RUNNING, timed_events.RUNNABLE, timed_events.SLEEPING
 """The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
 BY_WAKER = timed_events.SLEEPING_BY_WAKER
-"""The sleeps that something in the trace ended, by what did."""
+"""The sleeps that something in the trace ended, by their waker."""
 BY_STACK = timed_events.RUNNING_BY_STACK
-"""The times that a kernel accounts threads for having run, at switches and ticks of its clock, by where they were."""
+"""The run times that the kernel accounts to threads, at switches and clock ticks, by call stack."""
 SWITCHES = "switches"
-"""How often threads left a CPU, in which state."""
+"""How often threads left a CPU, by state."""
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
-"""How states are drawn: running as code is, waiting for a CPU as what is given beside it; all else is gray."""
+"""The colors of states: running as code, waiting for a CPU as this name; all others are gray."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
-"""The categories of the two sorts of slices, and the process of the CPU tracks."""
+"""The categories of the two kinds of slices, and the process of the CPU tracks."""
 Frames = Callable[[ProfileBuilder, int, str], list[int]]
-"""The frames of a stack by its number, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT
-that woke another did."""
+"""The frames of a stack by its id, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT that
+woke another thread did."""
 SWITCH_OUT, RUNTIME, INTERRUPT, WAKEUP = "left", "ran", "interrupt", "woke"
 
 
 def classify(category: str, name: str) -> SliceType | None:
-    """What is meant by a category and a name of these slices; None for others."""
+    """The meaning of a category and a name of these slices; None for others."""
     if category == STATE:
         return SliceType("other", _KINDS.get(name, FrameKind.UNKNOWN), OTHER_TRACK)
     return SliceType("other", FrameKind.USER, OTHER_TRACK) if category == ON_CPU else None
@@ -62,10 +63,14 @@ def classify(category: str, name: str) -> SliceType | None:
 @dataclass(eq=False)
 class SchedulerTimeline:
     """What is known of threads and CPUs while it is collected. comms: the name of each thread, the last it had.
-    processes: the process of a thread, as far as known."""
+    processes: the process of a thread, as far as known. requires_runtimes: leave out the states of threads where only
+    switches of some threads were recorded, without how long they ran: the few known runs would look like all of them.
+    lacks_runtimes: whether that happened."""
 
     comms: dict[int, str] = field(default_factory=dict)
     processes: dict[int, int] = field(default_factory=dict)
+    requires_runtimes: bool = False
+    lacks_runtimes: bool = False
     _switches: list[Array] = field(default_factory=list)
     _wakes: list[Array] = field(default_factory=list)
     _ran: list[Array] = field(default_factory=list)
@@ -82,9 +87,10 @@ class SchedulerTimeline:
         comm: Sequence[int] | Array,
         stack: Sequence[int] | Array | int = NONE,
     ) -> None:
-        """Add switches: the thread that a CPU left (UNKNOWN_TASK: unknown) and in which state, the one it took, as a
-        number and the place of its name among the texts of the events, and the stack from which it left."""
-        self._switches.append(_block(time_ns, cpu, left, state, taken, comm, stack))
+        """Add switches: the thread that left a CPU (UNKNOWN_TASK: unknown) and its state, the thread that was switched
+        in, as a number and the index of its name among the texts of the events, and the stack from which the first one
+        left."""
+        self._switches.append(_stack_columns(time_ns, cpu, left, state, taken, comm, stack))
 
     def add_wakeups(
         self,
@@ -93,21 +99,21 @@ class SchedulerTimeline:
         waker: Sequence[int] | Array | int = UNKNOWN_TASK,
         stack: Sequence[int] | Array | int = NONE,
     ) -> None:
-        """Add times at which threads became runnable, with the thread that woke them (NOBODY: an interrupt) and the
-        stack from which it did."""
-        self._wakes.append(_block(time_ns, task, waker, stack))
+        """Add times at which threads became runnable, with the thread that woke them (IDLE_TASK: an interrupt) and its
+        stack."""
+        self._wakes.append(_stack_columns(time_ns, task, waker, stack))
 
     def add_runtimes(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array, stack: Array) -> None:
         """Add times up to which threads are known to have run, for how long, on which CPU (-1: unknown), and the stack
         at the end."""
-        self._ran.append(_block(until_ns, task, length_ns, cpu, stack))
+        self._ran.append(_stack_columns(until_ns, task, length_ns, cpu, stack))
 
     def add_exit(self, time_ns: int, task: int) -> None:
         """Add the end of a thread."""
         self._ends.append((time_ns, task))
 
     def set_intervals(self, state_intervals: StateIntervals) -> None:
-        """Take what is known already of states, in place of switches."""
+        """Add state intervals, instead of switches."""
         self._stretches = state_intervals
 
     def __bool__(self) -> bool:
@@ -120,10 +126,10 @@ class SchedulerTimeline:
         lost: Callable[[str, str, int], None],
         frames: Frames | None = None,
     ) -> Callable[[ProfileBuilder, int], None]:
-        """Add the slices of threads and CPUs to the events. last_ns: when the last thing was seen. lost: called with a
-        reason, an example and how many.
+        """Add the slices of threads and CPUs to the events. last_ns: the time of the last observation. lost: called
+        with a reason, an example and a count.
 
-        Returns what adds the samples, for `Dialect.more`.
+        Returns the function that adds the samples, for `Dialect.more`.
         """
         whole, found, switches, ran = self._compute_states(last_ns, lost)
         if whole:
@@ -138,7 +144,7 @@ class SchedulerTimeline:
         return samples
 
     def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
-        """Add to a profile of samples, switches among them, how long its threads ran and waited, at these times."""
+        """Add to a profile of samples, which include switches, how long its threads ran and waited, at these times."""
         _, found, switches, ran = self._compute_states(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
@@ -149,7 +155,7 @@ class SchedulerTimeline:
     def _compute_states(
         self, last_ns: int, lost: Callable[[str, str, int], None]
     ) -> tuple[bool, StateIntervals, Array, Array]:
-        """Whether there are the switches of whole CPUs, what threads did, the switches, and what ran."""
+        """(whether the switches of whole CPUs are recorded, the states of threads, the switches, the runs)."""
         switches, ran = _concatenate(self._switches, 7), _concatenate(self._ran, 5)
         switches = switches[:, np.argsort(switches[0], kind="stable")]
         if self._stretches is not None:
@@ -160,10 +166,14 @@ class SchedulerTimeline:
         found, unknown = compute_state_intervals(scheduler_events, last_ns)
         if len(unknown):
             lost(UNKNOWN_RUNTIME, f"at {unknown[0]} ns", len(unknown))
-        return not scheduler_events.has_thread_filter(), found, switches, ran
+        has_filter = scheduler_events.has_thread_filter()
+        self.lacks_runtimes = self.requires_runtimes and has_filter and len(unknown) > 0 and not ran.shape[1]
+        if self.lacks_runtimes:
+            found = found.take(np.zeros(0, np.int64))
+        return not has_filter, found, switches, ran
 
     def _add_runs(self, events: TraceEventBuilder, state_intervals: StateIntervals) -> None:
-        """Slices of CPUs, of stretches in which threads ran."""
+        """Slices of CPUs, from intervals in which threads ran."""
         rows = np.flatnonzero((state_intervals.state == RUN) & (state_intervals.cpu >= 0))
         tasks, inverse = np.unique(state_intervals.task[rows], return_inverse=True)
         names = np.array([events.intern_text(self.get_thread_name(task)) for task in tasks.tolist()] or [0], np.int64)
@@ -184,8 +194,8 @@ class SchedulerTimeline:
         return self.comms.get(task) or f"thread {task}"
 
     def get_program_name(self, task: int) -> str:
-        """What the process of a thread is called: by its main thread, where that is known. Those of kernels in
-        brackets, as ps shows them, where they look like paths."""
+        """The name of a thread's process: that of its main thread, if known. Kernel threads are in brackets, like in
+        ps, if they look like paths."""
         name = self.comms.get(self.processes.get(task, task)) or self.get_thread_name(task)
         return f"[{name}]" if "/" in name else name
 
@@ -262,8 +272,8 @@ def _add_lanes(
         process=events.intern_text(CPUS),
         arguments=np.array(argument_sets or [NONE])[inverse],
     )
-    for place, number in enumerate(cpus.tolist()):
-        events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=place)
+    for index, number in enumerate(cpus.tolist()):
+        events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=index)
     events.add_metadata("process_sort_index", f"CPU {cpus[0]}" if len(cpus) else "", CPUS, sort_index=-1)
 
 
@@ -279,9 +289,11 @@ class _SampleWriter:
     kind: str = "track"
 
     def add(self, state_intervals: StateIntervals, switches: Array, ran: Array) -> None:
-        """Add all of them: of stretches, of switches, and of what threads are known to have run."""
+        """Add all of them: of state intervals, of switches, and of known runs."""
         length = state_intervals.stop_ns - state_intervals.start_ns
-        stacks = self._nodes(state_intervals.task, state_intervals.state, state_intervals.stack, self._add_state)
+        stacks = self._intern_stacks(
+            state_intervals.task, state_intervals.state, state_intervals.stack, self._add_state
+        )
         asleep = state_intervals.state >= ASLEEP
         for name, of in (
             (RUNNING, state_intervals.state == RUN),
@@ -300,19 +312,19 @@ class _SampleWriter:
             )
         woken = np.flatnonzero(asleep & (state_intervals.waker != UNKNOWN_TASK))
         stacks = np.zeros(len(asleep), np.int64)
-        stacks[woken] = self._nodes(
+        stacks[woken] = self._intern_stacks(
             state_intervals.waker[woken], state_intervals.waker[woken] * 0, state_intervals.call[woken], self._add_waker
         )
         self._add(
             BY_WAKER, "ns", woken, state_intervals.start_ns, state_intervals.task, state_intervals.cpu, stacks, length
         )
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < MAX_TIME_NS)]
-        stacks = self._nodes(task, task * 0 + RUN, stack, self._add_state)
-        # What ran before the recording begun is not of it.
+        stacks = self._intern_stacks(task, task * 0 + RUN, stack, self._add_state)
+        # The time before the recording does not count.
         start = np.maximum(until - length, self.first)
         self._add(BY_STACK, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
         time_ns, cpu, left, state, _, _, stack = switches
-        stacks = self._nodes(left, state, stack, self._add_state)
+        stacks = self._intern_stacks(left, state, stack, self._add_state)
         self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
 
     def _add(
@@ -329,8 +341,10 @@ class _SampleWriter:
             event = np.full(len(rows), self.builder.intern_event(name, unit, **every))
             self.builder.add_samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
 
-    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Int64Array:
-        """The call stacks of threads in a state, each made once."""
+    def _intern_stacks(
+        self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]
+    ) -> Int64Array:
+        """The call stacks of threads in a state, each created once."""
         tasks, of = np.unique(task, return_inverse=True)
         width = int(stack.max(initial=0)) + 2
         keys, inverse = np.unique((of * len(STATES) + state) * width + stack + 1, return_inverse=True)
@@ -341,26 +355,26 @@ class _SampleWriter:
         return np.array(nodes or [0], np.int64)[inverse]
 
     def _add_state(self, task: int, state: int, stack: int) -> int:
-        """What a thread did, of which program, and where it was."""
+        """The state of a thread, its program, and its call stack."""
         name, part = STATES[state], RUNTIME if state == RUN else SWITCH_OUT
-        return self._node(
+        return self._intern_stack(
             name, self.scheduling.get_program_name(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, part
         )
 
     def _add_waker(self, waker: int, _: int, stack: int) -> int:
         """The waker of a thread, and its stack."""
         if waker == IDLE_TASK:
-            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
+            return self._intern_stack("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
         called = f"woken by {self.scheduling.get_thread_name(waker)}"
-        return self._node(called, self.scheduling.get_program_name(waker), FrameKind.ANNOTATION, stack, WAKEUP)
+        return self._intern_stack(called, self.scheduling.get_program_name(waker), FrameKind.ANNOTATION, stack, WAKEUP)
 
-    def _node(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
+    def _intern_stack(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
         root = self.builder.intern_frame(self.builder.intern_function(name, program), kind=kind)
         inner = self.frames(self.builder, stack, part) if self.frames is not None and stack >= 0 else []
         return self.builder.intern_stack([root, *inner])
 
 
-def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
+def _stack_columns(*columns: Sequence[int] | Array | int) -> Int64Array:
     """Columns stacked as rows; the first determines their length."""
     block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
     for row, values in zip(block, columns, strict=True):

@@ -1,4 +1,4 @@
-"""The slices of a trace: gathered from its events, named, put in order, nested or laid in lanes, with call stacks.
+"""The slices of a trace: collected from its events, named, sorted, nested or assigned to lanes, with call stacks.
 
 The format defines the meaning of categories and names: see `SliceClassifier`.
 """
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...domain.arrays import Array, Int32Array
+from ...domain.arrays import MISSING, Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
 from ...domain.text import shorten
 from ...domain.units import NS_PER_US
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
+from ..losses import MAX_EXAMPLE_CHARS
 from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
-from .events import MAX_DEPTH, MISSING, TraceEvents
+from .events import MAX_DEPTH, TraceEvents
 from .losses import IMPOSSIBLE_TIME, NEGATIVE, NEVER_ENDED, NO_DURATION, NO_TIME, TOO_DEEP, TWO_ARGUMENTS, UNMATCHED_END
 from .nesting import OPEN_END_NS, assign_lanes, grow_tree, nest, sort_slices
 from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, PhaseIndex
@@ -24,16 +25,15 @@ from .tracks import OTHER_TRACK, THREAD, TraceTrack, assign_tracks
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of categories whose slices are work of a device."""
-MAX_EXAMPLE_CHARS = 160
 
 
 @dataclass(frozen=True)
 class SliceType:
-    """What a category and a name mean.
+    """The meaning of a category and a name.
 
-    kind: of the category, one of CategoryKinds. name: of its function. label: of its frame in call stacks. display,
-    file, line, module: of the function. frame_kind: FrameKind. line: THREAD, STREAM or TRACK: where it belongs.
-    nesting_order: which of two slices that fill the same time is the outer one, the smaller.
+    kind: of the category, one of CategoryKinds. label: of its frame in call stacks. display, file, line, module: of the
+    function. frame_kind: FrameKind. track_kind: THREAD, STREAM or TRACK. nesting_order: which of two slices with the
+    same interval is the outer one, the smaller.
     """
 
     kind: str
@@ -47,10 +47,13 @@ class SliceType:
     line: int | None = None
 
 
+PLAIN_SLICE = SliceType("other", FrameKind.USER)
+
+
 @dataclass(frozen=True)
 class SliceClassifier:
-    """What a format makes of its events. classify: of a category and a name. non_process_pids: processes that are none,
-    by their pid: what stands there is no process's time."""
+    """How a format interprets its events. classify: of a category and a name. non_process_pids: process ids that are
+    not processes, whose time belongs to no process."""
 
     classify: Callable[[str, str], SliceType]
     non_process_pids: frozenset[str] = frozenset()
@@ -58,7 +61,7 @@ class SliceClassifier:
 
 @dataclass(frozen=True, eq=False)
 class SliceTypes:
-    """The distinct pairs of category and name: what each means (by code), as arrays."""
+    """The distinct pairs of category and name: the meaning of each (by code), as arrays."""
 
     types: list[SliceType]
     name: list[str]
@@ -70,11 +73,11 @@ class SliceTypes:
     categories: list[tuple[str, str]]
 
     def is_of_kind(self, *kinds: str) -> Array:
-        """Which codes are of these kinds of categories, as bools; one where there are no codes."""
+        """Which codes are of these kinds of categories, as bools; one if there are no codes."""
         return self.map(lambda what, name: what.kind in kinds, bool)
 
     def map(self, value: Callable[[SliceType, str], int], kind: type) -> Array:
-        """A number for each code, by what it means and its name; one where there are no codes."""
+        """A number for each code, by its meaning and its name; one if there are no codes."""
         return np.array([value(*one) for one in zip(self.types, self.name, strict=True)] or [0], kind)
 
 
@@ -109,19 +112,19 @@ class SliceTable:
         return len(self.event)
 
     def free_numbers(self, kept: Collection[str]) -> None:
-        """Let go of the numbers of events but for a few, unless there are counters, which may count any."""
+        """Release the numbers of events except a few, unless there are counters, which may use any."""
         self.numbers.clear()
         if not len(self.phases.select(COUNTER)):
             numbers = self.events.numbers
             self.events = replace(self.events, numbers={key: numbers[key] for key in kept if key in numbers})
 
     def free_events(self) -> None:
-        """Let go of the events: all is known of them."""
+        """Release the events: everything is derived from them."""
         no = self.row = self.event = np.zeros(0, np.int32)
         self.events = TraceEvents([], no, no, no, no, no, no, no, no, no)
 
     def get_number(self, key: str) -> Array:
-        """The whole number that is the argument `key` of each slice (int64), MISSING where it has none."""
+        """The whole number in the argument `key` of each slice (int64), MISSING if there is none."""
         if key not in self.numbers:
             found = np.full(len(self), MISSING, np.int64)
             number = self.events.numbers.get(key)
@@ -141,9 +144,9 @@ def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
 
 @dataclass(eq=False)
 class SelfTimeIntervals:
-    """Times in which one slice is the innermost on its thread: its row, the start and the length, of the first `count`
-    of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count` before there
-    were more."""
+    """Intervals in which one slice is the innermost on its thread: its row, the start and the length, of the first
+    `count` of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count`
+    before those were added."""
 
     row: Array
     start_ns: Array
@@ -152,7 +155,7 @@ class SelfTimeIntervals:
     on_threads: int = 0
 
     def append_slices(self, slices: Array, rows: "SliceTable") -> "SelfTimeIntervals":
-        """Those, and behind them some slices that are on no thread."""
+        """Those, followed by some slices that are on no thread."""
         self.on_threads = self.count
         self.count += len(slices)
         room = slice(self.on_threads, self.count)
@@ -162,7 +165,7 @@ class SelfTimeIntervals:
         return self
 
     def take_columns(self) -> tuple[Array, Array, Array]:
-        """The three columns, which are let go here."""
+        """The three columns, which are released here."""
         row, start, length = (values[: self.count] for values in (self.row, self.start_ns, self.length_ns))
         del self.row, self.start_ns, self.length_ns
         return row, start, length
@@ -196,8 +199,8 @@ def build_slices(
     events: TraceEvents, phases: PhaseIndex, meaning: SliceClassifier, builder: ProfileBuilder
 ) -> SliceTable:
     """All slices of a trace. Functions, frames and losses go to the builder."""
-    event, other_end, start, length = _gather(events, phases, builder)
-    codes, code = _codes(events, event, meaning, builder)
+    event, other_end, start, length = _gather_slices(events, phases, builder)
+    codes, code = _encode_types(events, event, meaning, builder)
     complete = len(phases.select(COMPLETE)) >= len(event) and not len(other_end)
     asynchronous = np.zeros(0, bool) if complete else np.isin(events.phase[event], list(ASYNC_BEGIN))
     line, lines = assign_tracks(events, phases, event, code, codes.track_kind, asynchronous, meaning.non_process_pids)
@@ -213,7 +216,7 @@ def build_slices(
         row[ends[ended]] = ended
         argument = events.arguments[ends[ended]]
         both = (arguments[ended] >= 0) & (argument >= 0) & (arguments[ended] != argument)
-        _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
+        _add_losses(builder, events, TWO_ARGUMENTS, event[ended[both]])
         arguments[ended] = np.where(arguments[ended] < 0, argument, arguments[ended])
     rows = SliceTable(
         # They are many, and not needed any more.
@@ -230,15 +233,15 @@ def build_slices(
         arguments=arguments,
         row=row,
     )
-    _lay_out(rows)
+    _nest_slices(rows)
     if len(rows) and int(rows.depth.max()) >= MAX_DEPTH:
         threads = np.array([about.track_kind == THREAD for about in lines], bool)
-        _lost(builder, events, TOO_DEEP, event[(rows.depth >= MAX_DEPTH) & threads[line]])
+        _add_losses(builder, events, TOO_DEEP, event[(rows.depth >= MAX_DEPTH) & threads[line]])
     return rows
 
 
-def _lay_out(rows: SliceTable) -> None:
-    """Nest what is on threads, and give lanes to the rest."""
+def _nest_slices(rows: SliceTable) -> None:
+    """Nest the slices on threads, and assign lanes to the others."""
     n = len(rows)
     rows.parent, rows.depth, rows.end, rows.node = (np.empty(n, np.int32) for _ in range(4))
     rows.self_ns = np.empty(n, np.int64)
@@ -265,10 +268,10 @@ def _lay_out(rows: SliceTable) -> None:
 
 
 @jit
-def _complete(
+def _check_complete_slices(
     rows: Array, time_ns: Array, duration_ns: Array, lengths: Array, fate: Array, missing: int, low: int, high: int
 ) -> None:
-    """The length of each slice, and what is wrong with it: 1 no time, 2 absurd, 3 no duration, 4 ends too early."""
+    """The length of each slice, and its defect: 1 no time, 2 implausible, 3 no duration, 4 ends before it starts."""
     for i in range(len(rows)):
         start, length = time_ns[rows[i]], duration_ns[rows[i]]
         if start == missing:
@@ -282,18 +285,20 @@ def _complete(
         lengths[i] = max(length, 0)
 
 
-def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
-    """Event, the event of its end, start and length of each slice, in the order of the file.
+def _gather_slices(
+    events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder
+) -> tuple[Array, Array, Array, Array]:
+    """Event, end event, start and length of each slice, in the order of the file.
 
-    The length is OPEN where a slice never ended. The event of the end is -1 for none; there is none at all where all
-    slices are complete.
+    The length is OPEN if a slice never ended. The end event is -1 for none; the array is empty if all slices are
+    complete.
     """
     rows = phases.select(COMPLETE)
     lengths, fate = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int8)
-    _complete(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
+    _check_complete_slices(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
     if fate.any():
         for reason, of in ((NO_TIME, 1), (IMPOSSIBLE_TIME, 2), (NO_DURATION, 3), (NEGATIVE, 4)):
-            _lost(builder, events, reason, rows[fate == of])
+            _add_losses(builder, events, reason, rows[fate == of])
         kept = (fate == 0) | (fate > 2)
         rows, lengths = rows[kept], lengths[kept]
     start = events.time_ns[rows]
@@ -304,22 +309,24 @@ def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) ->
     if not any(len(pair.begin) or len(pair.unmatched) for pair in pairs):
         return rows, np.zeros(0, np.int32), start, lengths
     parts = [(rows, np.full(len(rows), NO_ID, np.int32), start, lengths)]
-    parts += [_columns(pair, events, builder) for pair in pairs]
+    parts += [_get_pair_columns(pair, events, builder) for pair in pairs]
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     event, end, start, lengths = (values[order] for values in columns)
     return event, end, start, lengths
 
 
-def _columns(pairs: SlicePairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
-    _lost(builder, events, UNMATCHED_END, pairs.unmatched)
+def _get_pair_columns(
+    pairs: SlicePairs, events: TraceEvents, builder: ProfileBuilder
+) -> tuple[Array, Array, Array, Array]:
+    _add_losses(builder, events, UNMATCHED_END, pairs.unmatched)
     opened = pairs.end < 0
-    _lost(builder, events, NEVER_ENDED, pairs.begin[opened])
+    _add_losses(builder, events, NEVER_ENDED, pairs.begin[opened])
     length = np.where(opened, OPEN_END_NS, pairs.stop_ns - pairs.start_ns)
     return pairs.begin, pairs.end, pairs.start_ns, length
 
 
-def _codes(
+def _encode_types(
     events: TraceEvents, event: Array, meaning: SliceClassifier, builder: ProfileBuilder
 ) -> tuple[SliceTypes, Array]:
     code, shown = factorize_pairs(event, events.category, events.name, len(events.texts))
@@ -349,7 +356,7 @@ def _codes(
     return codes, code
 
 
-def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
+def _add_losses(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
     if len(rows):
         builder.add_loss(reason, describe_event(events, int(rows[0])), len(rows))
 
@@ -357,19 +364,19 @@ def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array
 def drop_impossible(
     events: TraceEvents, phases: PhaseIndex, found: Array, builder: ProfileBuilder | None = None
 ) -> Array:
-    """Those of some events that have a time that can be. The others are lost."""
+    """Those of some events that have a plausible time. The others are lost."""
     time_ns = events.time_ns[found]
     without = time_ns == MISSING
     absurd = ~without & ((time_ns <= phases.low) | (time_ns >= phases.high))
     if builder is not None:
-        _lost(builder, events, NO_TIME, found[without])
-        _lost(builder, events, IMPOSSIBLE_TIME, found[absurd])
+        _add_losses(builder, events, NO_TIME, found[without])
+        _add_losses(builder, events, IMPOSSIBLE_TIME, found[absurd])
     kept: Array = found[~(without | absurd)]
     return kept
 
 
 def describe_event(events: TraceEvents, event: int) -> str:
-    """An event in words, for a list of what was lost."""
+    """An event in words, as an example of a loss."""
     name, process, thread = (
         events.texts[int(places[event])] if places[event] >= 0 else "?"
         for places in (events.name, events.process, events.thread)

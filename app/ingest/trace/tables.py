@@ -6,20 +6,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.tables import NUMERIC_ARGUMENTS, SCHEMAS
 from ..jit.decorators import jit
-from .events import MISSING
 from .slices import SliceTable
 
 
 def build_table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
-    """The table `name` of whole columns, arrays without a copy where they are of the right type."""
+    """The table `name` from whole columns, without a copy of arrays of the right type."""
     schema = SCHEMAS[name]
-    return pa.Table.from_arrays([_column(columns[field.name], field.type) for field in schema], schema=schema)
+    return pa.Table.from_arrays([_make_column(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.Array:
+def _make_column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(values, np.ndarray):
         return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
     return values.cast(kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)

@@ -1,7 +1,7 @@
-"""The lines of a trace: threads, streams of devices and tracks, with the names and the order that its metadata give.
+"""The lines of a trace: threads, streams of devices and tracks, with the names and the order of its metadata.
 
 A thread is identified by the texts of `pid` and `tid`, and by its content: a device whose index is also the number of a
-process is not mixed up with it.
+process is kept separate from it.
 """
 
 import math
@@ -20,7 +20,7 @@ from .events import TraceEvents
 from .phases import INSTANT, METADATA, PhaseIndex
 
 THREAD, STREAM, OTHER_TRACK = 0, 1, 2
-"""What a line is."""
+"""The kind of a line."""
 NO_TRACK = -1
 ANY = -2
 _OF_PROCESS = ("process_name", "process_sort_index")
@@ -34,8 +34,8 @@ _MEMBERS = {
 
 @dataclass(frozen=True, eq=False)
 class TraceTrack:
-    """A thread, stream or track. process, thread: the texts of pid and tid, None where there are none; places: where
-    they are among the texts of the events. pid, tid: those that are whole numbers."""
+    """A thread, stream or track. process, thread: the texts of pid and tid, None if there are none; places: their
+    indices in the texts of the events. pid, tid: those that are whole numbers."""
 
     track_kind: int
     places: tuple[int, int]
@@ -74,11 +74,10 @@ def assign_tracks(
     asynchronous: Array,
     tracks: Collection[str],
 ) -> tuple[Array, list[TraceTrack]]:
-    """The line of each of some slices (int32 places in the list), and the lines, in the order in which to show them.
+    """The line of each of some slices (int32 indices into the list), and the lines, in display order.
 
     where: by code, THREAD, STREAM or TRACK. asynchronous: which slices are, as bools, or empty: they are on a track by
-    process and category. tracks: processes that are none, by their pid. There are also lines of threads on which
-    there are only instants.
+    process and category. tracks: pids that are not processes. There are also lines of threads that have only instants.
     """
     thread = events.thread
     if len(asynchronous):
@@ -86,16 +85,16 @@ def assign_tracks(
         thread[event[asynchronous]] = events.category[event[asynchronous]]
     pair, shown = factorize_pairs(event, events.process, thread, len(events.texts))
     process, thread = events.process[event[shown]], thread[event[shown]]
-    track = np.array([_text(events, p) in tracks for p in process.tolist()] or [False], bool)
+    track = np.array([_get_text(events, p) in tracks for p in process.tolist()] or [False], bool)
     slots = np.full(3 * len(shown), NO_TRACK, np.int32)
     line, used = _assign(pair, code, where, asynchronous, track, slots)
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
-    taken = {key[:2] for key in keys}
+    existing = {key[:2] for key in keys}
     moments = phases.select(INSTANT)
     _, shown = factorize_pairs(moments, events.process, events.thread, len(events.texts))
     for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):
-        text = _text(events, p)
-        if (p, t) not in taken and text not in tracks and to_int(text) is not None:
+        text = _get_text(events, p)
+        if (p, t) not in existing and text not in tracks and to_int(text) is not None:
             keys.append((p, t, THREAD))
     lines, order = _describe_lines(events, phases, keys)
     place = np.empty(len(keys), np.int32)
@@ -106,8 +105,8 @@ def assign_tracks(
 def _describe_lines(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[TraceTrack], list[int]]:
-    """The lines of (process, thread, what), and their order."""
-    metadata = _metadata(events, phases, keys)
+    """The lines of (process, thread, kind), and their order."""
+    metadata = _read_metadata(events, phases, keys)
     lines, ranks = [], []
     process_order: dict[int, int] = {}
     shared = Counter(key[:2] for key in keys if key[2] != OTHER_TRACK)
@@ -118,7 +117,7 @@ def _describe_lines(
             next((value for stream in streams if (value := metadata.get((p, t, word, stream))) is not None), None)
             for word in ("thread_name", "thread_sort_index")
         )
-        process, thread = _text(events, p), _text(events, t)
+        process, thread = _get_text(events, p), _get_text(events, t)
         lines.append(
             TraceTrack(
                 track_kind=track_kind,
@@ -127,27 +126,31 @@ def _describe_lines(
                 thread=thread,
                 pid=to_int(process),
                 tid=to_int(thread),
-                process_name=_word(metadata.get((p, ANY, "process_name", False))),
-                name=_word(name),
+                process_name=_to_text(metadata.get((p, ANY, "process_name", False))),
+                name=_to_text(name),
             )
         )
-        of_process = _number(metadata.get((p, ANY, "process_sort_index", False)))
-        # Of a stream it is the index of its device.
-        place = process_order.setdefault(p, len(process_order)) if track_kind != STREAM else _number(to_int(process))
-        ranks.append((track_kind, of_process, place, _number(index), i))
+        of_process = _parse_sort_index(metadata.get((p, ANY, "process_sort_index", False)))
+        # For a stream it is the index of its device.
+        place = (
+            process_order.setdefault(p, len(process_order))
+            if track_kind != STREAM
+            else _parse_sort_index(to_int(process))
+        )
+        ranks.append((track_kind, of_process, place, _parse_sort_index(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 
-def _metadata(
+def _read_metadata(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> dict[tuple[int, int, str, bool], Any]:
-    """The metadata events of these processes and threads: by the texts' places, what it is, and whether it names
-    a stream; ANY in place of the thread for metadata of a process.
+    """The metadata events of these processes and threads: by the texts' indices, the kind, and whether it names a
+    stream; ANY instead of the thread for metadata of a process.
 
     There may be a million of them: only those of these threads are read, and of several the last.
     """
     rows = phases.select(METADATA)
-    named = ((place, _text(events, place)) for place in np.unique(events.name[rows]).tolist())
+    named = ((place, _get_text(events, place)) for place in np.unique(events.name[rows]).tolist())
     names = {place: text for place, text in named if text in _MEMBERS}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
     process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T
@@ -176,14 +179,14 @@ def _pair(process: Array, thread: Array) -> Array:
     return (process.astype(np.int64) << 32) | (thread.astype(np.int64) & 0xFFFFFFFF)
 
 
-def _text(events: TraceEvents, place: int) -> str | None:
+def _get_text(events: TraceEvents, place: int) -> str | None:
     return events.texts[place] if place >= 0 else None
 
 
-def _word(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return (str(value).strip() or None) if isinstance(value, (str, int, float)) else None
 
 
-def _number(value: Any) -> float:
-    """A sort index; what has none comes last."""
+def _parse_sort_index(value: Any) -> float:
+    """A sort index; lines without one come last."""
     return float(value) if isinstance(value, (int, float)) and value == value else math.inf

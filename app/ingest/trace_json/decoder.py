@@ -1,4 +1,4 @@
-"""Trace events one by one, from any text in which there are some: slow and patient, and the measure of the scan."""
+"""Trace events one by one, from any text that contains some: slow and tolerant, the reference of the scanner."""
 
 import re
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.losses import NO_UNICODE
 from ...domain.tables import NUMERIC_ARGUMENTS
-from ..trace.events import ID_TEXT, MISSING, NumericArgument, TraceEvents
+from ..trace.events import ID_TEXT, NumericArgument, TraceEvents
 from .documents import DocumentReader, LossCounts
 from .grammar import (
     MAX_ARGUMENT_DEPTH,
@@ -31,13 +31,13 @@ from .window import TextChunk, Window, open_window
 
 
 def decode(stream: BinaryIO) -> TraceEvents:
-    """The events in a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    """The events in a stream of decompressed bytes. Raises what reading the stream does; its content never raises."""
     with open_window(stream) as window:
         return DocumentReader(window, PythonDecoder()).read()
 
 
 class PythonDecoder:
-    """Takes in events one by one, in Python."""
+    """Adds events one by one, in Python."""
 
     def __init__(self) -> None:
         self._texts: dict[bytes, int] = {}
@@ -124,7 +124,7 @@ class PythonDecoder:
 
 
 def parse_small_id(raw: bytes | None) -> int | None:
-    """A whole number below ID_TEXT that an id is."""
+    """The value of an id that is a whole number below ID_TEXT."""
     return int(raw) if raw is not None and _SMALL.fullmatch(raw) and int(raw) < ID_TEXT else None
 
 
@@ -168,15 +168,15 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         raw, words = to_strict_json(raw, 0, len(raw))
         for _ in range(words):
             lost(NO_VALUE, raw)
-    # Of two members of one name the last holds.
+    # Of two members of one name the last counts.
     texts = {name: text for name, _, text, _ in iterate_members(raw, 0)}
     if not texts:
         return None
     event = DecodedEvent()
     for name, field_name in _TEXTS.items():
-        setattr(event, field_name, _text(texts.get(name), raw, lost))
+        setattr(event, field_name, _get_text(texts.get(name), raw, lost))
     if event.id is None:
-        event.id = _text(texts.get(b"bind_id"), raw, lost)
+        event.id = _get_text(texts.get(b"bind_id"), raw, lost)
     for name, field_name in _TIMES.items():
         text = texts.get(name, b"null")
         if text == b"null":
@@ -199,13 +199,13 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
             lost(NO_PHASE, raw)
     arguments = texts.get(b"args", b"null")
     if arguments[:1] == b"{":
-        _arguments(arguments, event, raw, lost)
+        _split_arguments(arguments, event, raw, lost)
     elif arguments != b"null":
         lost(NO_ARGUMENTS, raw)
     return event
 
 
-def _text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+def _get_text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
     if text is None or text == b"null":
         return None
     if text[:1] == b'"':
@@ -216,12 +216,12 @@ def _text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) ->
     return None
 
 
-def _arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
+def _split_arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
     kept: list[tuple[bytes, bytes]] = []
     for name, member, text, depth in iterate_members(arguments, 0):
         key = _NUMBERED.get(name)
         if key is not None:
-            # Of two members of one name the last holds.
+            # Of two members of one name the last counts.
             kept = [one for one in kept if one[0] != name]
             event.numbers.pop(key, None)
             number = parse_int(text)
@@ -241,12 +241,12 @@ def decode_texts(
 ) -> tuple[list[str], Array | None]:
     """(consecutive texts in bytes of a file, and the index of each among them, None: its own).
 
-    Arguments are known by their beginning: no string's text has a quote in it that is not escaped.
+    Arguments are recognized by their first character: no string's text contains an unescaped quote.
     """
     raw = text.tobytes()
-    whole = raw.decode("latin-1")
-    texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    # What is to be checked is that with escapes or other than ASCII characters.
+    combined = raw.decode("latin-1")
+    texts = [combined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    # Only texts with escapes or non-ASCII characters need a check.
     odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
     parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]
     for place, part, i in sorted(parts):
@@ -262,7 +262,7 @@ def decode_texts(
 
 
 def apply_shifts(time_ns: Array, shifts: list[tuple[int, int]]) -> None:
-    """Add to times what `Block.finish` is given."""
+    """Add the shifts of `Block.finish` to times."""
     for (start, add), (end, _) in zip(shifts, [*shifts[1:], (len(time_ns), 0)], strict=False):
         part = time_ns[start:end]
         part[part != MISSING] += add

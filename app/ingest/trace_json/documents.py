@@ -1,6 +1,6 @@
 """The documents of a file of trace events: each an object with `traceEvents`, or a bare array of events.
 
-What is damaged is skipped up to the next event that is whole, and noted; what is cut off is read up to there.
+Damaged bytes are skipped up to the next complete event, and recorded; a truncated file is read up to its end.
 """
 
 import json
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...domain.text import shorten
+from ..losses import MAX_EXAMPLE_CHARS
 from ..trace.events import TraceEvents
 from ..trace.losses import CUT_OFF
 from .grammar import (
@@ -25,7 +26,6 @@ from .grammar import (
 from .losses import DAMAGED, NO_DOCUMENT, NO_EVENT, NO_EVENTS, NO_VALUE, OTHER_VALUE
 from .window import MAX_EVENT_BYTES, MAX_WINDOW_BYTES, TextChunk, Window
 
-MAX_EXAMPLE_CHARS = 160
 EVENTS = b"traceEvents"
 
 
@@ -35,11 +35,11 @@ _LIST = re.compile(rb'"traceEvents"\s*+:\s*+\[')
 _DOCUMENT = re.compile(rb"[\[{]")
 _ENDING = re.compile(rb"\}\s*+\]")
 RESYNC_BYTES = 64 << 10
-"""How far behind something damaged an event is looked for within a piece."""
+"""How far after damage an event is searched for within a chunk."""
 
 
 class EventConsumer(Protocol):
-    """What takes in events, while the window is inside of a list of events."""
+    """Reads events while the window is within a list of events."""
 
     def feed(self, window: Window, losses: "LossCounts") -> None:
         """Iterate complete events; stop before anything else, or an event that exceeds the window."""
@@ -47,7 +47,7 @@ class EventConsumer(Protocol):
     def __len__(self) -> int: ...
 
     def finish(self, shifts: list[tuple[int, int]], top: dict[str, Any], losses: "LossCounts") -> TraceEvents:
-        """All that was taken in. shifts: from which event on how many ns are to be added to times."""
+        """All events. shifts: from which event on how many ns are to be added to times."""
 
 
 @dataclass
@@ -65,23 +65,23 @@ class LossCounts:
         self.counts[reason] = (before + count, first)
 
     def add(self, other: "LossCounts") -> None:
-        """What was lost behind that."""
+        """Add the losses of a later block."""
         for reason, (count, first) in other.counts.items():
             before, known = self.counts.get(reason, (0, first))
             self.counts[reason] = (before + count, known)
 
     def to_list(self) -> list[tuple[str, int, str]]:
-        """As TraceEvents has them."""
+        """As in TraceEvents."""
         return [(reason, count, first) for reason, (count, first) in self.counts.items()]
 
 
 class _UnterminatedDamage(Exception):
-    """The damaged part extends to the end of the file."""
+    """The damage extends to the end of the file."""
 
 
 @dataclass(frozen=True)
 class _BracketSearch:
-    """A search in the file, from `since` to `end`. found: where the match begins, and its bracket; None without one."""
+    """A search in the file, from `since` to `end`. found: the start of the match, and its bracket; None without one."""
 
     end: int
     since: int
@@ -89,7 +89,7 @@ class _BracketSearch:
 
 
 def find_event(window: Window | TextChunk, start: int, end: int) -> int | None:
-    """Where the first event in data[start:end] begins that is whole."""
+    """The start of the first complete event in data[start:end]."""
     for at in find_event_candidates(window.data, start, end):
         if is_event(
             window.data, at, window.place, window.unterminated_events, at_end=window.at_end, longest=PLAUSIBLE_BYTES
@@ -99,8 +99,8 @@ def find_event(window: Window | TextChunk, start: int, end: int) -> int | None:
 
 
 def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | None:
-    """Where the next event begins behind a damaged one, which is noted; None if that is not clear within a piece, and
-    `DocumentReader` has to see what follows. It finds the same one."""
+    """The start of the next event after a damaged one, which is recorded; None if a chunk does not determine it, and
+    `DocumentReader` has to read on. Both find the same event."""
     data, start = piece.data, damaged + 1
     event = find_event(piece, start, min(len(data), start + RESYNC_BYTES))
     if event is None or not (piece.at_end or event + PLAUSIBLE_BYTES <= len(data)):
@@ -125,19 +125,19 @@ class DocumentReader:
         self._closed = _BracketSearch(-1, -1, None)
 
     def read(self) -> TraceEvents:
-        """Go through all of the file."""
+        """Read the whole file."""
         window = self._window
         try:
-            while self._blank(_BLANK):
-                self._document()
+            while self._skip_blank(_BLANK):
+                self._read_document()
         except EOFError:
             self._losses.note(CUT_OFF, window.place + window.length)
         except _UnterminatedDamage:
             self._losses.note(CUT_OFF, window.place + window.length)
         return self._block.finish(self._shifts, self._top, self._losses)
 
-    def _blank(self, what: re.Pattern[bytes]) -> bool:
-        """Go to what is not blank; False where there is nothing more."""
+    def _skip_blank(self, what: re.Pattern[bytes]) -> bool:
+        """Skip white space; False at the end."""
         window = self._window
         while True:
             match = what.match(window.data, window.at)
@@ -148,14 +148,14 @@ class DocumentReader:
             if not window.read_more():
                 return False
 
-    def _sign(self) -> bytes:
-        """The next byte that is neither blank nor a comma. Raises EOFError."""
-        if not self._blank(BETWEEN):
+    def _next_sign(self) -> bytes:
+        """The next byte other than white space and commas. Raises EOFError."""
+        if not self._skip_blank(BETWEEN):
             raise EOFError
         return bytes(self._window.data[self._window.at : self._window.at + 1])
 
-    def _value(self, longest: int = MAX_EVENT_BYTES) -> tuple[int, int, bool]:
-        """(start, end, whether it is bent) of the next value in the data. Raises Damaged, EOFError."""
+    def _next_value(self, longest: int = MAX_EVENT_BYTES) -> tuple[int, int, bool]:
+        """(start, end, whether it is not strict JSON) of the next value in the data. Raises Damaged, EOFError."""
         window = self._window
         while True:
             try:
@@ -168,7 +168,7 @@ class DocumentReader:
                 return value.start, value.end, value.non_strict
 
     def _note(self, reason: str, at: int) -> None:
-        """Note a loss at `at` in the data, which may be moved later."""
+        """Record a loss at `at` in the data, which may be moved later."""
         window = self._window
         gone = window.at - at
         window.at = at
@@ -177,17 +177,17 @@ class DocumentReader:
         at, window.at = window.at, window.at + gone
         self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * MAX_EXAMPLE_CHARS]))
 
-    def _document(self) -> None:
+    def _read_document(self) -> None:
         window = self._window
         start = bytes(window.data[window.at : window.at + 1])
         if start == b"[":
             window.at += 1
-            self._events()
+            self._read_events()
         elif start == b"{":
             window.at += 1
             rows, top = len(self._block), dict[str, Any]()
             try:
-                self._object(top)
+                self._read_object(top)
             finally:
                 self._keep(top, rows)
         else:
@@ -195,38 +195,38 @@ class DocumentReader:
             if self._skip_to_next(_DOCUMENT):
                 window.at -= 1
 
-    def _object(self, top: dict[str, Any]) -> None:
+    def _read_object(self, top: dict[str, Any]) -> None:
         window = self._window
-        while (sign := self._sign()) != b"}":
+        while (sign := self._next_sign()) != b"}":
             try:
                 if sign != b'"':
                     raise MalformedValue([])
-                start, end, bent = self._value(MAX_WINDOW_BYTES)
+                start, end, bent = self._next_value(MAX_WINDOW_BYTES)
                 key = bytes(window.data[start:end])
                 key = (to_strict_json(key, 0, len(key))[0] if bent else key)[1:-1]
-                if self._sign() != b":":
+                if self._next_sign() != b":":
                     raise MalformedValue([])
                 window.at += 1
-                sign = self._sign()
+                sign = self._next_sign()
                 if key == EVENTS and sign == b"[":
                     window.at += 1
-                    self._events()
+                    self._read_events()
                     continue
-                start, end, bent = self._value(MAX_WINDOW_BYTES)
+                start, end, bent = self._next_value(MAX_WINDOW_BYTES)
             except MalformedValue:
                 self._note(DAMAGED, window.at)
                 if not self._skip_to_next(_LIST):
                     return
-                self._events()
+                self._read_events()
                 continue
             if key == EVENTS:
                 self._note(NO_EVENTS, start)
             else:
-                self._beside(decode_string(key), bytes(window.data[start:end]), bent, window.place + start, top)
+                self._keep_sibling(decode_string(key), bytes(window.data[start:end]), bent, window.place + start, top)
         window.at += 1
 
-    def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
-        """Keep a value that is next to the events."""
+    def _keep_sibling(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
+        """Store a value that is next to the events."""
         if bent:
             raw, lost = to_strict_json(raw, 0, len(raw))
             if lost:
@@ -234,11 +234,11 @@ class DocumentReader:
         try:
             top[key] = json.loads(decode_json(raw))
         except (ValueError, RecursionError):
-            # A number of many thousand digits, or nesting beyond what Python follows.
+            # A number of many thousand digits, or nesting beyond Python's recursion limit.
             self._losses.note(NO_VALUE, place, raw)
 
     def _skip_to_next(self, what: re.Pattern[bytes]) -> bool:
-        """Go behind the next place that looks so, else to the end."""
+        """Skip to the end of the next match, else to the end."""
         window = self._window
         while (match := what.search(window.data, window.at)) is None:
             window.at = max(window.at, len(window.data) - 64)
@@ -249,7 +249,7 @@ class DocumentReader:
         return True
 
     def _keep(self, top: dict[str, Any], rows: int) -> None:
-        """Keep what is next to the events of a document that began at event `rows`."""
+        """Store the values next to the events of a document that began at event `rows`."""
         if not self._top:
             self._top = top
             return
@@ -261,20 +261,20 @@ class DocumentReader:
             if self._top.setdefault(key, one) != one:
                 self._losses.note(OTHER_VALUE, self._window.place + self._window.at, key.encode())
 
-    def _events(self) -> None:
-        """Go through a list of events, from behind its bracket to behind the other one."""
+    def _read_events(self) -> None:
+        """Read a list of events, from after its opening bracket to after the closing one."""
         window = self._window
-        while (sign := self._sign()) != b"]":
+        while (sign := self._next_sign()) != b"]":
             at = window.place + window.at
             if sign == b"{":
                 if at not in window.unterminated_values.damaged:
                     self._block.feed(window, self._losses)
-                    if self._sign() != b"{" or window.place + window.at != at:
+                    if self._next_sign() != b"{" or window.place + window.at != at:
                         continue
-                self._odd_event()
+                self._handle_unfinished_event()
                 continue
             try:
-                self._value()
+                self._next_value()
             except MalformedValue:
                 self._skip()
             except EOFError:
@@ -283,8 +283,8 @@ class DocumentReader:
                 self._note(NO_EVENT, at - window.place)
         window.at += 1
 
-    def _odd_event(self) -> None:
-        """Continue behind the block reader: read on, or skip damaged bytes. Raises EOFError, _UnterminatedDamage."""
+    def _handle_unfinished_event(self) -> None:
+        """Continue after the block reader: read on, or skip damaged bytes. Raises EOFError, _UnterminatedDamage."""
         window = self._window
         if window.place + window.at not in window.unterminated_values.damaged:
             if window.read_much_more():
@@ -294,13 +294,13 @@ class DocumentReader:
         self._skip()
 
     def _end_open_event(self) -> None:
-        """At an event without an end: it is truncated, or damaged and followed by a complete event."""
+        """Handle an event without an end: it is truncated, or damaged and followed by a complete event."""
         if self._next_event(self._window.at + 1) is None:
             raise EOFError
         self._skip()
 
     def _skip(self) -> None:
-        """Note something damaged and go to the next event, or the end of the list. Raises _UnterminatedDamage."""
+        """Record damage and go to the next event, or the end of the list. Raises _UnterminatedDamage."""
         window = self._window
         self._note(DAMAGED, window.at)
         window.at += 1
@@ -318,7 +318,7 @@ class DocumentReader:
         window.at = next_event
 
     def _next_event(self, start: int) -> int | None:
-        """Where the next event starts that is whole, or the list ends."""
+        """The start of the next complete event, or of the end of the list."""
         window = self._window
         close = self._close(start)
         end = len(window.data) if close is None else close
@@ -326,7 +326,7 @@ class DocumentReader:
         return close if event is None else event
 
     def _close(self, start: int) -> int | None:
-        """Where the list ends behind `start`, as far as can be determined."""
+        """The end of the list after `start`, as far as it can be determined."""
         window, known = self._window, self._closed
         end, at = window.place + len(window.data), window.place + start
         if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):

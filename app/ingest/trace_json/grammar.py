@@ -1,8 +1,8 @@
-"""JSON as traces have it, whole or bent, on bytes: values and their members as they are in the text.
+"""JSON of traces, strict or not, on bytes: values and their members as they are in the text.
 
-No number is converted and no string unescaped on the way, so that times stay exact and texts are those of the file.
-What is bent but clear is straightened: commas too many, control characters and bad escapes in strings, words that are
-no JSON (NaN, Infinity), which become null.
+No number is converted and no string unescaped here, so that times stay exact and texts are those of the file.
+Recoverable errors are corrected: extra commas, control characters and invalid escapes in strings, words that are not
+JSON (NaN, Infinity), which become null.
 """
 
 import json
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 Text = bytes | memoryview
 PLAUSIBLE_BYTES = 1 << 20
-"""Longer events are not looked for."""
+"""Longer events are not searched for."""
 MAX_ARGUMENT_DEPTH = 64
-"""How deep an argument's value may be nested to be kept."""
+"""The maximum nesting depth of an argument's value that is kept."""
 MAX_DEPTH = 1000
-"""What is nested deeper is not followed to its end."""
+"""Deeper values are not followed to their end."""
 MAX_TIME_NS = 2**62
 """Times are nearer to zero than this, so that sums and differences of two fit into 64 bits."""
 SHORT_BYTES = 4 << 10
-"""In so many bytes an event is looked for at first."""
+"""The number of bytes in which an event is searched for at first."""
 MAX_NUMBER_CHARS = 40
 """Numbers of fewer characters and without an exponent are finite."""
 
@@ -33,8 +33,8 @@ _PLAIN = rb'(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]{0,17}+)(?:\.[0-9]{1,17}+)?|
 _MEMBERS = re.compile(rb'(?:\s*+"[^"\\\x00-\x1f]*+"\s*+:\s*+' + _PLAIN + rb"\s*+,)*+")
 _ELEMENTS = re.compile(rb"(?:\s*+" + _PLAIN + rb"\s*+,)*+")
 _TIGHT = re.compile(rb'(?:"[^"\\\x00-\x1f]*+":' + _PLAIN + rb",)*+")
-"""Members of an object, elements of a list, and members without blanks, each with a comma behind it and nothing odd in
-it: many tokens at once."""
+"""Members of an object, elements of a list, and members without white space, each with a comma after it and no
+irregularity: many tokens at once."""
 _MEMBER = re.compile(
     rb'[\s,]*+("(?:[^"\\]++|\\.)*+")\s*+:\s*+(?:("(?:[^"\\]++|\\.)*+")|([^]\s"[{}:,]++))',
     re.DOTALL,
@@ -58,7 +58,7 @@ def skip_blanks(data: Text, position: int) -> int:
 
 
 class UnterminatedValue(Exception):
-    """A value that came to no end. open: where it and those in it begin that had none."""
+    """A value without an end. open: where it and the unfinished values in it begin."""
 
     def __init__(self, open_: list[int]) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class UnterminatedValue(Exception):
 
 
 class MalformedValue(UnterminatedValue):
-    """Something that no JSON value can be made of."""
+    """Text that is no JSON value."""
 
 
 class NeedMoreData(UnterminatedValue):
@@ -75,7 +75,7 @@ class NeedMoreData(UnterminatedValue):
 
 @dataclass(frozen=True)
 class JsonValue:
-    """A value in a text: where it starts and ends. non_strict: it is no strict JSON. depth: how deep it is nested."""
+    """A value in a text: where it starts and ends. non_strict: it is not strict JSON. depth: its nesting depth."""
 
     start: int
     end: int
@@ -84,7 +84,7 @@ class JsonValue:
 
 
 def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
-    """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
+    """The value that begins at `start`, or after the white space there. Raises Damaged, More."""
     closers = bytearray()
     opened = [start]
     depth, bent = 0, False
@@ -104,7 +104,7 @@ def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
         if begin < 0:
             begin = position - len(text or sign or match[0].lstrip())
         if sign is None and text is None:
-            # A word may go on behind what is there of the text.
+            # A word may continue after the end of the available text.
             if position == len(data):
                 raise NeedMoreData(opened)
             bent = bent or not is_strict_literal(match[0].lstrip())
@@ -153,8 +153,8 @@ def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
 class UnterminatedValues:
     """Positions of values that are known not to end, so that none is scanned twice.
 
-    What is in a value that is damaged, and is open where that is, is damaged there as well: however often a file
-    opens what it does not close, each part of it is checked once.
+    Values within a damaged value that are open at the damage are damaged there as well: however often a file opens what
+    it does not close, each part of it is checked once.
     """
 
     def __init__(self) -> None:
@@ -164,8 +164,8 @@ class UnterminatedValues:
     def scan_value(
         self, data: Text, start: int, place: int, *, at_end: bool, longest: int, deepest: int = MAX_DEPTH
     ) -> JsonValue:
-        """See `trace_grammar.value`; what is longer than that is damaged. place: of data[0] in the file. at_end:
-        whether the file ends with the data."""
+        """See `scan_value`; a longer value is damaged. place: position of data[0] in the file. at_end: whether
+        the file ends with the data."""
         if place + start in self.damaged:
             raise MalformedValue([])
         if place + start in self.cut_off:
@@ -181,13 +181,13 @@ class UnterminatedValues:
                 raise
             if len(data) - start < longest:
                 raise
-            # What began late may be longer than the data, and yet well.
+            # A value that began late may be longer than the data, and yet be valid.
             self.damaged.update(place + at for at in error.open if at <= start + longest // 2)
             raise MalformedValue([]) from None
 
 
 def is_strict_literal(word: bytes) -> bool:
-    """Whether a text without quotes is a number, true, false or null, such that every JSON decoder takes it."""
+    """Whether a text without quotes is a number, true, false or null that every JSON decoder accepts."""
     if word in _LITERALS:
         return True
     if _NUMBER.fullmatch(word) is None:
@@ -196,8 +196,7 @@ def is_strict_literal(word: bytes) -> bool:
 
 
 def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]]:
-    """(name, text as written, value as written, its nesting depth) of the members of the strict object at
-    `start`."""
+    """(name, text as written, value as written, its nesting depth) of the members of the strict object at `start`."""
     position = data.index(b"{", start) + 1
     while True:
         while match := _MEMBER.match(data, position):
@@ -226,18 +225,18 @@ def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, byt
 
 
 def find_event_candidates(data: Text, start: int, end: int) -> Iterator[int]:
-    """Where in data[start:end] events seem to begin, as far as can be determined without what is before."""
+    """Where in data[start:end] events seem to begin, as far as can be determined without the preceding text."""
     return (match.start(1) for match in _START.finditer(data, start, end))
 
 
 def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *, at_end: bool, longest: int) -> bool:
-    """Whether an event begins at `start` that is whole, no longer than that and no deeper than arguments may be.
+    """Whether a complete event begins at `start` that is within the limits of length and depth.
 
-    hopeless: of what is asked here, and nowhere else. place, at_end: see `UnterminatedValues`.
+    hopeless: unterminated values of this search only. place, at_end: see `UnterminatedValues`.
     """
     if place + start in hopeless.damaged or place + start in hopeless.cut_off:
         return False
-    if (strict := _strict_object(bytes(data[start : start + min(longest, SHORT_BYTES)]))) is not None:
+    if (strict := _parse_strict_object(bytes(data[start : start + min(longest, SHORT_BYTES)]))) is not None:
         return "ph" in strict
     part = data[start : start + longest]
     at_end = at_end and start + longest >= len(data)
@@ -254,9 +253,9 @@ def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *
     )
 
 
-def _strict_object(text: bytes) -> dict[str, object] | None:
-    """The object that `text` begins with, where it is strict JSON that is not nested too deep; its texts are not those
-    of the file. None if only `scan_value` can decide."""
+def _parse_strict_object(text: bytes) -> dict[str, object] | None:
+    """The object that `text` begins with, if it is strict JSON within the depth limit; its texts are not those of the
+    file. None if only `scan_value` can decide."""
     try:
         found, end = _DECODER.raw_decode(text.decode("latin-1"))
     except (ValueError, RecursionError):
@@ -281,7 +280,7 @@ def unescape(raw: bytes) -> bytes:
 
 
 def to_strict_json(data: bytes, start: int, end: int) -> tuple[bytes, int]:
-    """(the bent value data[start:end] as strict JSON, how many words in it had to become null)."""
+    """(the value data[start:end] as strict JSON, how many words in it became null)."""
     parts: list[bytes] = []
     lost = 0
     position = start
@@ -332,17 +331,17 @@ def parse_nanoseconds(text: bytes) -> int | None:
     if digits and len(digits) + exponent > 19:
         raise OverflowError
     if exponent >= 0:
-        whole = int(digits or b"0") * 10**exponent if digits else 0
+        ns = int(digits or b"0") * 10**exponent if digits else 0
     else:
         kept = digits[:exponent]
-        whole = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
-    if whole >= MAX_TIME_NS:
+        ns = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
+    if ns >= MAX_TIME_NS:
         raise OverflowError
-    return -whole if match[1] == b"-" else whole
+    return -ns if match[1] == b"-" else ns
 
 
 def parse_int(text: bytes) -> int | None:
-    """The whole number that a JSON value is, where it is one of 64 bits."""
+    """The whole number in a JSON value, if it fits 64 bits."""
     if not _WHOLE.fullmatch(text):
         return None
     number = int(text.partition(b".")[0])
@@ -358,7 +357,7 @@ def decode_string(raw: bytes) -> str:
 
 
 def decode_json(raw: bytes) -> str:
-    """A JSON text of which every part is Unicode. What is not is shown as it is written, as by `decode_string`."""
+    """A JSON text that is valid Unicode. Invalid parts are shown as written, like in `decode_string`."""
     text = raw.decode("utf-8", "surrogateescape")
     if "\\u" in text:
         text = _LONE.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
@@ -366,7 +365,7 @@ def decode_json(raw: bytes) -> str:
 
 
 def is_unicode(raw: bytes, is_json: bool) -> bool:
-    """Whether `decode_string`, or `decode_json`, show a text as it is meant."""
+    """Whether `decode_string`, or `decode_json`, show a text without invalid parts."""
     if raw.isascii() and b"\\u" not in raw:
         return True
     try:

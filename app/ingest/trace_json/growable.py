@@ -12,7 +12,8 @@ INITIAL_ROWS = 1 << 16
 
 
 class GrowableColumn:
-    """A column of numbers of one type. Its memory is the system's: it is given back as soon as it is not referenced."""
+    """A column of numbers of one type. Its memory is mapped, so that it is returned to the system when it is not
+    referenced any more."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = np.dtype(kind)

@@ -1,4 +1,4 @@
-"""Why something of a trace in JSON could not be read."""
+"""Why parts of a trace in JSON could not be read."""
 
 from ...domain.losses import NO_UNICODE
 from ..trace.losses import CUT_OFF

@@ -1,8 +1,8 @@
-"""Trace events at the speed of memory: pieces of the file are scanned by compiled loops, in as many threads as there
-are processors, and what those do not understand is decoded event by event.
+"""Trace events at memory speed: chunks of the file are scanned by compiled loops, in as many threads as there are
+processors, and events that these cannot parse are decoded one by one.
 
-Each piece is cut where an event seems to begin, which only the scan of the piece before can prove. Where that comes to
-another end, the results of later pieces are discarded.
+Each chunk ends where an event seems to begin, which only the scan of the previous chunk can confirm. If that ends
+elsewhere, the results of later chunks are discarded.
 """
 
 import os
@@ -48,7 +48,7 @@ _CODES = ("name", "category", "process", "thread", "arguments")
 
 
 def scan_events_parallel(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES, threads: int | None = None) -> TraceEvents:
-    """The events in a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    """The events in a stream of decompressed bytes. Raises what reading the stream does; its content never raises."""
     threads = threads or min(MAX_THREADS, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(threads, "perfloom-scan") as pool, open_window(stream, piece_bytes) as window:
         return DocumentReader(window, ParallelScanner(pool, threads)).read()
@@ -56,7 +56,7 @@ def scan_events_parallel(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES, threa
 
 @dataclass(frozen=True, eq=False)
 class ScanResult:
-    """What was found in a piece. at: see `trace_kernel.scan`; at[1] is where it stopped."""
+    """The content of a chunk. at: see `scanner.scan_events`; at[1] is where it stopped."""
 
     piece: TextChunk
     rows: EventColumns
@@ -66,16 +66,16 @@ class ScanResult:
 
 
 class ChunkScanner:
-    """Scans one piece after the other."""
+    """Scans one chunk after the other."""
 
     def __init__(self) -> None:
-        self._rows = _rows(ROWS)
+        self._rows = _make_rows(ROWS)
         self._table = make_table(TEXTS, TEXT_BYTES)
         self._work = np.empty(WORK_SIZE, np.int64)
         self._at = np.zeros(4, np.int64)
 
     def scan(self, piece: TextChunk) -> ScanResult:
-        """What is found in a piece, up to what is no event. The next piece takes its place."""
+        """The content of a chunk, up to the first non-event. The next chunk takes its place."""
         at = self._at
         at[:] = 0, piece.start, 0, 0
         self._rows.counts[:] = 0
@@ -86,22 +86,21 @@ class ChunkScanner:
             why = scan_events(array, at[1], piece.stop, end, KEYS, self._rows, self._table, self._work, at)
             if why == FULL:
                 self._grow()
-            elif why != ODD or not self._odd(piece, losses):
+            elif why != ODD or not self._decode_odd_event(piece, losses):
                 return ScanResult(piece, self._rows, self._table, at, losses)
 
     def _grow(self) -> None:
-        """Make more room for rows where there is none, else for texts."""
+        """Make more room for rows if there is none, else for texts."""
         if self._at[0] == len(self._rows.phase):
-            old, self._rows = self._rows, _rows(2 * len(self._rows.phase))
+            old, self._rows = self._rows, _make_rows(2 * len(self._rows.phase))
             for before, after in zip(old, self._rows, strict=True):
                 after[..., : before.shape[-1]] = before
         else:
             sizes = 2 * len(self._table.start), 2 * len(self._table.text)
             self._table = grow(self._table, int(self._at[2]), int(self._at[3]), *sizes)
 
-    def _odd(self, piece: TextChunk, losses: LossCounts) -> bool:
-        """Take in the event that the scan stopped at, by the decoder, or pass over what is damaged; False where neither
-        can be done here."""
+    def _decode_odd_event(self, piece: TextChunk, losses: LossCounts) -> bool:
+        """Decode the event at which the scan stopped, or skip damage; False if neither can be done here."""
         start = int(self._at[1])
         try:
             event, end = decode_event_at(piece, start, losses)
@@ -143,7 +142,7 @@ class ChunkScanner:
         self._at[0] = row + 1
 
     def _number_texts(self, texts: Sequence[bytes | None], start: int) -> list[int]:
-        """The numbers of texts, -1 of what is none."""
+        """The ids of texts, -1 for none."""
         padded = np.frombuffer(bytearray(b"".join(text or b"" for text in texts) + bytes(PAD)), np.uint8)
         lengths = np.array([-1 if text is None else len(text) for text in texts])
         codes = np.empty(len(texts), np.int64)
@@ -153,7 +152,7 @@ class ChunkScanner:
 
 
 class ParallelScanner:
-    """Takes in events by scanning pieces of the window, some of them at the same time."""
+    """Reads events by scanning chunks of the window, several of them at the same time."""
 
     def __init__(self, pool: ThreadPoolExecutor, threads: int) -> None:
         self._pool = pool
@@ -199,7 +198,7 @@ class ParallelScanner:
                 self._idle.append(scanner)
 
     def _submit_scan(self, scanner: ChunkScanner, piece: TextChunk) -> Future[ScanResult]:
-        """The result of a piece, in another thread; in this one if damage is likely nearby."""
+        """The result of a chunk, in another thread; in this one if damage is likely nearby."""
         if self._sure:
             return self._pool.submit(scanner.scan, piece)
         submit_scan: Future[ScanResult] = Future()
@@ -207,7 +206,7 @@ class ParallelScanner:
         return submit_scan
 
     def _keep(self, scan_result: ScanResult) -> None:
-        """Append what was found in a piece."""
+        """Append the content of a chunk."""
         rows, at = scan_result.rows, scan_result.at
         count, start = int(at[0]), len(self)
         texts, used = int(self._at[2] + at[2]), int(self._at[3] + at[3])
@@ -260,7 +259,7 @@ class ParallelScanner:
         return TraceEvents(texts=texts, numbers=numbers, top=top, lost=losses.to_list(), **columns)
 
 
-def _rows(room: int) -> EventColumns:
+def _make_rows(room: int) -> EventColumns:
     kinds = {"phase": np.uint8, "time_ns": np.int64, "duration_ns": np.int64, "event": np.int32, "value": np.int64}
     shapes: dict[str, Any] = {
         "event": (len(NUMERIC_ARGUMENTS), room),

@@ -1,4 +1,4 @@
-"""Trace events from a stream, the fastest way there is here."""
+"""Trace events from a stream, by the fastest available method."""
 
 import sys
 from typing import BinaryIO
@@ -8,12 +8,12 @@ from ..trace.events import TraceEvents
 
 
 def read_events(stream: BinaryIO) -> TraceEvents:
-    """The events in a stream of unpacked bytes: scanned, or where loops are not compiled, decoded, which takes long.
+    """The events in a stream of decompressed bytes: scanned, or decoded, which is slow, if loops are not compiled.
 
-    Raises what reading the stream does, nothing for what is in it.
+    Raises what reading the stream does; its content never raises.
     """
     if HAS_NUMBA and sys.byteorder == "little":
-        # Needs the compiler.
+        # It needs the compiler.
         from .parallel_scan import scan_events_parallel
 
         return scan_events_parallel(stream)

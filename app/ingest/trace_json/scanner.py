@@ -1,18 +1,17 @@
-"""Events from bytes, compiled: what is in a list of events, as columns, without a look at how lines are laid out.
+"""Events from bytes, compiled: the content of a list of events, as columns, for any layout of lines.
 
-It accepts strict JSON only, and of that the parts that traces use. At anything else it stops (ODD) for the decoder.
-So what it does take, it takes exactly as the decoder would.
+It accepts only strict JSON, and only the parts of it that traces use. At anything else it stops (ODD) for the decoder.
+Events that it accepts get exactly the decoder's result.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint64
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.tables import NUMERIC_ARGUMENTS
-from ..jit.decorators import jit_inline, jit_no_refcount
-from ..trace.events import ID_TEXT, MISSING
+from ..jit.decorators import jit_inline, jit_no_refcount, uint64
+from ..trace.events import ID_TEXT
 from .grammar import MAX_TIME_NS
 from .simd import count_trailing_zeros, load_word, special_mask
 from .string_table import StringTable, intern, intern_object, remove_last
@@ -28,7 +27,7 @@ from .values import (
 )
 
 STOP, FULL, ODD, OTHER = 0, 1, 2, 3
-"""Why a scan ended: it came to `stop`; there is no more room; an event that is not understood; no event."""
+"""Why a scan ended: at `stop`; no more room; an event that it cannot parse; no event."""
 
 SLOTS = 128
 MAX_INT = 2**63 - 1
@@ -36,13 +35,13 @@ NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
 FIELDS = 6
 """The members of an event that are texts."""
 MEMBERS = 100
-"""Arguments of more members are left to the decoder."""
+"""Objects with more arguments are left to the decoder."""
 WORK_SIZE = 2 * FIELDS + 2 * MEMBERS + len(NUMERIC_ARGUMENTS)
 
 
 class EventColumns(NamedTuple):
-    """Columns of events, as in TraceEvents, with room for some; codes are places in a Table. One key's numbers are
-    in event[key, :counts[key]], value[key, :counts[key]]."""
+    """Columns of events, as in TraceEvents, with limited room; codes are indices into a Table. One key's numbers are in
+    event[key, :counts[key]], value[key, :counts[key]]."""
 
     phase: Array
     name: Array
@@ -58,22 +57,22 @@ class EventColumns(NamedTuple):
     value: Array
 
 
-def _words(text: bytes) -> list[int]:
+def _make_words(text: bytes) -> list[int]:
     padded = text.ljust(24, b"\0")
     return [int.from_bytes(padded[i : i + 8], "little") for i in (0, 8, 16)]
 
 
-def _key(text: str) -> np.uint64:
-    return np.uint64(_words(text.encode())[0])
+def _make_key(text: str) -> np.uint64:
+    return np.uint64(_make_words(text.encode())[0])
 
 
-_PH, _TS, _ID = _key("ph"), _key("ts"), _key("id")
-_CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
-_NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
+_PH, _TS, _ID = _make_key("ph"), _make_key("ts"), _make_key("id")
+_CAT, _PID, _TID, _DUR = _make_key("cat"), _make_key("pid"), _make_key("tid"), _make_key("dur")
+_NAME, _ARGS, _BIND = _make_key("name"), _make_key("args"), _make_key("bind_id")
 
 
 class KeyTable(NamedTuple):
-    """The keys of NUMBERED: their texts, padded with zeros, in three words each, and by `slot` which one it may be."""
+    """The keys of NUMBERED: their texts, padded with zeros, in three words each, and by `slot` the candidate key."""
 
     words: Array
     lengths: Array
@@ -83,26 +82,26 @@ class KeyTable(NamedTuple):
 
 def make_key_table() -> KeyTable:
     """Those keys, each in its own slot."""
-    words = [_words(key.encode()) for key in NUMERIC_ARGUMENTS]
+    words = [_make_words(key.encode()) for key in NUMERIC_ARGUMENTS]
     lengths = [len(key) for key in NUMERIC_ARGUMENTS]
     slots = np.full(SLOTS, BAD, np.int64)
     factor = 0x9E3779B97F4A7C15
-    while len({_place(text, factor) for text in NUMERIC_ARGUMENTS}) < len(NUMERIC_ARGUMENTS):
+    while len({_compute_slot(text, factor) for text in NUMERIC_ARGUMENTS}) < len(NUMERIC_ARGUMENTS):
         factor = (factor * 0x5851F42D4C957F2D + 2) % 2**64 | 1
     for number, text in enumerate(NUMERIC_ARGUMENTS):
-        slots[_place(text, factor)] = number
+        slots[_compute_slot(text, factor)] = number
     return KeyTable(np.array(words, np.uint64), np.array(lengths, np.int64), slots, np.uint64(factor))
 
 
-def _place(key: str, factor: int) -> int:
+def _compute_slot(key: str, factor: int) -> int:
     text = key.encode().ljust(8, b"\0")
     ends = int.from_bytes(text[:8], "little") ^ (3 * int.from_bytes(text[-8:], "little")) ^ len(key)
     return int(ends * factor % 2**64 >> 57)
 
 
 @jit_inline
-def _time(data: Array, p: int) -> tuple[int, int]:
-    """(the nanoseconds of the number of microseconds that begins at p, where it ends, BAD for what is none)."""
+def _scan_time(data: Array, p: int) -> tuple[int, int]:
+    """(the nanoseconds of the number of microseconds that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
         p += 1
@@ -114,7 +113,7 @@ def _time(data: Array, p: int) -> tuple[int, int]:
     digits = p - begin
     if digits == 0 or digits > 19 or (data[begin] == 48 and digits > 1):
         return 0, BAD
-    # By which power of ten the digits are to be multiplied.
+    # The power of ten by which the digits are multiplied.
     power = 3
     if data[p] == 46:
         p += 1
@@ -161,8 +160,8 @@ def _time(data: Array, p: int) -> tuple[int, int]:
 
 
 @jit_inline
-def _small(data: Array, p: int, length: int) -> int:
-    """The whole number below ID_TEXT that a text is, BAD for another one."""
+def _parse_small_int(data: Array, p: int, length: int) -> int:
+    """The value of a text that is a whole number below ID_TEXT, BAD for another one."""
     if length <= 0 or length > 10 or (data[p] == 48 and length > 1):
         return BAD
     number = 0
@@ -175,7 +174,7 @@ def _small(data: Array, p: int, length: int) -> int:
 
 @jit_inline
 def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
-    """Which of NUMBERED a key is, or BAD."""
+    """The key of NUMBERED that this key is, or BAD."""
     start = mask_low_bytes(load_word(data, p), length)
     end = load_word(data, p + length - 8) if length > 8 else start
     ends = start ^ (uint64(3) * end) ^ uint64(length)
@@ -190,8 +189,8 @@ def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
 
 
 @jit_inline
-def _whole(data: Array, p: int) -> tuple[int, int]:
-    """(the whole number of 64 bits that begins at p, where it ends, BAD where it is none)."""
+def _scan_int(data: Array, p: int) -> tuple[int, int]:
+    """(the 64-bit whole number that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
         p += 1
@@ -217,11 +216,13 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
 
 
 @jit_inline
-def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array) -> tuple[int, int, Any]:
+def _scan_arguments(
+    data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array
+) -> tuple[int, int, Any]:
     """Iterates the members of the object at p.
 
-    Returns where it ends (BAD for what is not understood), how many are no numbers, each from one to the next of
-    `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.
+    Returns its end (BAD if it cannot be parsed), the number of members that are no numbers, each from one entry to the
+    next of `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.
     """
     seen = uint64(0)
     kept = 0
@@ -250,13 +251,13 @@ def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, num
         is_number = byte == 45 or 48 <= byte <= 57
         if key >= 0:
             bit = uint64(1) << uint64(key)
-            # Of two members of one name the last holds, which is for the decoder to find.
+            # Of two members of one name the last counts, which the decoder handles.
             if seen & bit:
                 return BAD, 0, seen
             seen |= bit
             numbers[key] = MISSING
         if key >= 0 and is_number:
-            numbers[key], p = _whole(data, p)
+            numbers[key], p = _scan_int(data, p)
         else:
             if byte == 34:
                 p = find_string_end(data, p + 1)
@@ -295,10 +296,10 @@ def scan_events(
     work: Array,
     at: Array,
 ) -> int:
-    """Take in events from `start` on, up to the first one that begins at `stop` or behind it. Returns why it stopped.
+    """Read events from `start` on, up to the first one that begins at or after `stop`. Returns why it stopped.
 
-    data: has PAD zeros behind `end`. work: room for WORK numbers. at: how many rows
-    there are, where it stopped (set), how many texts there are, and how many bytes of texts.
+    data: has PAD zeros after `end`. work: room for WORK numbers. at: the number of rows, where it stopped (set), the
+    number of texts, and the number of bytes of texts.
     """
     starts, lengths = work[:FIELDS], work[FIELDS : 2 * FIELDS]
     pieces, numbers = work[2 * FIELDS : 2 * FIELDS + 2 * MEMBERS], work[2 * FIELDS + 2 * MEMBERS :]
@@ -350,7 +351,7 @@ def scan_events(
                     time, p = MISSING, find_literal_end(data, p)
                 else:
                     quoted = byte == 34
-                    time, p = _time(data, p + quoted)
+                    time, p = _scan_time(data, p + quoted)
                     if quoted:
                         if p < 0 or data[p] != 34:
                             return ODD
@@ -362,7 +363,7 @@ def scan_events(
             elif text == _ARGS:
                 arguments, seen = 0, uint64(0)
                 if byte == 123:
-                    p, arguments, seen = _arguments(data, p, end, keys, pieces, numbers)
+                    p, arguments, seen = _scan_arguments(data, p, end, keys, pieces, numbers)
                 elif byte == 110:
                     p = find_literal_end(data, p)
                 else:
@@ -424,7 +425,7 @@ def scan_events(
             known = at[2]
             code = intern_object(data, pieces, arguments, begin, table, at)
             if code == known and find_value_end(table.text, table.start[code]) != at[3]:
-                # Brackets were closed, but not as they should.
+                # Brackets were closed, but not in the right order.
                 remove_last(table, code, at)
                 return ODD
         rows.arguments[row] = code
@@ -433,7 +434,7 @@ def scan_events(
         rows.duration_ns[row] = duration_ns
         if lengths[ID] < 0:
             starts[ID], lengths[ID] = starts[BIND], lengths[BIND]
-        small = _small(data, starts[ID], lengths[ID])
+        small = _parse_small_int(data, starts[ID], lengths[ID])
         rows.id[row] = small
         for field in range(ID if small >= 0 or lengths[ID] < 0 else ID + 1):
             code = intern(data, starts[field], lengths[field], begin, table, at)
@@ -464,8 +465,8 @@ def remap_codes(
 ) -> None:
     """Write codes of one table into a column as codes of another.
 
-    base: codes below it stay as they are, it is added to others. place: what is to be added to places of texts. same:
-    the other table's code of each, -1 not known yet.
+    base: codes below it are unchanged, it is added to others. place: what is added to positions of texts. same: the
+    other table's code of each, -1 if not yet known.
     """
     for i in range(len(codes)):
         code = codes[i] - base

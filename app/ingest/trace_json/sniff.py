@@ -19,7 +19,8 @@ def is_trace_json(head: bytes) -> bool:
 
 
 def find_top_keys(head: bytes) -> list[str]:
-    """The keys beside and including `traceEvents` of the object with which a file begins, as far as `head` goes."""
+    """The keys up to and including `traceEvents` of the object with which a file begins, as far as `head` contains
+    them."""
     text = _recode_to_utf8(head)
     keys: list[str] = []
     position = len(text) - len(text.lstrip())
@@ -48,7 +49,7 @@ def _recode_to_utf8(head: bytes) -> bytes:
 
 
 def detect_encoding(head: bytes) -> tuple[str | None, int]:
-    """(the encoding of a text that is not UTF-8, else None; how many bytes at its start are a mark of that)."""
+    """(the encoding of a text that is not UTF-8, else None; the length of the byte order mark)."""
     marks = (codecs.BOM_UTF8, None), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")
     for mark, encoding in (*marks, (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if head.startswith(mark):

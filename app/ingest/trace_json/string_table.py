@@ -1,22 +1,22 @@
-"""Every distinct text once, in compiled loops: a hash table of byte strings in plain arrays."""
+"""Distinct texts in compiled loops: a hash table of byte strings in plain arrays."""
 
 import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint64
 
 from ...domain.arrays import Array
-from ..jit.decorators import jit_inline, jit_no_refcount
+from ..jit.decorators import jit_inline, jit_no_refcount, uint64
 from .simd import PAD, copy64, load_word, multiply_fold
+from .values import mask_low_bytes
 
 
 class StringTable(NamedTuple):
-    """Texts by number. Text i is text[start[i] : start[i] + length[i]], first met at `place[i]`; hash[i] is of it.
+    """Texts by id. Text i is text[start[i] : start[i] + length[i]], first found at `place[i]`; hash[i] is its hash.
 
-    slots: which text may be found where, -1 none; a power of two, at least twice as many as there is room for texts.
-    seed: differs in each process, so that no file can be crafted whose texts all collide.
-    The number of texts and of their bytes are at[2] and at[3] of a separate array.
+    slots: the candidate text of each slot, -1 none; a power of two, at least twice as many as there is room for texts.
+    seed: differs in each process, so that no file can be crafted whose texts all collide. The number of texts and of
+    their bytes are at[2] and at[3] of a separate array.
     """
 
     slots: Array
@@ -51,12 +51,12 @@ def grow(old: StringTable, count: int, used: int, texts: int, size: int) -> Stri
     for name in ("hash", "start", "length", "place"):
         getattr(new, name)[:count] = getattr(old, name)[:count]
     new.text[:used] = old.text[:used]
-    _place(new, count)
+    _fill_slots(new, count)
     return new
 
 
 @jit_no_refcount
-def _place(table: StringTable, count: int) -> None:
+def _fill_slots(table: StringTable, count: int) -> None:
     mask = len(table.slots) - 1
     for code in range(count):
         slot = np.int64(table.hash[code] & uint64(mask))
@@ -66,39 +66,34 @@ def _place(table: StringTable, count: int) -> None:
 
 
 @jit_inline
-def _low(text: Any, length: int) -> Any:
-    return text if length >= 8 else text & ((uint64(1) << uint64(8 * length)) - uint64(1))
-
-
-@jit_inline
 def hash_text(data: Array, p: int, length: int, seed: Any) -> Any:
-    """A number for a text."""
+    """The hash of a text."""
     found = seed ^ uint64(length)
     end = p + length
     while end - p > 16:
         found = multiply_fold(load_word(data, p) ^ uint64(0xA0761D6478BD642F), load_word(data, p + 8) ^ found)
         p += 16
     left = end - p
-    one = _low(load_word(data, p), left)
-    other = _low(load_word(data, p + 8), left - 8) if left > 8 else uint64(0)
+    one = mask_low_bytes(load_word(data, p), left)
+    other = mask_low_bytes(load_word(data, p + 8), left - 8) if left > 8 else uint64(0)
     found = multiply_fold(one ^ uint64(0xE7037ED1A0B428DB), other ^ found)
     return multiply_fold(found ^ uint64(0x8EBC6AF09C88C6E3), seed)
 
 
 @jit_inline
-def _same(one: Array, p: int, other: Array, q: int, length: int) -> bool:
+def _equal_texts(one: Array, p: int, other: Array, q: int, length: int) -> bool:
     while length > 8:
         if load_word(one, p) != load_word(other, q):
             return False
         p += 8
         q += 8
         length -= 8
-    return bool(_low(load_word(one, p), length) == _low(load_word(other, q), length))
+    return bool(mask_low_bytes(load_word(one, p), length) == mask_low_bytes(load_word(other, q), length))
 
 
 @jit_inline
 def intern(data: Array, p: int, length: int, place: int, table: StringTable, at: Array) -> int:
-    """The number of a text, which is put into the table where it is new; -1 where the length is negative."""
+    """The id of a text, which is inserted if it is new; -1 if the length is negative."""
     if length < 0:
         return -1
     found = hash_text(data, p, length, table.seed)
@@ -111,17 +106,17 @@ def intern(data: Array, p: int, length: int, place: int, table: StringTable, at:
         if (
             table.hash[code] == found
             and table.length[code] == length
-            and _same(data, p, table.text, table.start[code], length)
+            and _equal_texts(data, p, table.text, table.start[code], length)
         ):
             return int(code)
         slot = (slot + 1) & mask
     at[3] = _append(data, p, length, table.text, at[3])
-    return _new(slot, found, length, place, table, at)
+    return _insert(slot, found, length, place, table, at)
 
 
 @jit_inline
 def intern_object(data: Array, pieces: Array, count: int, place: int, table: StringTable, at: Array) -> int:
-    """The number of the JSON object of some members, as `intern`. Piece i is data[pieces[2i] :][:pieces[2i+1]]."""
+    """The id of the JSON object of some members, like `intern`. Part i is data[pieces[2i] :][:pieces[2i+1]]."""
     found = table.seed
     length = 1
     for i in range(count):
@@ -136,7 +131,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
         if table.hash[code] == found and table.length[code] == length:
             p = table.start[code] + 1
             i = 0
-            while i < count and _same(data, pieces[2 * i], table.text, p, pieces[2 * i + 1]):
+            while i < count and _equal_texts(data, pieces[2 * i], table.text, p, pieces[2 * i + 1]):
                 p += pieces[2 * i + 1] + 1
                 i += 1
             if i == count:
@@ -149,12 +144,12 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
         table.text[p] = 44
     table.text[p] = 125
     at[3] = p + 1
-    return _new(slot, found, length, place, table, at)
+    return _insert(slot, found, length, place, table, at)
 
 
 @jit_inline
 def _append(data: Array, p: int, length: int, text: Array, to: int) -> int:
-    """Where a text ends that is copied to `to`; up to 64 bytes behind it are overwritten."""
+    """Copy a text to `to`; returns its end. Up to 64 bytes after it are overwritten."""
     done = 0
     while done < length:
         copy64(data, p + done, text, to + done)
@@ -163,7 +158,7 @@ def _append(data: Array, p: int, length: int, text: Array, to: int) -> int:
 
 
 @jit_inline
-def _new(slot: int, found: Any, length: int, place: int, table: StringTable, at: Array) -> int:
+def _insert(slot: int, found: Any, length: int, place: int, table: StringTable, at: Array) -> int:
     code = at[2]
     table.slots[slot] = code
     table.hash[code] = found
@@ -176,7 +171,7 @@ def _new(slot: int, found: Any, length: int, place: int, table: StringTable, at:
 
 @jit_inline
 def remove_last(table: StringTable, code: int, at: Array) -> None:
-    """Take out the text that was put in last."""
+    """Remove the last inserted text."""
     mask = len(table.slots) - 1
     slot = np.int64(table.hash[code] & uint64(mask))
     while table.slots[slot] != code:
@@ -188,7 +183,7 @@ def remove_last(table: StringTable, code: int, at: Array) -> None:
 
 @jit_no_refcount
 def intern_all(data: Array, lengths: Array, place: int, table: StringTable, at: Array, codes: Array) -> None:
-    """Write the numbers of consecutive texts in `data` into codes; see `intern`."""
+    """Write the ids of consecutive texts in `data` into codes; see `intern`."""
     p = 0
     for i in range(len(lengths)):
         codes[i] = intern(data, p, lengths[i], place, table, at)
@@ -196,5 +191,5 @@ def intern_all(data: Array, lengths: Array, place: int, table: StringTable, at: 
 
 
 def clear(table: StringTable) -> None:
-    """Take out all texts."""
+    """Remove all texts."""
     table.slots[:] = -1

@@ -1,14 +1,12 @@
-"""Where values end in JSON, compiled: strings, numbers, lists and objects, of strict JSON alone.
+"""The ends of JSON values, compiled: strings, numbers, lists and objects, of strict JSON only.
 
-Parts of the loops of `kernel`. BAD where something is not strict, or deeper or longer than traces have it.
+Used by the loops of `scanner`. BAD if something is not strict, or deeper or longer than in traces.
 """
 
 from typing import Any
 
-from numba import uint64
-
 from ...domain.arrays import Array
-from ..jit.decorators import jit_inline
+from ..jit.decorators import jit_inline, uint64
 from .grammar import MAX_NUMBER_CHARS
 from .simd import (
     count_trailing_zeros,
@@ -44,7 +42,7 @@ def find_blank_end(data: Array, p: int) -> int:
 
 
 @jit_inline
-def _hex(byte: int) -> bool:
+def _is_hex(byte: int) -> bool:
     return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
 
 
@@ -65,7 +63,7 @@ def find_string_end(data: Array, p: int) -> int:
         byte = data[p + 1]
         if byte == 117:
             for i in range(2, 6):
-                if not _hex(data[p + i]):
+                if not _is_hex(data[p + i]):
                     return BAD
             p += 6
         elif byte in (34, 92, 47, 98, 102, 110, 114, 116):
@@ -76,7 +74,7 @@ def find_string_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_number_end(data: Array, p: int) -> int:
-    """Where the number ends that begins at p; BAD where it is none, or very long, or may be very large."""
+    """The end of the number that begins at p; BAD if there is none, or it is very long, or may be very large."""
     start = p
     if data[p] == 45:
         p += 1
@@ -111,7 +109,7 @@ def find_number_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_value_end(data: Array, p: int) -> int:
-    """Where the strict JSON value ends that begins at p; BAD where there is none, or it is nested deep."""
+    """The end of the strict JSON value that begins at p; BAD if there is none, or it is deeply nested."""
     inside = uint64(0)
     depth = 0
     while True:
@@ -125,7 +123,7 @@ def find_value_end(data: Array, p: int) -> int:
             p = find_blank_end(data, p + 1)
             if data[p] != (125 if is_object else 93):
                 if is_object:
-                    p = _colon_end(data, p)
+                    p = _find_value_start(data, p)
                     if p < 0:
                         return BAD
                 continue
@@ -150,7 +148,7 @@ def find_value_end(data: Array, p: int) -> int:
             if data[p] == 44:
                 p = find_blank_end(data, p + 1)
                 if is_object:
-                    p = _colon_end(data, p)
+                    p = _find_value_start(data, p)
                     if p < 0:
                         return BAD
                 break
@@ -164,8 +162,8 @@ def find_value_end(data: Array, p: int) -> int:
 
 
 @jit_inline
-def _colon_end(data: Array, p: int) -> int:
-    """Where the value begins of the member whose key begins at p."""
+def _find_value_start(data: Array, p: int) -> int:
+    """The start of the value of the member whose key begins at p."""
     if data[p] != 34:
         return BAD
     p = find_string_end(data, p + 1)
@@ -189,7 +187,7 @@ def find_literal_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_nested_end(data: Array, start: int, end: int) -> int:
-    """Where the brackets are closed again that open at `start`. Nothing else is checked but strings."""
+    """Where the brackets that open at `start` are closed. Only strings are checked within them."""
     p, depth = start, 0
     in_string = uint64(0)
     while p < end:

@@ -16,27 +16,28 @@ from .sniff import detect_encoding
 
 CHUNK_BYTES = 4 << 20
 ROOM_BYTES = 1 << 20
-"""Before what is read, for what is left of the piece before."""
+"""Room before the data that is read, for the end of the previous chunk."""
 READ_AHEAD = 2
 MAX_BOUNDARY_TRIES = 50
 NEAR = 16 << 10
-"""At how many places an event is looked for where a piece may end, and how far each of them is followed."""
+"""How many positions are checked for an event at the end of a chunk, and how far each of them is followed."""
 MAX_EVENT_BYTES = 16 << 20
-"""An event that is longer is none."""
+"""Longer text is no event."""
 MAX_WINDOW_BYTES = 64 << 20
-"""So much is brought into sight to find where an event begins, or for what is next to the events."""
+"""How much is made visible to find the start of an event, or for values next to the events."""
 PAD = 128
-"""Zeros behind what is read, for whoever looks at many bytes at once."""
+"""Zeros after the data, for code that reads many bytes at once."""
 NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
-"""How far from its end a piece is checked for the beginning of an event, before all of it is."""
+"""How far from its end a chunk is checked for the start of an event, before all of it is."""
 
 
 @dataclass(frozen=True, eq=False)
 class TextChunk:
-    """A part of a file: array[start:stop]. Up to `end` it is contiguous in the file. place: of array[0] in the file.
+    """A part of a file: array[start:stop]. Up to `end` it is contiguous in the file. place: position of array[0] in the
+    file.
 
-    at_end: whether the file ends at `end`. unterminated_values: where in the file no value is to be looked for;
-    unterminated_events: nor an event behind something damaged.
+    at_end: whether the file ends at `end`. unterminated_values: positions in the file of values without an end;
+    unterminated_events: the same for events after damage.
     """
 
     array: Array
@@ -50,7 +51,7 @@ class TextChunk:
 
     @property
     def data(self) -> memoryview:
-        """The text, and what follows on it."""
+        """The text, and the text after it."""
         return self.array.data[: self.end]
 
     def scan_value(self, start: int) -> JsonValue:
@@ -74,9 +75,9 @@ def open_window(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES) -> Iterator["W
 class Window:
     """The visible part of a file.
 
-    data: the text, of which data[at:] is still to be scanned. place: of data[0] in the file, in UTF-8 and without
-    a mark at its beginning. unterminated_values: where values were begun for nothing; unterminated_events: events,
-    behind what is damaged.
+    data: the text, of which data[at:] is not yet scanned. place: position of data[0] in the file, in UTF-8 and without
+    a byte order mark. unterminated_values: where values without an end begin; unterminated_events: events, after
+    damage.
     """
 
     def __init__(self, stream: BinaryIO, piece_bytes: int, pool: ThreadPoolExecutor) -> None:
@@ -93,11 +94,11 @@ class Window:
         self.place = 0
         self._show(np.zeros(PAD, np.uint8), 0)
         for _ in range(READ_AHEAD):
-            self._ask()
+            self._request_read()
 
     @property
     def length(self) -> int:
-        """How long `data` is, without what ends the last word of the file."""
+        """The length of `data`, without the terminator of the last word of the file."""
         return self._end - self._ended
 
     @property
@@ -114,16 +115,16 @@ class Window:
         array[end : end + PAD] = 0
         self.data = array.data[:end]
 
-    def _ask(self) -> None:
+    def _request_read(self) -> None:
         self._coming.append(self._pool.submit(self._fill))
 
     def stop(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         for future in self._coming:
             future.cancel()
 
     def _fill(self) -> tuple[Array, int, int]:
-        """(an array, where what was read begins in it, where it ends); nothing at the end of the file."""
+        """(an array, where the data in it begins, where it ends); nothing at the end of the file."""
         array = np.empty(ROOM_BYTES + self._piece_bytes + PAD, np.uint8)
         begin = ROOM_BYTES
         end = begin + _read(self._stream, array.data[begin : begin + self._piece_bytes])
@@ -147,11 +148,11 @@ class Window:
             return False
         array, begin, end = self._coming.popleft().result()
         if end == begin:
-            # A word at the very end could else go on.
+            # Otherwise a word at the very end could continue.
             array[end] = ord("\n")
             self._ended, end = True, end + 1
         else:
-            self._ask()
+            self._request_read()
         rest = self._array[self.at : self._end]
         if len(rest) > begin:
             read, array = array[begin:end], np.empty(len(rest) + end - begin + PAD, np.uint8)
@@ -165,8 +166,7 @@ class Window:
         return True
 
     def read_much_more(self) -> bool:
-        """Double the window, so that scanning it again is worth the time; False at the end of the
-        file."""
+        """Double the window, so that scanning it again is worth the time; False at the end of the file."""
         wanted = 2 * (self._end - self.at)
         some = False
         while self._end - self.at < wanted and self.read_more():
@@ -174,11 +174,11 @@ class Window:
         return some
 
     def cut_chunk(self) -> TextChunk | None:
-        """A piece that ends where an event seems to begin, or the rest; None if nothing is left. It is scanned
-        then."""
+        """A chunk that ends where an event seems to begin, or the remaining text; None if nothing is left. The chunk
+        counts as scanned."""
         if self._end - self.at < self._piece_bytes // 2:
             self.read_more()
-        while (stop := self._boundary()) is None and self._end - self.at < MAX_WINDOW_BYTES and self.read_more():
+        while (stop := self._find_boundary()) is None and self._end - self.at < MAX_WINDOW_BYTES and self.read_more():
             pass
         stop = self._end if stop is None else stop
         if self.at == self._end:
@@ -188,21 +188,21 @@ class Window:
         self.at = stop
         return piece
 
-    def _boundary(self) -> int | None:
-        """The likely beginning of the last complete event in the window, if near."""
+    def _find_boundary(self) -> int | None:
+        """The likely start of the last complete event in the window, if near."""
         if self._ended and self._end - self.at < 2 * self._piece_bytes:
             return None
         size = self._piece_bytes
         high = min(self._end, ((self.place + self.at) // size + 2) * size - self.place)
         known, boundary = self._boundary_before
         if known != self.place + high or (boundary is not None and boundary <= self.place + self.at):
-            boundary = self._last_event(high)
+            boundary = self._find_last_event(high)
             self._boundary_before = self.place + high, None if boundary is None else self.place + boundary
             return boundary
         return None if boundary is None else boundary - self.place
 
-    def _last_event(self, high: int) -> int | None:
-        """Where the last event before `high` begins, if that is found soon."""
+    def _find_last_event(self, high: int) -> int | None:
+        """The start of the last event before `high`, if it is found quickly."""
         for near in (*NEAR_BYTES, high):
             places = deque(find_event_candidates(self.data, max(high - near, self.at + 1), high), MAX_BOUNDARY_TRIES)
             for place in reversed(places):
@@ -213,14 +213,14 @@ class Window:
         return None
 
     def put_back(self, stopped: int, pieces: list[TextChunk]) -> None:
-        """Return the first piece from `stopped` on, and all others, to the window."""
+        """Return the first chunk from `stopped` on, and all later ones, to the window."""
         first = pieces[0]
         if len(pieces) == 1 and first.array is self._array:
             self.at = stopped
             return
         parts = [first.array[stopped : first.stop]] + [piece.array[piece.start : piece.stop] for piece in pieces[1:]]
         parts.append(self._array[self.at : self._end])
-        # An event may have extended beyond its piece.
+        # An event may have extended beyond its chunk.
         text = np.concatenate(parts)[max(0, stopped - first.stop) :]
         self.place = first.place + stopped
         self.at = 0

@@ -1,8 +1,8 @@
 """MOJO, the binary form of austin's samples: events of a type byte and its payload, texts interned by key.
 
-Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit means
-that there is another. Texts end with a zero byte. Keys are those of a process. Definition: src/mojo.h of austin;
-version 4 adds STACK_REPEAT and what tasks of asyncio do.
+Whole numbers: six bits and a sign in the first byte, seven in each further byte, the lowest first; the high bit means
+that another byte follows. Texts end with a zero byte. Keys are local to a process. Definition: src/mojo.h of austin;
+version 4 adds STACK_REPEAT and asyncio tasks.
 """
 
 import re
@@ -36,23 +36,23 @@ class _TruncatedEvent(Exception):
     """An event continues after the available bytes."""
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """(the whole number at that place, where it ends). Raises IndexError where it is cut off."""
+def _parse_number(data: bytes, at: int) -> tuple[int, int]:
+    """(the whole number at a position, its end). Raises IndexError if it is truncated."""
     byte = data[at]
     at += 1
     value, negative, shift = byte & 0x3F, byte & 0x40, 6
     while byte & 0x80:
         byte = data[at]
         at += 1
-        # No number has more than 64 bits; further bits are discarded.
+        # Numbers have at most 64 bits; further bits are discarded.
         if shift < 64:
             value |= (byte & 0x7F) << shift
         shift += 7
     return (-value if negative else value), at
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    """(the text at that place, where it ends). Raises _TruncatedEvent."""
+def _parse_text(data: bytes, at: int) -> tuple[str, int]:
+    """(the text at a position, its end). Raises _TruncatedEvent."""
     end = data.find(b"\0", at)
     if end < 0:
         raise _TruncatedEvent
@@ -60,7 +60,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 class MojoParser:
-    """Takes in a file; `samples` is what was in it."""
+    """Reads a file; `samples` has its samples."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:
         self.samples = SampleCollector()
@@ -85,11 +85,11 @@ class MojoParser:
         while len(data) < MAX_HEAD_BYTES and (more := stream.read(CHUNK_BYTES)):
             data += more
         try:
-            self._version, at = _number(data, len(MAGIC))
+            self._version, at = _parse_number(data, len(MAGIC))
         except IndexError:
             return
         while True:
-            at = self._events(data, at, before)
+            at = self._parse_events(data, at, before)
             more = stream.read(CHUNK_BYTES) if at >= 0 and len(data) - at < MAX_EVENT_BYTES else b""
             if not more:
                 break
@@ -99,18 +99,18 @@ class MojoParser:
             self.samples.cut = True
         self._end()
 
-    def _events(self, data: bytes, at: int, before: int) -> int:
-        """Take in the events from that place on; where the first begins that is cut off, -1 where there is none.
+    def _parse_events(self, data: bytes, at: int, before: int) -> int:
+        """Read the events from a position on; returns the start of the first truncated one, -1 if there is none.
 
-        before: how many bytes of the file come before these.
+        before: how many bytes of the file precede these.
         """
         try:
             while True:
                 event = data[at]
                 if event == FRAME_REF:
-                    at = self._references(data, at)
+                    at = self._parse_references(data, at)
                 else:
-                    known = self._event(event, data, at + 1)
+                    known = self._parse_event(event, data, at + 1)
                     if known is None:
                         self.samples.add_loss(NO_EVENT, f"byte {before + at}: {event}")
                         return -1
@@ -118,8 +118,8 @@ class MojoParser:
         except (IndexError, _TruncatedEvent):
             return at
 
-    def _references(self, data: bytes, at: int) -> int:
-        """Take in the references to frames that begin at that place; where they end. Raises _TruncatedEvent."""
+    def _parse_references(self, data: bytes, at: int) -> int:
+        """Read the references to frames that begin at a position; returns their end. Raises _TruncatedEvent."""
         match = _REFERENCES.match(data, at)
         if not match:
             raise _TruncatedEvent
@@ -128,10 +128,10 @@ class MojoParser:
         if frames is None:
             kept, begin, place = not self._of_task, len(self._stack), 0
             while place < len(run):
-                key, place = _number(run, place + 1)
+                key, place = _parse_number(run, place + 1)
                 if self._of_task or key not in self._frames:
                     kept = False
-                    self._odd_frame(key)
+                    self._add_odd_frame(key)
                 else:
                     self._stack.append(self._frames[key])
             if kept:
@@ -142,78 +142,78 @@ class MojoParser:
             self._stack += frames
         return match.end()
 
-    def _event(self, event: int, data: bytes, at: int) -> int | None:
-        """Process an event other than FRAME_REF; where it ends, None if it is not an event. Raises IndexError and
-        _TruncatedEvent, and has changed nothing then."""
+    def _parse_event(self, event: int, data: bytes, at: int) -> int | None:
+        """Process an event other than FRAME_REF; returns its end, None if it is not an event. Raises IndexError and
+        _TruncatedEvent, before it changes anything."""
         if event == TIME:
-            self._time, at = _number(data, at)
+            self._time, at = _parse_number(data, at)
         elif event == STACK:
             match = (_THREAD if self._version >= 3 else _THREAD_BEFORE_3).match(data, at)
             if not match:
                 raise _TruncatedEvent
             at = match.end()
             self._end()
-            self._thread = self._threads.get(match[0]) or self._new_thread(match[0])
+            self._thread = self._threads.get(match[0]) or self._start_thread(match[0])
             self._texts, self._frames, self._runs = self._known[self._thread[0]]
         elif event == FRAME:
             values = []
             for _ in range(7 if self._version >= 2 else 4):
-                value, at = _number(data, at)
+                value, at = _parse_number(data, at)
                 values.append(value)
             key, file, name, line = values[:4]
-            self._frame(key, AustinFrame(self._interned_text(name), self._interned_text(file), line))
+            self._add_frame(key, AustinFrame(self._get_text(name), self._get_text(file), line))
         elif event in (STRING, METADATA):
             if event == METADATA:
-                word, at = _text(data, at)
-                value_of, at = _text(data, at)
+                word, at = _parse_text(data, at)
+                value_of, at = _parse_text(data, at)
                 self.samples.add_metadata(word, value_of)
             else:
-                key, at = _number(data, at)
-                self._texts[key], at = _text(data, at)
+                key, at = _parse_number(data, at)
+                self._texts[key], at = _parse_text(data, at)
         elif event == STRING_REF:
-            _, at = _number(data, at)
+            _, at = _parse_number(data, at)
         elif event == MEMORY:
-            self._memory, at = _number(data, at)
+            self._memory, at = _parse_number(data, at)
         elif event == FRAME_KERNEL:
-            name_of, at = _text(data, at)
+            name_of, at = _parse_text(data, at)
             self._stack.append(self.samples.intern_frame(AustinFrame(name_of, "kernel", 0)))
         elif event == FRAME_INVALID:
             self._stack.append(self._special[INVALID])
         elif event in (IN_GC, IDLE):
             self._flags.add(event)
         else:
-            return self._later(event, data, at)
+            return self._parse_new_event(event, data, at)
         return at
 
-    def _new_thread(self, raw: bytes) -> tuple[int, int, str]:
-        pid, at = _number(raw, 0)
-        interpreter, at = _number(raw, at) if self._version >= 3 else (0, at)
-        found = self._threads[raw] = (pid, interpreter, _decimal(decode_text(raw[at:-1])))
+    def _start_thread(self, raw: bytes) -> tuple[int, int, str]:
+        pid, at = _parse_number(raw, 0)
+        interpreter, at = _parse_number(raw, at) if self._version >= 3 else (0, at)
+        found = self._threads[raw] = (pid, interpreter, _format_thread_id(decode_text(raw[at:-1])))
         self._known.setdefault(pid, ({}, {}, {}))
         return found
 
-    def _later(self, event: int, data: bytes, at: int) -> int | None:
-        """As `_event`, for what version 4 added."""
+    def _parse_new_event(self, event: int, data: bytes, at: int) -> int | None:
+        """Like `_parse_event`, for the events that version 4 added."""
         if event == STACK_REPEAT:
-            # The outer frames are those of the thread's sample before, but for native ones that were called last.
+            # The outer frames are those of the thread's previous sample, except native ones at its end.
             before = list(self._before.get(self._thread, ())) if self._thread else []
             while before and before[-1] in self._native:
                 before.pop()
             self._stack = before + self._stack
         elif event == TASK_STACK:
             for _ in ("task", "name"):
-                _, at = _number(data, at)
-            count, at = _number(data, at)
+                _, at = _parse_number(data, at)
+            count, at = _parse_number(data, at)
             self._of_task = max(0, count)
             self.samples.add_loss(ASYNC_TASKS, f"process {self._thread[0] if self._thread else -1}")
         elif event in (TASK_WAITER, TASK_RUNNING):
             for _ in range(2 if event == TASK_WAITER else 1):
-                _, at = _number(data, at)
+                _, at = _parse_number(data, at)
         else:
             return None
         return at
 
-    def _interned_text(self, key: int) -> str:
+    def _get_text(self, key: int) -> str:
         interned_text = self._texts.get(key)
         if interned_text is None:
             if key != UNKNOWN_TEXT:
@@ -221,7 +221,7 @@ class MojoParser:
             return "[unknown]"
         return interned_text
 
-    def _frame(self, key: int, austin_frame: AustinFrame) -> None:
+    def _add_frame(self, key: int, austin_frame: AustinFrame) -> None:
         frame = self.samples.intern_frame(austin_frame)
         if self._frames.get(key, frame) != frame:
             self._runs.clear()
@@ -231,8 +231,8 @@ class MojoParser:
         ):
             self._native.add(frame)
 
-    def _odd_frame(self, key: int) -> None:
-        """Take in a frame of a task, or one with an undefined key."""
+    def _add_odd_frame(self, key: int) -> None:
+        """Add a frame of a task, or one with an undefined key."""
         if self._of_task:
             self._of_task -= 1
             return
@@ -240,7 +240,7 @@ class MojoParser:
         self._stack.append(self._special[INVALID])
 
     def _end(self) -> None:
-        """The sample is whole."""
+        """Add the complete sample."""
         if self._thread is not None:
             if IN_GC in self._flags:
                 frames = (*self._stack, self._special[GC])
@@ -261,7 +261,7 @@ class MojoParser:
         self._of_task = 0
 
 
-def _decimal(thread: str) -> str:
+def _format_thread_id(thread: str) -> str:
     """The id of a thread, written in hexadecimal."""
     try:
         return str(int(thread, 16)) if len(thread) <= 16 and thread.isalnum() else thread

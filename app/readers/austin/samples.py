@@ -1,7 +1,7 @@
-"""Samples of austin, in either format, and the Profile of them.
+"""Samples of austin, in either format, and their Profile.
 
-A thread's samples follow one another: each lasts from the end of the one before. A thread that is seen for the first
-time begins when the others of its process have got as far.
+A thread's samples follow one another: each starts at the end of the previous one. The first sample of a thread starts
+at the latest time of the other threads of its process.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class AustinFrame:
 
 @dataclass
 class _ThreadClock:
-    """clock: how far it has got, in µs. latest: how far the furthest thread of its process has."""
+    """clock: its time so far, in µs. latest: that of the most advanced thread of its process."""
 
     row: int
     clock: int
@@ -41,7 +41,7 @@ class _ThreadClock:
 
 
 class SampleCollector:
-    """Collects samples; `finish` makes a Profile of them."""
+    """Collects samples; `finish` builds a Profile."""
 
     def __init__(self) -> None:
         self.mode = ""
@@ -63,11 +63,11 @@ class SampleCollector:
             self.mode = value
 
     def add_loss(self, reason: str, example: str) -> None:
-        """Note that something could not be read."""
+        """Record a loss."""
         self._builder.add_loss(reason, example)
 
     def intern_frame(self, frame: AustinFrame) -> int:
-        """The id of a place in code."""
+        """The id of a code location."""
         python = frame.file.endswith((".py", ".pyc", ".pyx")) or frame.file.startswith("<") or not frame.file
         if frame.name in SPECIAL and not frame.file:
             function = self._builder.intern_function(frame.name, display=SPECIAL[frame.name])
@@ -85,7 +85,7 @@ class SampleCollector:
         return self._builder.intern_frame(function, kind=FrameKind.PYTHON if python else FrameKind.USER, line=line)
 
     def intern_stack(self, frames: list[int]) -> int:
-        """The id of a call stack, the outermost frame first."""
+        """The id of a call stack, outermost frame first."""
         return self._builder.intern_stack(frames)
 
     def add(
@@ -97,14 +97,14 @@ class SampleCollector:
         memory_bytes: int | None,
         idle: bool = False,
     ) -> None:
-        """Add a sample of a thread, given by its process, its interpreter and its own number or name."""
+        """Add a sample of a thread, which is identified by its process, its interpreter and its own number or name."""
         if time_us is None and memory_bytes is None:
             self.add_loss(NO_VALUE, f"process {thread[0]}, thread {thread[2]}")
             return
         if not 0 <= (time_us or 0) < MAX_TIME_US or not -MAX_BYTES < (memory_bytes or 0) < MAX_BYTES:
             self.add_loss(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
             return
-        state = self._threads.get(thread) or self._new_thread(thread, time_us or 0)
+        state = self._threads.get(thread) or self._add_thread(thread, time_us or 0)
         clock = state.clock = min(state.clock + (time_us or 0), MAX_TIME_US)
         if clock > state.latest[0]:
             state.latest[0] = clock
@@ -121,18 +121,18 @@ class SampleCollector:
     def _add_weight(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
         known = self._events.get(event)
         if known is None:
-            known = self._events[event] = self._event(event)
+            known = self._events[event] = self._intern_event(event)
         if weight or event in (WALL, CPU):
             self._builder.add_sample(time_ns, thread, known, stack, weight)
 
-    def _event(self, event: str) -> int:
+    def _intern_event(self, event: str) -> int:
         if event in (MEMORY_ALLOCATED, MEMORY_FREED):
             return self._builder.intern_event(event, "bytes")
         interval = self._about.get("interval", "")
         rate = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
         return self._builder.intern_event(event, "ns", sampling="period" if rate else None, rate=rate)
 
-    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
+    def _add_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
         pid, interpreter, name = thread
         number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
         row = self._builder.intern_thread(
@@ -147,7 +147,7 @@ class SampleCollector:
         return found
 
     def finish(self, format: str, defect: str | None) -> Profile:
-        """The profile of all that was added."""
+        """The profile of all samples."""
         self._builder.format = format
         self._builder.add_run()
         duration = self._about.get("duration", "")

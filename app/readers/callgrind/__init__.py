@@ -1,15 +1,16 @@
-"""Reader of callgrind's files, which cachegrind, Xdebug, pyprof2calltree and others write too, and KCachegrind opens.
+"""Reader of callgrind files, which cachegrind, Xdebug, pyprof2calltree and others write too, and KCachegrind opens.
 
-Format: valgrind.org/docs/manual/cl-format.html. It has the self cost of each function and the
-inclusive cost of its calls. Call stacks are estimated from these (see tree.py); self costs are exact.
+Format: valgrind.org/docs/manual/cl-format.html. It has the self cost of each function and the inclusive cost of its
+calls. Call stacks are estimated from these (see tree.py); self costs are exact.
 """
 
 import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
-from .format import FORMAT, LOSSES, NO_LINE
+from .format import FORMAT, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
@@ -23,7 +24,7 @@ _JSON = (b"{", b"[")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is one of callgrind or cachegrind."""
+    """Whether a file that starts with `head` comes from callgrind or cachegrind."""
     head = head.removeprefix(b"\xef\xbb\xbf")
     if _FIRST.match(head):
         return True
@@ -33,9 +34,9 @@ def sniff(head: bytes) -> bool:
     return events is not None and bool(_HEADER.search(head) or _BODY.search(head, events.end()))
 
 
-@check_parse_quality("lines of callgrind", NO_LINE)
+@check_parse_quality("lines of callgrind", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where it has no cost."""
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has no cost."""
     # Compiled code is imported only when a file is read.
     from .assembly import build_profile
     from .lines import CallgrindParser

@@ -1,4 +1,4 @@
-"""Makes a Profile of the sums of a callgrind file."""
+"""Builds a Profile from the sums of a callgrind file."""
 
 import os.path
 import re
@@ -12,7 +12,7 @@ from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.facts import STACKS_FACT
 from .format import FORMAT, NO_FORMULA
-from .lines import MOST, CallgrindParser, ThreadCosts
+from .lines import MAX_COST, CallgrindParser, ThreadCosts
 from .tree import Graph, build_tree
 
 CALLS = "calls"
@@ -56,7 +56,7 @@ def build_profile(parser: CallgrindParser, source: str, defect: str | None) -> P
         )
     for part in parser.parts.values():
         for name, terms in parser.formulas.items():
-            if name not in _columns(parser, part):
+            if name not in _compute_factors(parser, part):
                 example = " + ".join(f"{factor} {word}" for factor, word in terms)
                 losses.setdefault(NO_FORMULA, (1, f"{name} = {example}"[:160]))
     for reason, (count, example) in losses.items():
@@ -84,7 +84,7 @@ def unit_of(event: str, creator: str = "") -> tuple[str, str, int]:
     return (match[1], unit, factor * int(match[2] or 1)) if match else (event, unit, factor)
 
 
-def _columns(parser: CallgrindParser, part: ThreadCosts) -> dict[str, np.ndarray]:
+def _compute_factors(parser: CallgrindParser, part: ThreadCosts) -> dict[str, np.ndarray]:
     """The factors of the thread's events in each event of the profile: its own, and those of formulas."""
     own = np.eye(len(part.events), dtype=np.int64)
     columns = dict(zip(part.events, own, strict=True))
@@ -99,14 +99,14 @@ def _columns(parser: CallgrindParser, part: ThreadCosts) -> dict[str, np.ndarray
 def _add_thread(
     builder: ProfileBuilder, parser: CallgrindParser, pid: int | None, thread: int | None, part: ThreadCosts
 ) -> int:
-    """Add the stacks and samples of one thread; the number of samples."""
+    """Add the stacks and samples of one thread; returns the number of samples."""
     graph, functions = part.graph()
-    columns = _columns(parser, part)
+    columns = _compute_factors(parser, part)
     names = []
     events = []
     for name, column in columns.items():
         shown, unit, factor = unit_of(name, parser.facts.get("creator", ""))
-        if (graph.own.astype(np.float64) @ (np.abs(column) * factor)).sum() < MOST:
+        if (graph.own.astype(np.float64) @ (np.abs(column) * factor)).sum() < MAX_COST:
             names.append(builder.intern_event(shown, unit))
             events.append(column * factor)
     if not events:
@@ -121,7 +121,7 @@ def _add_thread(
         builder.set_process_name(row, command)
     if thread is not None or command:
         builder.set_thread_name(row, 0, command if thread is None else f"thread {thread}")
-    frames = np.array([_frame(builder, parser, part, *function) for function in functions], np.int64)
+    frames = np.array([_intern_frame(builder, parser, part, *function) for function in functions], np.int64)
     if not len(tree.parent):
         return 0
     first = builder.add_stack_tree(tree.parent, frames[tree.function])
@@ -133,7 +133,7 @@ def _add_thread(
     return len(node)
 
 
-def _frame(
+def _intern_frame(
     builder: ProfileBuilder, parser: CallgrindParser, part: ThreadCosts, name: int, file: int, object: int
 ) -> int:
     words = [parser.names[code] if code >= 0 else UNKNOWN for code in (name, file, object)]

@@ -1,7 +1,7 @@
-"""The lines of a callgrind file, compiled: costs added up for each function and each call, names by number.
+"""The lines of a callgrind file, parsed by compiled loops: costs summed by function and call, names by id.
 
-What is not a cost, a position or an association (header lines, and unknown ones) is returned line by line.
-Format: valgrind.org/docs/manual/cl-format.html.
+Other lines than costs, positions and associations (header lines, and unknown ones) are returned line by line. Format:
+valgrind.org/docs/manual/cl-format.html.
 """
 
 from ...domain.arrays import Array
@@ -9,31 +9,31 @@ from ...ingest.jit.decorators import jit
 from ...ingest.trace_json.string_table import StringTable, intern
 
 DONE, FULL, OTHER = 0, 1, 2
-"""Why a scan ended: it came to `stop`; there is no more room; a line for who called."""
+"""Why a scan ended: it reached `stop`; no more room; a line that the caller parses."""
 
 # Kinds of names, each with its own ids.
 FILES, FUNCTIONS, OBJECTS = 0, 1, 2
-# Places in `state`. PRESENT, CALLED: of the present position and of the next call, a place for each kind of name.
+# Indices into `state`. PRESENT, CALLED: of the present position and of the next call, one entry per kind of name.
 AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, ROWS, SELF_ROW, PENDING, COUNT, TARGET = range(11)
 PRESENT, FUNCTION_FILE, FUNCTION_OBJECT, CALLED, POSITION = 11, 14, 15, 16, 19
 NEGATIVE, NEGATIVE_LINE, UNDEFINED, UNDEFINED_LINE, TOO_MANY = range(23, 28)
 STATE = 28
-MOST_POSITIONS = 4
-"""Of a line: so many places there are at POSITION."""
+MAX_POSITIONS = 4
+"""The maximum number of positions of a line, at POSITION."""
 
 # What the next line of costs belongs to, if not to the function.
 NOTHING, CALL, JUMP = 0, 1, 2
 # Columns of a row: a function's own costs (count NO_CALL) or those of calls from it.
 ROW = ("function", "file", "object", "called", "called_file", "called_object", "count", "target")
 NO_CALL = -1
-MOST_DIGITS = 18
-MOST = 1 << 62
-MOST_NAMES = (1 << 21) - 2
+MAX_DIGITS = 18
+MAX_COST = 1 << 62
+MAX_NAMES = (1 << 21) - 2
 
 
 @jit
-def _number(data: Array, p: int) -> tuple[int, int]:
-    """(the number that begins at p, where it ends; p itself where there is none that can be)."""
+def _parse_number(data: Array, p: int) -> tuple[int, int]:
+    """(the number that begins at p, its end; p itself if there is none in range)."""
     value, begin = 0, p
     if data[p] == 48 and (data[p + 1] | 32) == 120:
         p += 2
@@ -49,39 +49,39 @@ def _number(data: Array, p: int) -> tuple[int, int]:
     while 48 <= data[p] <= 57:
         value = value * 10 + (int(data[p]) - 48)
         p += 1
-    return (value, p) if p - begin <= MOST_DIGITS else (0, begin)
+    return (value, p) if p - begin <= MAX_DIGITS else (0, begin)
 
 
 @jit
-def _blank(data: Array, p: int) -> int:
+def _skip_blank(data: Array, p: int) -> int:
     while data[p] == 32 or data[p] == 9:
         p += 1
     return p
 
 
 @jit
-def _position(data: Array, p: int, before: int) -> tuple[int, int]:
-    """(a subposition, where it ends; p itself where there is none)."""
+def _parse_position(data: Array, p: int, before: int) -> tuple[int, int]:
+    """(a subposition, its end; p itself if there is none)."""
     if data[p] == 42:
         return before, p + 1
     if data[p] == 43 or data[p] == 45:
-        value, end = _number(data, p + 1)
+        value, end = _parse_number(data, p + 1)
         if end == p + 1:
             return 0, p
         return (before + value if data[p] == 43 else before - value), end
-    value, end = _number(data, p)
+    value, end = _parse_number(data, p)
     return value, end
 
 
 @jit
 def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, names: StringTable, at: Array) -> int:
-    """The number of the name data[p:end]; -1 for an id that has none, -2 for one that is too large."""
-    p = _blank(data, p)
+    """The number of the name data[p:end]; -1 for an id without a name, -2 for one that is too large."""
+    p = _skip_blank(data, p)
     number = -1
     if data[p] == 40 and 48 <= data[p + 1] <= 57:
-        value, q = _number(data, p + 1)
+        value, q = _parse_number(data, p + 1)
         if data[q] == 41:
-            q = _blank(data, q + 1)
+            q = _skip_blank(data, q + 1)
             if value >= ids.shape[1]:
                 return -2
             if q >= end:
@@ -92,7 +92,7 @@ def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, na
                 return int(ids[kind, value]) - 1
             p, number = q, value
     code = intern(data, p, max(end - p, 0), 0, names, at)
-    if code >= MOST_NAMES:
+    if code >= MAX_NAMES:
         state[TOO_MANY] += 1
         code = -1
     if number >= 0:
@@ -101,11 +101,11 @@ def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, na
 
 
 @jit
-def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
+def _parse_costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
     """Write the costs of the line at p into `work`; whether it is a line of costs."""
     n = 0
     while True:
-        p = _blank(data, p)
+        p = _skip_blank(data, p)
         if p >= end:
             break
         if n == state[EVENTS]:
@@ -116,7 +116,7 @@ def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
         if data[p] == 46 and (p + 1 == end or data[p + 1] == 32):
             value, q = 0, p + 1
         else:
-            value, q = _number(data, p)
+            value, q = _parse_number(data, p)
         if q == p or (q < end and data[q] != 32 and data[q] != 9) or value < 0:
             return False
         if negative and value:
@@ -133,9 +133,9 @@ def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
 
 @jit
 def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
-    """Add what is in `work` to a row; False, and nothing added, where the sum would not be a number any more."""
+    """Add `work` to a row; False, without adding, if the sum would overflow."""
     for n in range(state[EVENTS]):
-        if costs[row, n] + work[n] >= MOST:
+        if costs[row, n] + work[n] >= MAX_COST:
             return False
     for n in range(state[EVENTS]):
         costs[row, n] += work[n]
@@ -143,7 +143,7 @@ def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
 
 
 @jit
-def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
+def _add_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     row = int(state[ROWS])
     state[ROWS] += 1
     rows[row, 0] = state[PRESENT + FUNCTIONS]
@@ -151,7 +151,7 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     rows[row, 3:6] = -1
     rows[row, 6], rows[row, 7] = NO_CALL, 0
     if call:
-        # Without a word on it, what is called is in the present file and object.
+        # Without an explicit file and object, the called function is in the present ones.
         for column, kind in ((3, FUNCTIONS), (4, FILES), (5, OBJECTS)):
             called = state[CALLED + kind]
             rows[row, column] = state[PRESENT + kind] if called < 0 and kind != FUNCTIONS else called
@@ -162,46 +162,46 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
 
 
 @jit
-def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: Array, work: Array) -> bool:
-    """Take in a line of positions and costs; False for one that is none."""
+def _parse_cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: Array, work: Array) -> bool:
+    """Parse a line of positions and costs; False if it is none."""
     if state[EVENTS] == 0:
         return False
     for n in range(state[POSITIONS]):
-        value, q = _position(data, p, state[POSITION + n])
+        value, q = _parse_position(data, p, state[POSITION + n])
         if q == p or (q < end and data[q] != 32 and data[q] != 9):
             return False
         work[n] = value
-        p = _blank(data, q)
+        p = _skip_blank(data, q)
     for n in range(state[POSITIONS]):
         state[POSITION + n] = work[n]
     pending = state[PENDING]
     state[PENDING] = NOTHING
     if pending == JUMP:
         return True
-    good = _costs(data, p, end, state, work)
+    good = _parse_costs(data, p, end, state, work)
     if pending == CALL:
         if not good:
             state[CALLED : CALLED + 3] = -1
             return False
-        return _add(_new_row(state, rows, costs, True), state, costs, work)
+        return _add(_add_row(state, rows, costs, True), state, costs, work)
     if not good:
         return False
     if state[SELF_ROW] < 0:
-        state[SELF_ROW] = _new_row(state, rows, costs, False)
+        state[SELF_ROW] = _add_row(state, rows, costs, False)
     return _add(state[SELF_ROW], state, costs, work)
 
 
 @jit
-def _call_line(data: Array, p: int, state: Array) -> bool:
-    """Take in what follows "calls="; False where that is no number."""
-    p = _blank(data, p)
-    count, q = _number(data, p)
+def _parse_call_line(data: Array, p: int, state: Array) -> bool:
+    """Parse the text after "calls="; False if it is no number."""
+    p = _skip_blank(data, p)
+    count, q = _parse_number(data, p)
     if q == p:
         return False
     state[PENDING], state[COUNT], state[TARGET] = CALL, count, 0
     for n in range(state[POSITIONS]):
-        p = _blank(data, q)
-        value, q = _position(data, p, state[POSITION + n])
+        p = _skip_blank(data, q)
+        value, q = _parse_position(data, p, state[POSITION + n])
         if q == p:
             break
         if n == state[LINE_PLACE]:
@@ -221,12 +221,12 @@ def scan(
     costs: Array,
     work: Array,
 ) -> int:
-    """Parse the complete lines of data[state[AT]:stop]; return why that ended.
+    """Parse the complete lines of data[state[AT]:stop]; returns why it ended.
 
-    data: uint8, with a newline before `stop` and PAD more bytes behind it. ids: by kind and id the number of a name in
-    `names` and one more, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and
-    at least three. At OTHER, the line is data[state[AT]:state[END]], which is to be passed over; at FULL it is to
-    be read again.
+    data: uint8, with a newline before `stop` and PAD more bytes after it. ids: by kind and id the number of a name in
+    `names` plus one, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and at least
+    three. At OTHER, the line is data[state[AT]:state[END]], which the caller must skip; at FULL it must be parsed
+    again.
     """
     while state[AT] < stop:
         begin = state[AT]
@@ -239,17 +239,17 @@ def scan(
         state[LINES] += 1
         while end > begin and (data[end - 1] == 13 or data[end - 1] == 32 or data[end - 1] == 9):
             end -= 1
-        p = _blank(data, begin)
+        p = _skip_blank(data, begin)
         first = data[p]
         if p >= end or first == 35:
             state[AT] = state[END] + 1
             continue
         if 48 <= first <= 57 or first == 43 or first == 45 or first == 42:
-            if not _cost_line(data, p, end, state, rows, costs, work):
+            if not _parse_cost_line(data, p, end, state, rows, costs, work):
                 return OTHER
             state[AT] = state[END] + 1
             continue
-        # The letters f and n of fn=, cfn= and jfn=; so for all names.
+        # The letters f and n of fn=, cfn= and jfn=; all kinds of names work alike.
         of_other = first == 99 or first == 106
         one, two, equal = data[p + of_other], data[p + of_other + 1], data[p + of_other + 2]
         file = one == 102 and (two == 108 or two == 105 or (two == 101 and not of_other))
@@ -268,7 +268,7 @@ def scan(
                     state[SELF_ROW], state[PENDING] = -1, NOTHING
             # Targets of jumps are ignored, but a jump may define a name.
         elif first == 99 and one == 97 and two == 108 and data[p + 3] == 108 and data[p + 5] == 61:
-            if not _call_line(data, p + 6, state):
+            if not _parse_call_line(data, p + 6, state):
                 return OTHER
         elif first == 106 and data[p + 4] == 61 and (one == 117 or one == 99):
             state[PENDING] = JUMP

@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...domain.arrays import Array
-from ...ingest.perf_text.grammar import MAX_EXAMPLE_CHARS, decode_text, format_example
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE
+from ...ingest.perf_text.grammar import decode_text, format_example
 from ...ingest.trace_json.simd import PAD
 from ...ingest.trace_json.string_table import grow, make_table
 from . import kernel
-from .format import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
+from .format import BELOW_ZERO, NO_FORMULA, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .tree import Graph
 
 ROWS, NAMES, NAME_BYTES = 1 << 16, 1 << 12, 1 << 20
-MOST_IDS = 1 << 22
-MOST_EVENTS = 64
-MOST = 1 << 62
-LONGEST_BYTES = 64 << 20
-LONGEST_FORMULA = 1000
-LONGEST_EVENT = 200
+MAX_IDS = 1 << 22
+MAX_EVENTS = 64
+MAX_COST = 1 << 62
+MAX_LINE_BYTES = 64 << 20
+MAX_FORMULA_CHARS = 1000
+MAX_EVENT_CHARS = 200
 
 _KEY = re.compile(rb"[ \t]*([A-Za-z]{1,20}):(.*)", re.DOTALL)
 _FORMULA = re.compile(r"\s*([^\s=:]+)\s*(?:=([^:]*))?(?::(.*))?")
@@ -28,14 +29,14 @@ _TERM = re.compile(r"\s*(?:(\d{1,9})\s*\*?\s*)?([^\s*+]+)\s*")
 
 @dataclass
 class KeyedSums:
-    """Rows of whole numbers, added up by a key."""
+    """Rows of whole numbers, summed by key."""
 
     width: int
     places: dict[int, int] = field(default_factory=dict)
     sums: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def of(self, keys: Array) -> Array:
-        """The place of each key; made where it has none."""
+        """The index of each key; new keys are added."""
         distinct, which = np.unique(keys, return_inverse=True)
         known = self.places
         places = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
@@ -46,11 +47,11 @@ class KeyedSums:
         return places[which]
 
     def add(self, places: Array, rows: Array) -> Array:
-        """Add rows; which could not be added, because the sum would not be a number any more."""
+        """Add rows; returns which could not be added, because the sum would overflow."""
         heavy = np.zeros(len(rows), bool)
         sums = np.zeros((len(self.places), rows.shape[1]))
         np.add.at(sums, places, rows.astype(np.float64))
-        beyond = np.asarray((sums + self.sums[: len(sums)] >= MOST).any(axis=1))
+        beyond = np.asarray((sums + self.sums[: len(sums)] >= MAX_COST).any(axis=1))
         if beyond.any():
             heavy = beyond[places]
         np.add.at(self.sums, places[~heavy], rows[~heavy])
@@ -66,10 +67,10 @@ class ThreadCosts:
         self.calls = KeyedSums(len(events) + 1)
         self.lines: dict[int, int] = {}
         self.own: set[int] = set()
-        """Keys of functions that the file has costs or calls of, not only calls to."""
+        """Keys of functions that have costs or calls in the file, not only calls to them."""
 
     def absorb(self, rows: Array, costs: Array) -> Array:
-        """Take in rows as the kernel makes them; which could not be."""
+        """Add rows of the kernel; returns which could not be added."""
         caller = self.functions.of(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2]))
         calls = rows[:, 6] != kernel.NO_CALL
         self.own.update(np.unique(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2])).tolist())
@@ -101,18 +102,18 @@ class ThreadCosts:
         return graph, [_unpack_key(keys[representative]) for representative in representatives.tolist()]
 
     def _find_duplicates(self, keys: list[int]) -> Array:
-        """For each function the place of the one it represents: one that is only called, by a file of which nothing
-        else is known, is the one of that name in that object, if there is but one."""
+        """For each function the index of the function it represents: one that is only called, by a file of which
+        nothing else is known, equals the only one with that name in that object."""
         named: dict[tuple[int, int], list[int]] = {}
-        for place, key in enumerate(keys):
+        for index, key in enumerate(keys):
             if key in self.own:
                 name, _, object = _unpack_key(key)
-                named.setdefault((name, object), []).append(place)
+                named.setdefault((name, object), []).append(index)
         same = []
-        for place, key in enumerate(keys):
+        for index, key in enumerate(keys):
             name, _, object = _unpack_key(key)
             others = named.get((name, object), []) if key not in self.own and name >= 0 else []
-            same.append(others[0] if len(others) == 1 else place)
+            same.append(others[0] if len(others) == 1 else index)
         return np.array(same, np.int64)
 
 
@@ -122,11 +123,11 @@ def _pack_key(name: Array, file: Array, object: Array) -> Array:
 
 
 def _unpack_key(key: int) -> tuple[int, int, int]:
-    return (key >> 42) - 1, (key >> 21 & kernel.MOST_NAMES + 1) - 1, (key & kernel.MOST_NAMES + 1) - 1
+    return (key >> 42) - 1, (key >> 21 & kernel.MAX_NAMES + 1) - 1, (key & kernel.MAX_NAMES + 1) - 1
 
 
 class CallgrindParser:
-    """Parses a file piece by piece. After `finish`, only its attributes are used."""
+    """Parses a file chunk by chunk. After `finish`, only its attributes are used."""
 
     def __init__(self) -> None:
         self.parts: dict[tuple[int | None, int | None, tuple[str, ...]], ThreadCosts] = {}
@@ -143,29 +144,29 @@ class CallgrindParser:
         self._state[kernel.SELF_ROW] = -1
         self._state[kernel.POSITIONS] = 1
         # Most of it is never touched, and takes no memory.
-        self._ids = np.zeros((3, MOST_IDS), np.int32)
+        self._ids = np.zeros((3, MAX_IDS), np.int32)
         self._names, self._name_counts = make_table(NAMES, NAME_BYTES), np.zeros(4, np.int64)
         self._rows = np.zeros((ROWS, len(kernel.ROW)), np.int64)
         self._events: tuple[str, ...] = ()
         self._costs = np.zeros((ROWS, 1), np.int64)
-        self._work = np.zeros(MOST_EVENTS, np.int64)
+        self._work = np.zeros(MAX_EVENTS, np.int64)
         self._pid: int | None = None
         self._thread: int | None = None
         self._sum = np.zeros(1)
 
     def absorb(self, data: bytes) -> None:
-        """Take in the next piece of the file."""
+        """Parse the next chunk of the file."""
         data = self._rest + data
         end = data.rfind(b"\n") + 1
-        if not end and len(data) > LONGEST_BYTES:
+        if not end and len(data) > MAX_LINE_BYTES:
             data, end = b"\n", 1
-            self._add_loss(NO_LINE, "a line of more than 64 MB")
+            self._add_loss(UNRECOGNIZED_LINE, "a line of more than 64 MB")
         self._rest = data[end:]
         if end:
             self._scan(data, end)
 
     def finish(self) -> None:
-        """Take in what is left."""
+        """Parse the remaining text."""
         if self._rest:
             self._scan(self._rest + b"\n", len(self._rest) + 1)
             self._rest = b""
@@ -176,7 +177,7 @@ class CallgrindParser:
             if self._state[at]:
                 self._add_loss(reason, f"line {self._state[at + 1]}", int(self._state[at]))
         if too_many := int(self._state[kernel.TOO_MANY]):
-            self._add_loss(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:MAX_EXAMPLE_CHARS], too_many)
+            self._add_loss(TOO_MANY_NAMES, self.names[kernel.MAX_NAMES][:MAX_EXAMPLE_CHARS], too_many)
 
     def _add_loss(self, reason: str, example: str, count: int = 1) -> None:
         before, first = self.losses.get(reason, (0, example))
@@ -189,7 +190,7 @@ class CallgrindParser:
             tables = (self._ids, self._names, counts, self._rows, self._costs, self._work)
             why = kernel.scan(block, stop, state, *tables)
             if why == kernel.OTHER:
-                self._header_or_loss(data[state[kernel.AT] : state[kernel.END]])
+                self._parse_header_or_add_loss(data[state[kernel.AT] : state[kernel.END]])
                 state[kernel.AT] = state[kernel.END] + 1
             elif why == kernel.DONE or state[kernel.ROWS] == len(self._rows):
                 self._flush()
@@ -200,7 +201,7 @@ class CallgrindParser:
                 break
 
     def _flush(self) -> None:
-        """Add up the rows that the kernel has made."""
+        """Add the rows of the kernel."""
         count = int(self._state[kernel.ROWS])
         if count:
             rows, costs = self._rows[:count], self._costs[:count]
@@ -208,18 +209,18 @@ class CallgrindParser:
             key = (self._pid, self._thread, self._events)
             heavy = self.parts.setdefault(key, ThreadCosts(self._events)).absorb(rows, costs)
             if heavy.any():
-                self._add_loss(NO_LINE, "total costs above 2^62", int(heavy.sum()))
+                self._add_loss(UNRECOGNIZED_LINE, "total costs above 2^62", int(heavy.sum()))
         self._state[kernel.ROWS] = 0
         self._state[kernel.SELF_ROW] = -1
 
-    def _header_or_loss(self, line: bytes) -> None:
-        """Take in a line that is no cost and no position."""
+    def _parse_header_or_add_loss(self, line: bytes) -> None:
+        """Parse a line that is no cost and no position."""
         match = _KEY.fullmatch(line)
-        if not match or not self._header(match[1].decode().lower(), decode_text(match[2].strip())):
-            self._add_loss(NO_LINE, format_example(line, int(self._state[kernel.LINES])))
+        if not match or not self._parse_header(match[1].decode().lower(), decode_text(match[2].strip())):
+            self._add_loss(UNRECOGNIZED_LINE, format_example(line, int(self._state[kernel.LINES])))
 
-    def _header(self, key: str, value: str) -> bool:
-        """Take in a header line; whether it is one."""
+    def _parse_header(self, key: str, value: str) -> bool:
+        """Parse a header line; whether it is one."""
         if key in ("thread", "pid", "part", "events", "positions", "version"):
             self._flush()
         if key in ("thread", "pid"):
@@ -231,15 +232,15 @@ class CallgrindParser:
         elif key == "part":
             self.ended = False
         elif key == "positions":
-            words = [word for word in value.split() if word in ("instr", "bb", "line")][: kernel.MOST_POSITIONS]
+            words = [word for word in value.split() if word in ("instr", "bb", "line")][: kernel.MAX_POSITIONS]
             self._state[kernel.POSITIONS] = max(1, len(words))
             self._state[kernel.LINE_PLACE] = words.index("line") if "line" in words else 0 if not words else -1
         elif key == "events":
-            return self._new_events(value)
+            return self._set_events(value)
         elif key == "event":
-            self._formula(value)
+            self._parse_formula(value)
         elif key in ("summary", "totals"):
-            self._totals(key, value)
+            self._check_totals(key, value)
         elif key in ("cmd", "creator"):
             self.facts.setdefault(key, value)
         elif key == "desc":
@@ -250,13 +251,13 @@ class CallgrindParser:
             return key == "version"
         return True
 
-    def _new_events(self, value: str) -> bool:
+    def _set_events(self, value: str) -> bool:
         names = tuple(value.split())
         if (
             not names
-            or len(names) > MOST_EVENTS
+            or len(names) > MAX_EVENTS
             or len(set(names)) < len(names)
-            or len(max(names, key=len)) > LONGEST_EVENT
+            or len(max(names, key=len)) > MAX_EVENT_CHARS
         ):
             return False
         self._events = names
@@ -266,9 +267,9 @@ class CallgrindParser:
         self._sum = np.zeros(len(names))
         return True
 
-    def _formula(self, value: str) -> None:
-        """An event's long name, or what it is the sum of."""
-        match = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
+    def _parse_formula(self, value: str) -> None:
+        """An event's long name, or its formula."""
+        match = _FORMULA.fullmatch(value) if len(value) < MAX_FORMULA_CHARS else None
         if not match:
             self._add_loss(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
             return
@@ -282,7 +283,7 @@ class CallgrindParser:
             return
         self.formulas.setdefault(match[1], [(int(term[1] or 1), term[2]) for term in terms if term])
 
-    def _totals(self, key: str, value: str) -> None:
+    def _check_totals(self, key: str, value: str) -> None:
         words = value.split()
         numbers = [int(word) for word in words if word.isdecimal() and word.isascii() and len(word) < 19]
         if key == "summary" or not numbers or len(numbers) < len(words):

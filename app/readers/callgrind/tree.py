@@ -1,7 +1,7 @@
 """Call stacks estimated from a call graph: edges with costs become a tree of stacks.
 
 A call graph does not record which calls of a function were made under which of its callers. So all calls of a function
-are taken to be alike: cost is divided among its callees in the proportions of all of its calls. A function that is
+are assumed to be alike: cost is divided among its callees in the proportions of all of its calls. A function that is
 already on the stack is not entered again: its cost is added to the node on the stack and divided from there. The self
 cost of each function is then divided among its stacks in integers, so its sum is exact for every graph.
 """
@@ -15,18 +15,18 @@ import numpy as np
 from ...domain.arrays import Array, Int64Array
 
 MAX_DEPTH = 256
-"""Frames: deeper calls are attached to the last but one frame."""
+"""Maximum number of frames: deeper calls are attached to the last but one frame."""
 MAX_WIDTH = 4000
-"""Stacks of one depth that are expanded further: those with the highest cost."""
+"""Maximum number of stacks of one depth that are expanded: those with the highest cost."""
 MAX_LEVEL_CALLS = 100_000
-"""Calls from all stacks of one depth together that are checked."""
+"""Maximum number of calls from all stacks of one depth together that are checked."""
 MAX_NODES = 300_000
 MIN_SHARE = 1e-7
 """A stack with a smaller share is not expanded; the self costs of its functions are in their other stacks."""
 TOLERANCE, MAX_ITERATIONS = 1e-3, 100
 """Cost passed around in recursion is followed until an iteration adds less than this share, or up to the limit."""
 ROUNDING_SHARE = 0.01
-"""A share of a function's cost up to this, which no caller accounts for, is taken to be rounding."""
+"""A share of a function's cost up to this, without a caller, is assumed to be a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Tree:
 @dataclass(frozen=True)
 class Graph:
     """own: self cost by function and event. One row per call edge: caller and called (functions), cost by event, and
-    count of calls. All are integers; no two edges have the same ends."""
+    count of calls. All are integers; edges are distinct."""
 
     own: Array
     caller: Array
@@ -83,29 +83,31 @@ def build_tree(graph: Graph) -> Tree:
     count = np.zeros(functions, np.int64)
     np.add.at(count, graph.called, graph.count)
     wanted = np.column_stack([graph.own, count])
-    nodes = _add_missing_functions(graph, _expand_stacks(graph), _nonzero_rows(wanted))
+    nodes = _add_missing_functions(graph, _expand_stacks(graph), _select_nonzero_rows(wanted))
     return _drop_unused(nodes, _divide_costs(nodes, wanted))
 
 
 def _expand_stacks(graph: Graph) -> _Nodes:
-    """The stacks from the outermost functions, and the cost in them."""
+    """The stacks from the outermost functions, and their cost."""
     # Direct recursion adds no cost.
     rows = np.flatnonzero(graph.caller != graph.called)
     order = rows[np.argsort(graph.caller[rows], kind="stable")]
     caller, called = graph.caller[order], graph.called[order]
     cost, own = graph.cost[order].astype(np.float64), graph.own.astype(np.float64)
     first = np.searchsorted(caller, np.arange(len(own) + 1))
-    whole = own + _sum_rows(caller, cost, len(own))
+    total = own + _sum_rows(caller, cost, len(own))
     group = find_components(first, called)
-    costs_without_caller = _costs_without_caller(own, caller, called, cost, group)
+    costs_without_caller = _compute_entry_costs(own, caller, called, cost, group)
     arcs = _CallEdges(
-        first, called, group, np.divide(cost, whole[caller], out=np.zeros_like(cost), where=whole[caller] > 0)
+        first, called, group, np.divide(cost, total[caller], out=np.zeros_like(cost), where=total[caller] > 0)
     )
     calls = graph.count[order].astype(np.float64)
-    rate = np.divide(calls, whole[caller, 0], out=np.zeros(len(calls)), where=whole[caller, 0] > 0)
-    stacks = _expand_levels(arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _nonzero_rows(whole))
+    rate = np.divide(calls, total[caller, 0], out=np.zeros(len(calls)), where=total[caller, 0] > 0)
+    stacks = _expand_levels(
+        arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _select_nonzero_rows(total)
+    )
     cost_at = _propagate_costs(stacks)
-    spent = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
+    spent = np.divide(own, total, out=np.zeros_like(own), where=total > 0)
     above = np.where(stacks.parent < 0, 0, cost_at[stacks.parent, 0]) if len(cost_at) else np.zeros(0)
     mass = np.column_stack([cost_at * spent[stacks.function], above * stacks.rate])
     return _Nodes(stacks.parent, stacks.function, mass, (cost_at / np.maximum(own.sum(axis=0), 1)).mean(axis=1))
@@ -124,12 +126,12 @@ class _CallEdges:
 
 def _expand_levels(arcs: _CallEdges, given: Array, rate: Array, total: Array, costly: Array) -> _ExpandedStacks:
     """Follow the calls from the functions with given cost. total: of each event. costly: functions with any cost."""
-    function = np.flatnonzero(_nonzero_rows(given))
+    function = np.flatnonzero(_select_nonzero_rows(given))
     cost_at = given[function]
     parent, part = np.full(len(function), -1, np.int64), np.zeros_like(cost_at)
     parents, functions, parts, rates, backs = [parent], [function], [part], [np.zeros(len(function))], []
     starts = [0, len(function)]
-    # A level: the place of each node's parent in the level before, and its function.
+    # A level: the index of each node's parent in the previous level, and its function.
     levels = [(parent, function)]
     while len(function) and len(levels) < MAX_DEPTH and starts[-1] <= MAX_NODES:
         degree = arcs.first[function + 1] - arcs.first[function]
@@ -186,19 +188,19 @@ def _propagate_costs(stacks: _ExpandedStacks) -> Array:
     return comes
 
 
-def _nonzero_rows(values: Array) -> Array:
+def _select_nonzero_rows(values: Array) -> Array:
     """Which rows have a value other than 0."""
     nonzero: Array = np.asarray(values.any(axis=1))
     return nonzero
 
 
 def _sum_rows(place: Array, values: Array, length: int) -> Array:
-    """Rows of `values` added up by their place."""
+    """Rows of `values` summed by index."""
     columns = [np.bincount(place, column, length) for column in values.T]
     return np.column_stack(columns) if columns else np.zeros((length, 0))
 
 
-def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array, group: Array) -> Array:
+def _compute_entry_costs(own: Array, caller: Array, called: Array, cost: Array, group: Array) -> Array:
     """The part of each function's cost that has no caller, by event.
 
     Functions of one component are taken together, because cost that they pass around is counted repeatedly. The
@@ -206,10 +208,10 @@ def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array,
     """
     functions, components = len(own), int(group.max()) + 1 if len(group) else 0
     across = group[caller] != group[called]
-    whole = _sum_rows(group, own, components) + _sum_rows(group[caller[across]], cost[across], components)
+    total = _sum_rows(group, own, components) + _sum_rows(group[caller[across]], cost[across], components)
     rows = _sum_rows(group[called[across]], cost[across], components)
-    rest = whole - rows
-    rest[(rest <= ROUNDING_SHARE * whole) & (rows > 0)] = 0
+    rest = total - rows
+    rest[(rest <= ROUNDING_SHARE * total) & (rows > 0)] = 0
     entered = _sum_rows(called[across], cost[across], functions).sum(axis=1)
     most = (own + _sum_rows(caller, cost, functions)).sum(axis=1)
     order = np.lexsort((most, entered, group))
@@ -222,9 +224,9 @@ def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array,
 def _find_on_stack(
     levels: list[tuple[Array, Array]], starts: list[int], node: Array, called: Array, group: Array
 ) -> Int64Array:
-    """The nodes that are a function already in the stacks from which it is called; -1 where there is none.
+    """The nodes of a function that is already on the stack from which it is called; -1 if there is none.
 
-    node: places in the last level. starts: where the levels begin.
+    node: indices into the last level. starts: where the levels begin.
     """
     node_of = np.full(len(node), -1, np.int64)
     # Only calls inside a component can be recursive.
@@ -243,7 +245,7 @@ def _find_on_stack(
 def find_components(first: Array, called: Array) -> Array:
     """The number of each function's strongly connected component (Tarjan, 1972): functions that call each other.
 
-    first: where a function's calls begin in `called`, and one entry more.
+    first: where a function's calls begin in `called`, and one more entry.
     """
     count = len(first) - 1
     callees = [called[begin:end].tolist() for begin, end in pairwise(first.tolist())]
@@ -274,7 +276,7 @@ def find_components(first: Array, called: Array) -> Array:
 
 
 def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes:
-    """The same with a stack for every function that is wanted and has none yet: below function_id of a caller of it."""
+    """The same with a stack for every wanted function that has none yet: below the function of one of its callers."""
     functions = len(graph.own)
     best = np.full(functions, -1, np.int64)
     order = np.argsort(nodes.share, kind="stable")
@@ -284,7 +286,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
     arcs = np.lexsort((-graph.cost.astype(np.float64).sum(axis=1), graph.caller))
     first = np.searchsorted(graph.caller[arcs], np.arange(functions + 1)).tolist()
     called, place = graph.called[arcs].tolist(), best.tolist()
-    parent, depth = nodes.parent.tolist(), _depths(nodes.parent)
+    parent, depth = nodes.parent.tolist(), _compute_depths(nodes.parent)
     function: list[int] = nodes.function.tolist()
     callees = deque(np.flatnonzero(best >= 0)[np.argsort(-nodes.share[best[best >= 0]], kind="stable")].tolist())
     roots = iter(np.flatnonzero(wanted).tolist())
@@ -317,7 +319,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
     )
 
 
-def _depths(parent: Array) -> list[int]:
+def _compute_depths(parent: Array) -> list[int]:
     depths: list[int] = []
     for above in parent.tolist():
         depths.append(depths[above] + 1 if above >= 0 else 1)
@@ -336,21 +338,21 @@ def _divide_costs(nodes: _Nodes, wanted: Array) -> Int64Array:
         whole = np.bincount(nodes.function, mass, functions)
         part = np.divide(mass, whole[nodes.function], out=np.zeros(len(mass)), where=whole[nodes.function] > 0)
         wish = part * column[nodes.function]
-        # Half of an even number must stay exact in spite of float errors.
+        # Half of an even number must stay exact despite floating-point errors.
         value = np.floor(wish + 1e-6).astype(np.int64)
-        remainders = _remainders(nodes.function, value, column)
+        remainders = _compute_remainders(nodes.function, value, column)
         order = np.lexsort((value - wish, nodes.function))
         rank = np.arange(len(order)) - np.searchsorted(nodes.function[order], nodes.function[order])
         value[order] += (rank < remainders[nodes.function[order]]) & (wish[order] > 0)
-        # Errors of floats go to the node with the highest cost.
+        # Floating-point errors go to the node with the highest cost.
         order = np.lexsort((nodes.share, mass, nodes.function))
         last = order[np.r_[nodes.function[order][1:] != nodes.function[order][:-1], True]] if len(order) else order
-        value[last] += _remainders(nodes.function, value, column)[nodes.function[last]]
+        value[last] += _compute_remainders(nodes.function, value, column)[nodes.function[last]]
         weights[:, event] = value
     return weights
 
 
-def _remainders(function: Array, value: Array, whole: Array) -> Array:
+def _compute_remainders(function: Array, value: Array, whole: Array) -> Array:
     """The cost that no node has yet, by function."""
     given = np.zeros(len(whole), np.int64)
     np.add.at(given, function, value)
@@ -360,7 +362,7 @@ def _remainders(function: Array, value: Array, whole: Array) -> Array:
 
 def _drop_unused(nodes: _Nodes, weight: Array) -> Tree:
     """The tree without nodes that have no cost in or below them."""
-    used = _nonzero_rows(weight)
+    used = _select_nonzero_rows(weight)
     parent = nodes.parent
     for node in np.flatnonzero(used)[::-1].tolist():
         above = int(parent[node])

@@ -1,6 +1,6 @@
 """Reader of traces in the JSON of Chrome's trace viewer, by any writer: browsers, Perfetto, build tools, games.
 
-What PyTorch's profiler writes is such JSON too, and has its own reader.
+PyTorch's profiler writes such JSON too, which has its own reader.
 """
 
 from dataclasses import replace
@@ -17,13 +17,13 @@ sniff = is_trace_json
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
     from ...ingest import v8_profile
     from ...ingest.trace.dialects import CHROME
     from ...ingest.trace.profile import build_profile
     from ...ingest.trace_json.reader import read_events
 
-    # What is compiled is loaded where something is read, and nowhere else.
+    # Compiled code is imported only when a file is read.
     from . import py_spy as py_spy_events
 
     events, dialect = read_events(stream), CHROME

@@ -1,4 +1,4 @@
-"""What the format is called, and what may be lost of it."""
+"""The name of the format, and its losses."""
 
 from ...ingest.trace.losses import TRACE_LOSSES
 from ...ingest.trace_json.losses import TRACE_JSON_LOSSES

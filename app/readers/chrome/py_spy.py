@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+from ...domain.arrays import MISSING
 from ...domain.tables import FrameKind
-from ...ingest.trace.events import MISSING, TraceEvents
+from ...ingest.trace.events import TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.slices import SliceClassifier, SliceType
 from .format import FORMAT
@@ -38,10 +39,10 @@ def is_py_spy_trace(events: TraceEvents) -> bool:
 
 
 def convert_events(events: TraceEvents) -> TraceEvents:
-    """The same events, with the file of a function as its category, and the names of threads and processes as
-    metadata. For what py-spy has written."""
+    """The same events, with the file of a function as its category, and the names of threads and processes as metadata.
+    For events of py-spy."""
     texts = list(events.texts)
-    places = {text: place for place, text in enumerate(texts)}
+    places = {text: index for index, text in enumerate(texts)}
 
     def place_of(text: str) -> int:
         if text not in places:
@@ -51,10 +52,10 @@ def convert_events(events: TraceEvents) -> TraceEvents:
 
     mine = events.category == places[CATEGORY]
     files = np.full(len(texts) + 1, -1, np.int32)
-    for place in np.unique(events.arguments[mine]).tolist():
-        file = _file(texts[place]) if place >= 0 else ""
-        # The last one represents what has no arguments.
-        files[place] = place_of(file) if file else -1
+    for index in np.unique(events.arguments[mine]).tolist():
+        file = _get_file(texts[index]) if index >= 0 else ""
+        # The last one represents events without arguments.
+        files[index] = place_of(file) if file else -1
     category = np.where(mine, files[events.arguments], events.category).astype(np.int32)
     named = []
     begun = np.flatnonzero(mine & (events.phase == ord("B")) & (events.category >= 0))
@@ -85,7 +86,7 @@ def convert_events(events: TraceEvents) -> TraceEvents:
     )
 
 
-def _file(arguments: str) -> str:
+def _get_file(arguments: str) -> str:
     try:
         found: Any = orjson.loads(arguments)
     except ValueError:

@@ -17,9 +17,10 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.text_lines import iterate_chunks
-from .format import FORMAT, LINE, LOSSES, NO_LINE
+from .format import FORMAT, LINE, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
@@ -43,10 +44,10 @@ def sniff(head: bytes) -> bool:
     return good > 0 and 2 * good >= sum(bool(line.strip()) for line in lines[1:]) - 20
 
 
-@check_parse_quality("lines of ftrace", NO_LINE)
+@check_parse_quality("lines of ftrace", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
+    # Compiled code is imported only when a file is read.
     from .profile import FtraceParser, build_profile
 
     ftrace_parser = FtraceParser()
@@ -62,8 +63,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 def _trace_text_of_page(page: bytes, inside: bool) -> tuple[bytes, bool]:
-    """Only what is in parts of a page that are the trace, in as many lines. inside: whether the piece begins there
-    (returned: whether it ends there)."""
+    """Only the parts of an HTML page that contain the trace, with the same number of lines. inside: whether the chunk
+    begins in such a part (returned: whether it ends in one)."""
     parts = []
     while page:
         edge = _END.search(page) if inside else _BEGIN.search(page)

@@ -1,7 +1,7 @@
-"""Calls of functions of the kernel, as its tracer function_graph prints them.
+"""Calls of kernel functions, as the tracer function_graph prints them.
 
-Without a time on each line only durations are known: then each CPU's calls follow one another without gaps, and an
-outer call has its recorded duration.
+If lines have no time, only durations are known: then each CPU's calls follow one another without gaps, and an outer
+call has its recorded duration.
 """
 
 import re
@@ -22,8 +22,8 @@ _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
 
 
 class _CpuCalls:
-    """What is known of a CPU: the thread that runs there, how far its time went, and calls that have begun, each with
-    its start and name."""
+    """The state of a CPU: the thread that runs there, its present time, and open calls, each with its start and
+    name."""
 
     def __init__(self) -> None:
         self.task: int | None = None
@@ -32,7 +32,7 @@ class _CpuCalls:
 
 
 class FunctionGraph:
-    """Calls while they are collected."""
+    """Collects calls."""
 
     def __init__(self, events: TraceEventBuilder, markers: AtraceMarkers, lost: Callable[[str, str], None]) -> None:
         self._markers, self._lost = markers, lost
@@ -43,17 +43,17 @@ class FunctionGraph:
         self.facts: dict[str, str] = {}
 
     def feed_event(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
-        """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
+        """Add the begin or end of a call on a thread, as `trace-cmd report` prints it."""
         match = _CALL_LINE.fullmatch(rest)
         if match is None:
             return
         if not entry:
             self._markers.add("E", time_ns, None, task, self._category)
         elif match[3].endswith(b"{"):
-            self._markers.add("B", time_ns, _function_name(match[3]), task, self._category)
+            self._markers.add("B", time_ns, _parse_function_name(match[3]), task, self._category)
         else:
-            length = _ns(match[1]) or 0
-            self._markers.add("X", time_ns, _function_name(match[3]), task, self._category, duration_ns=length)
+            length = _parse_ns(match[1]) or 0
+            self._markers.add("X", time_ns, _parse_function_name(match[3]), task, self._category, duration_ns=length)
 
     def feed_switch(self, line: bytes) -> bool:
         """Parse a line of a context switch on a CPU; False for another line."""
@@ -87,7 +87,7 @@ class FunctionGraph:
             cpu.task = int(tid)
             self._names[cpu.task] = comm.strip()
         task = CPU_TASK - int(number) if cpu.task is None else cpu.task
-        length = _ns(duration)
+        length = _parse_ns(duration)
         if seconds is not None and fraction is not None:
             cpu.now = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         else:
@@ -102,11 +102,11 @@ class FunctionGraph:
             stop = start + length if length is not None else cpu.now
             if not timed:
                 cpu.now = stop = max(stop, cpu.now)
-            self._add(task, max(start, 0), stop, _function_name(name))
+            self._add(task, max(start, 0), stop, _parse_function_name(name))
         elif text.endswith(b"{"):
             cpu.open.append((cpu.now, text))
         elif text.endswith(b";"):
-            self._add(task, cpu.now, cpu.now + (length or 0), _function_name(text))
+            self._add(task, cpu.now, cpu.now + (length or 0), _parse_function_name(text))
             cpu.now += 0 if timed else length or 0
         elif text.startswith(b"/*"):
             self._markers.add("i", cpu.now, decode_name(text.strip(b"/* ")), task, self._category)
@@ -116,14 +116,14 @@ class FunctionGraph:
         self._markers.add("X", start, name, task, self._category, duration_ns=stop - start)
 
     def finish(self) -> None:
-        """Calls that never ended."""
+        """End the calls that are still open."""
         for number, cpu in self._cpus.items():
             task = CPU_TASK - number if cpu.task is None else cpu.task
             for start, name in cpu.open:
-                self._markers.add("B", start, _function_name(name), task, self._category)
+                self._markers.add("B", start, _parse_function_name(name), task, self._category)
         for task, thread in self._threads.items():
             for start, name in thread:
-                self._markers.add("B", start, _function_name(name), task, self._category)
+                self._markers.add("B", start, _parse_function_name(name), task, self._category)
 
     @property
     def names(self) -> dict[int, str]:
@@ -131,15 +131,15 @@ class FunctionGraph:
         return {task: decode_name(name) for task, name in self._names.items()}
 
 
-def _ns(us: bytes | None) -> int | None:
-    """Microseconds as whole ns; None for none that can be."""
+def _parse_ns(us: bytes | None) -> int | None:
+    """Microseconds as whole ns; None if out of range."""
     if us is None or us.count(b".") > 1 or len(us) > 18:
         return None
     whole, _, part = us.partition(b".")
     return int(whole or b"0") * NS_PER_US + int(part.ljust(3, b"0")[:3])
 
 
-def _function_name(text: bytes) -> str:
+def _parse_function_name(text: bytes) -> str:
     """The name of a function in "name() {", "name();" or "} /* name */"."""
     name = text.removeprefix(b"}").strip(b" /*").partition(b"(")[0].rstrip(b" ;{")
     return decode_name(name) or "unknown function"

@@ -1,4 +1,4 @@
-"""From the lines of the kernel's tracer to a Profile."""
+"""Builds a Profile from the lines of the kernel's tracer."""
 
 import re
 
@@ -6,6 +6,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_S
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from ...ingest.perf_text.sched_events import SCHED_EVENTS, SchedEventParser, decode_name, get_waker
 from ...ingest.trace.atrace import MARK, AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -13,11 +14,10 @@ from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.scheduler import classify as of_scheduling
-from ...ingest.trace.slices import SliceClassifier, SliceType
+from ...ingest.trace.slices import PLAIN_SLICE, SliceClassifier, SliceType
 from .calls import CALL, FunctionGraph
-from .format import FORMAT, GRAPH, LINE, LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
+from .format import FORMAT, GRAPH, LINE, LOST, OVERWRITTEN, UNMATCHED_RETURN
 
-MAX_EXAMPLE_CHARS = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
 """Categories: other messages of the kernel, and calls into it."""
 _MARKED = frozenset({b"tracing_mark_write", b"print", b"bprint", b"0"})
@@ -36,11 +36,10 @@ _WHAT = {
     CALL: SliceType("other", FrameKind.KERNEL),
     SYSTEM_CALL: SliceType("other", FrameKind.KERNEL),
 }
-_PLAIN = SliceType("other", FrameKind.USER)
 
 
 class FtraceParser:
-    """What is in a trace, while it is read."""
+    """The content of a trace, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
@@ -56,16 +55,16 @@ class FtraceParser:
         self._called = self.events.intern_text("function")
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
 
     def get_losses(self) -> list[tuple[str, int, str]]:
-        """What could not be read."""
+        """All losses."""
         return [(reason, count, first) for reason, (count, first) in self._lost.items()]
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         text, self.last_ns = self.sched.feed_lines(text, self.last_ns)
         match, comms, processes = LINE.fullmatch, self.sched.comms, self.scheduling.processes
         last = self.last_ns
@@ -90,12 +89,12 @@ class FtraceParser:
             rest = rest.strip()
             if event in SCHED_EVENTS:
                 if not self.sched.feed(event, time_ns, int(cpu), get_waker(task, flags), rest):
-                    self._note(NOT_UNDERSTOOD, at, line)
+                    self._note(UNRECOGNIZED_SCHED_EVENT, at, line)
             elif event in _MARKED:
-                # The marker follows the name of its writer, if the kernel prints one.
+                # The mark follows the name of its writer, if the kernel prints one.
                 mark = rest if event != b"bprint" else rest.partition(b": ")[2]
                 if not self.markers.feed(time_ns, task, decode_name(mark)):
-                    self._instant(time_ns, task, decode_name(mark) or "mark", b"")
+                    self._add_instant(time_ns, task, decode_name(mark) or "mark", b"")
             elif event == b"funcgraph_entry" or event == b"funcgraph_exit":
                 self.calls.feed_event(event == b"funcgraph_entry", time_ns, task, rest)
             else:
@@ -103,7 +102,7 @@ class FtraceParser:
         self.last_ns = last
 
     def _add_message(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
-        """Another message of the kernel."""
+        """Add another message of the kernel."""
         if entry := _ENTRY.fullmatch(text.rstrip()):
             arguments = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
             self._open.setdefault(task, []).append((entry[1], time_ns, arguments))
@@ -113,16 +112,16 @@ class FtraceParser:
             arguments = self.events.intern_arguments({"from": decode_name(called[2])})
             self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=arguments)
         elif b":" in text:
-            self._instant(time_ns, task, decode_name(event), rest)
+            self._add_instant(time_ns, task, decode_name(event), rest)
         else:
-            self._instant(time_ns, task, decode_name(text.strip()), b"")
+            self._add_instant(time_ns, task, decode_name(text.strip()), b"")
 
-    def _instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
+    def _add_instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
         arguments = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
         self.markers.add("i", time_ns, name, task, self._event, arguments=arguments)
 
     def _end_system_call(self, time_ns: int, task: int, name: bytes) -> None:
-        """A system call ends: the one of that name that began last."""
+        """End the last open system call with that name."""
         opened = self._open.get(task, [])
         place = next((place for place in range(len(opened) - 1, -1, -1) if opened[place][0] == name), None)
         if place is None:
@@ -137,7 +136,7 @@ class FtraceParser:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
     def _add_other_line(self, number: int, line: bytes) -> None:
-        """A line without an event."""
+        """Parse a line without an event."""
         if call := GRAPH.fullmatch(line):
             self.last_ns = max(self.last_ns, self.calls.feed_line(*call.groups()))
         elif self.calls.feed_switch(line):
@@ -151,10 +150,10 @@ class FtraceParser:
         elif line.startswith(b"# tracer: "):
             self.facts["tracer"] = decode_name(line[10:MAX_EXAMPLE_CHARS])
         elif not _QUIET.fullmatch(line):
-            self._note(NO_LINE, number, line)
+            self._note(UNRECOGNIZED_LINE, number, line)
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were parsed."""
         for task, opened in self._open.items():
             for call, start, arguments in opened:
                 self.markers.add("B", start, decode_name(call), task, self._system_call, arguments=arguments)
@@ -168,7 +167,7 @@ class FtraceParser:
 
 
 def build_profile(ftrace_parser: FtraceParser, source: str, defect: str | None) -> Profile:
-    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    """The profile of all events. Raises UnreadableInput if there are none."""
     ftrace_parser.finish()
     more = (
         ftrace_parser.scheduling.add_slices(ftrace_parser.events, ftrace_parser.last_ns, ftrace_parser.add_loss)
@@ -180,6 +179,6 @@ def build_profile(ftrace_parser: FtraceParser, source: str, defect: str | None) 
             f"{source} has no events. Enable events, such as sched_switch in /sys/kernel/tracing/events/sched, and "
             "trace again; or record with trace-cmd record -e sched_switch."
         )
-    classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, _PLAIN))
+    classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, PLAIN_SLICE))
     dialect = Dialect(FORMAT, classify, "", ftrace_parser.facts | ftrace_parser.calls.facts, more)
     return of_events(ftrace_parser.events.finish(ftrace_parser.get_losses()), source, defect, dialect)

@@ -15,8 +15,9 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
-from .format import FORMAT, LOSSES, NO_LINE
+from .format import FORMAT, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
@@ -28,11 +29,11 @@ def sniff(head: bytes) -> bool:
     return _SNIFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
-@check_parse_quality("lines of a text trace of llama.cpp", NO_LINE)
+@check_parse_quality("lines of a text trace of llama.cpp", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
+    # Compiled code is imported only when a file is read.
+    from .assembly import build_profile
     from .lines import read_lines
 
-    return assembled(read_lines(stream), source, getattr(stream, "defect", None))
+    return build_profile(read_lines(stream), source, getattr(stream, "defect", None))

@@ -1,4 +1,5 @@
-"""From the lines of a text trace to a Profile: begins and ends paired, operators distinguished, steps of decoding."""
+"""Builds a Profile from the lines of a text trace: pairs begins and ends, classifies operators, finds decoding
+steps."""
 
 import json
 from contextlib import suppress
@@ -6,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...ingest.trace.begin_end_pairs import match_begin_end
-from ...ingest.trace.events import MISSING, TraceEvents
+from ...ingest.trace.events import TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
@@ -29,7 +30,7 @@ _OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotat
 
 
 def _pair_rows(lines: TraceLines) -> Int64Array:
-    """By row the row of the other end of what is traced, NONE where there is none."""
+    """By row the row of the other end of a slice, NONE if there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
     order = np.lexsort(keys)
@@ -46,9 +47,9 @@ def _pair_rows(lines: TraceLines) -> Int64Array:
 
 
 def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list[int]:
-    """Pair what is itself called `end_…`, in `other`; returns ends of what never began.
+    """Pair slices whose own name begins with `end_`, in `other`; returns ends without a begin.
 
-    Its beginning looks like an end, and its end like that of another end.
+    The begin of such a slice looks like an end, and its end like the end of another end.
     """
     open_: dict[tuple[int, int, int], list[int]] = {}
     for row in np.flatnonzero((lines.kind == END) & (other == NONE)).tolist():
@@ -57,14 +58,14 @@ def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]
             other[row] = begun.pop()
             other[other[row]] = row
         else:
-            whole = texts.setdefault(f"{PREFIX}{lines.texts[name]}", len(texts))
-            open_.setdefault((thread, number, whole), []).append(row)
+            full_name = texts.setdefault(f"{PREFIX}{lines.texts[name]}", len(texts))
+            open_.setdefault((thread, number, full_name), []).append(row)
     return sorted(row for rows in open_.values() for row in rows)
 
 
-def _events(lines: TraceLines) -> TraceEvents:
-    """What is traced, and counters, in the order of their beginnings."""
-    texts = {text: place for place, text in enumerate(lines.texts)}
+def _build_events(lines: TraceLines) -> TraceEvents:
+    """Slices and counters, in the order of their begins."""
+    texts = {text: index for index, text in enumerate(lines.texts)}
     pair_rows = _pair_rows(lines)
     lone = _pair_names_like_ends(lines, pair_rows, texts)
     lost = [(reason, count, first) for reason, (count, first) in lines.lost.items()]
@@ -80,7 +81,7 @@ def _events(lines: TraceLines) -> TraceEvents:
         shown[row] = texts[f"{PREFIX}{lines.texts[shown[row]]}"]
     counter = lines.kind == COUNTER
     arguments = np.full(len(lines.kind), NONE, np.int32)
-    bad = _values(lines, np.flatnonzero(counter), texts, arguments)
+    bad = _write_values(lines, np.flatnonzero(counter), texts, arguments)
     if len(bad):
         value = lines.texts[int(lines.number[bad[0]])]
         lost.append((NO_VALUE, len(bad), f"line {lines.line[bad[0]]}: value: {value}"[:SHOWN]))
@@ -91,9 +92,9 @@ def _events(lines: TraceLines) -> TraceEvents:
     operator = texts.setdefault(OPERATOR, len(texts))
     program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
-    for place in np.unique(shown[rows[~counter[rows]]]).tolist():
-        if operator_name := parse_operator_name(names[place]):
-            argument_sets[place], category[place] = texts.setdefault(json.dumps(operator_name), len(texts)), operator
+    for index in np.unique(shown[rows[~counter[rows]]]).tolist():
+        if operator_name := parse_operator_name(names[index]):
+            argument_sets[index], category[index] = texts.setdefault(json.dumps(operator_name), len(texts)), operator
     end = pair_rows[rows]
     marks = ~counter[rows]
     name = shown[rows]
@@ -112,7 +113,7 @@ def _events(lines: TraceLines) -> TraceEvents:
     )
 
 
-def _values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
+def _write_values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
     """Write the values of counters into `arguments`; returns those whose value is not a number."""
     known = np.full(len(lines.texts), NONE, np.int32)
     for place in np.unique(lines.number[counters]).tolist():
@@ -128,9 +129,9 @@ def _classify(category: str, name: str) -> SliceType:
     return _OPERATOR if category == OPERATOR else _MARK
 
 
-def assembled(lines: TraceLines, source: str, defect: str | None) -> Profile:
+def build_profile(lines: TraceLines, source: str, defect: str | None) -> Profile:
     """The profile of the lines. Raises UnreadableInput if there are no events."""
-    events, edges = _events(lines), lines.edges
+    events, edges = _build_events(lines), lines.edges
     if not len(events):
         raise UnreadableInput(
             f"{source} has no events. Call begin_trace and end_trace between start_tracing_session and "

@@ -1,4 +1,4 @@
-"""The lines of a text trace as columns. What a thread did is taken from bytes by a compiled loop."""
+"""The lines of a text trace as columns. A compiled loop parses the lines of threads."""
 
 import re
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.units import NS_PER_US
 from ...ingest.jit.decorators import jit_inline, jit_no_refcount
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.text_lines import iterate_chunks
 from ...ingest.trace_json.growable import GrowableColumn
 from ...ingest.trace_json.simd import PAD
 from ...ingest.trace_json.string_table import StringTable, grow, intern, make_table
-from .format import NO_LINE, NO_TIME
+from .format import NO_TIME
 
 SHOWN = 160
 MARK = b"\xef\xbb\xbf"
@@ -27,10 +28,10 @@ COLUMNS = {"kind": np.uint8, "thread": np.int32, "name": np.int32, "number": np.
 KIND, THREAD, NAME, NUMBER, TIME_NS, LINE = range(6)
 ROWS, TEXTS, TEXT_BYTES = 1 << 16, 1 << 12, 1 << 20
 STOP, FULL, ODD, LATE = range(4)
-"""Why a scan ended: it came to the end of the text; there is no more room; a line that is none of a thread's; a line
-with a time that cannot be."""
-MOST_DIGITS = 18
-MOST_US = (1 << 61) // NS_PER_US
+"""Why a scan ended: at the end of the text; no more room; a line that is none of a thread's; a line with an invalid
+time."""
+MAX_DIGITS = 18
+MAX_US = (1 << 61) // NS_PER_US
 _OF_THREAD, _OF_NAME, _OF_COUNTER, _OF_VALUE, _OF_TIME, _OF_END = (
     np.frombuffer(word, np.uint8) for word in (b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_")
 )
@@ -42,10 +43,10 @@ _EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.\d*)?\s*")
 class TraceLines:
     """The parsed lines of a file, in its order, one row per line.
 
-    texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
-    its own, and without what makes it an end. number: int64, that number; NONE, or another below it for each text of
-    digits that is not to be counted with; of a counter the place of its value's text. time_ns, line: int64.
-    edges: integers at the ends of the file. lost: number of skipped lines and the first, by reason.
+    texts: every distinct text once. kind: uint8. thread, name: int32 indices into `texts`; a name is without its number
+    and without the prefix of an end. number: int64, that number; NONE, or a distinct smaller value for each text of
+    digits that is not a plain number; of a counter the index of its value's text. time_ns, line: int64. edges: integers
+    at the ends of the file. lost: number of skipped lines and the first, by reason.
     """
 
     texts: list[str]
@@ -60,7 +61,7 @@ class TraceLines:
 
 
 def read_lines(stream: BinaryIO) -> TraceLines:
-    """The lines of a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    """The lines of a stream of decompressed bytes. Raises what reading the stream does; its content never raises."""
     words = make_table(TEXTS, TEXT_BYTES)
     rows = np.empty((len(COLUMNS), ROWS), np.int64)
     columns = {name: GrowableColumn(kind) for name, kind in COLUMNS.items()}
@@ -83,9 +84,9 @@ def read_lines(stream: BinaryIO) -> TraceLines:
                 line = text[at[1] : end]
                 at[1], at[4] = end + 1, at[4] + 1
                 if edge := _EDGE.fullmatch(line):
-                    edges.setdefault(edge[1].decode(), int(edge[2]) if len(edge[2]) <= MOST_DIGITS else 0)
+                    edges.setdefault(edge[1].decode(), int(edge[2]) if len(edge[2]) <= MAX_DIGITS else 0)
                     continue
-                reason = NO_TIME if why == LATE else NO_LINE
+                reason = NO_TIME if why == LATE else UNRECOGNIZED_LINE
                 count, example = lost.get(reason, (0, f"line {at[4]}: {line[:SHOWN].decode('utf-8', 'replace')}"))
                 lost[reason] = count + 1, example
             elif at[0] == ROWS:
@@ -93,7 +94,7 @@ def read_lines(stream: BinaryIO) -> TraceLines:
             else:
                 words = grow(words, int(at[2]), int(at[3]), 2 * len(words.start), 2 * len(words.text))
     flush()
-    # Different bytes may be the same text, where they are damaged.
+    # If bytes are damaged, different bytes may decode to the same text.
     texts: dict[str, int] = {}
     content, found = words.text.tobytes(), (words.start[: at[2]].tolist(), words.length[: at[2]].tolist())
     contents = (
@@ -120,33 +121,34 @@ def _is(data: Array, p: int, end: int, word: Array) -> bool:
 
 
 @jit_inline
-def _blank(byte: Any) -> bool:
+def _is_blank(byte: Any) -> bool:
     return bool(byte == _SPACE or 9 <= byte <= 13)
 
 
 @jit_inline
-def _digits_begin(data: Array, p: int, end: int) -> int:
-    """Where the digits begin that end at `end`."""
+def _find_digits(data: Array, p: int, end: int) -> int:
+    """The start of the digits that end at `end`."""
     while end > p and _ZERO <= data[end - 1] <= _NINE:
         end -= 1
     return end
 
 
 @jit_inline
-def _whole(data: Array, p: int, end: int) -> int:
-    """The number that data[p:end] is, all digits."""
+def _parse_int(data: Array, p: int, end: int) -> int:
+    """The number data[p:end], which consists of digits."""
     number = 0
     for i in range(p, end):
-        number = number * 10 + (data[i] - _ZERO)
+        number = number * 10 + (int(data[i]) - _ZERO)
     return number
 
 
 @jit_no_refcount
 def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> int:
-    """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; why it ended.
+    """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; returns why it
+    ended.
 
-    rows: by column, as in COLUMNS; texts are places in `words`. at: how many rows there are; where in `data` the next
-    line begins; texts and their bytes, as in Table; how many lines are done.
+    rows: by column, as in COLUMNS; texts are indices into `words`. at: the number of rows; where in `data` the next
+    line begins; texts and their bytes, as in Table; the number of parsed lines.
     """
     while at[1] < stop:
         p = at[1]
@@ -156,22 +158,22 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
         if at[0] == rows.shape[1] or at[2] + 4 > len(words.start) or at[3] + newline - p + 256 > len(words.text):
             return FULL
         end = newline
-        while end > p and _blank(data[end - 1]):
+        while end > p and _is_blank(data[end - 1]):
             end -= 1
         if end > p:
-            # From the back: the time.
+            # From the end of the line: the time.
             part, whole = end, end
-            us = _digits_begin(data, p, end)
+            us = _find_digits(data, p, end)
             if us > p and data[us - 1] == _DOT:
                 part, whole = us, us - 1
-                us = _digits_begin(data, p, whole)
+                us = _find_digits(data, p, whole)
             back = us
             while back > p and data[back - 1] == _SPACE:
                 back -= 1
             back -= len(_OF_TIME)
             if us == whole or back <= p or not _is(data, back, end, _OF_TIME):
                 return ODD
-            # From the front: the thread.
+            # From its start: the thread.
             if not _is(data, p, back, _OF_THREAD):
                 return ODD
             thread = p + len(_OF_THREAD)
@@ -192,7 +194,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
             name = q + (len(_OF_NAME) if kind == BEGIN else len(_OF_COUNTER))
             last = value = own = back
             if kind == COUNTER:
-                while value > name and not _blank(data[value - 1]):
+                while value > name and not _is_blank(data[value - 1]):
                     value -= 1
                 last = value - len(_OF_VALUE)
                 if value == back or last < name or not _is(data, last, back, _OF_VALUE):
@@ -201,26 +203,26 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
                 if _is(data, name, last, _OF_END):
                     kind = END
                     name += len(_OF_END)
-                own = _digits_begin(data, name, last)
+                own = _find_digits(data, name, last)
                 if own < last and own - 1 > name and data[own - 1] == _UNDERSCORE:
                     last = own - 1
                 else:
                     own = back
-            time_us = _whole(data, us, whole) if whole - us <= MOST_DIGITS else MOST_US
-            if time_us >= MOST_US:
+            time_us = _parse_int(data, us, whole) if whole - us <= MAX_DIGITS else MAX_US
+            if time_us >= MAX_US:
                 return LATE
             time_ns = time_us
             for i in range(3):
-                time_ns = time_ns * 10 + (data[part + i] - _ZERO if part + i < end else 0)
+                time_ns = time_ns * 10 + (int(data[part + i]) - _ZERO if part + i < end else 0)
             if kind == COUNTER:
                 number = intern(data, value, back - value, 0, words, at)
             elif own == back:
                 number = NONE
-            elif back - own > MOST_DIGITS or (data[own] == _ZERO and back - own > 1):
-                # The same number only where its text is the same.
+            elif back - own > MAX_DIGITS or (data[own] == _ZERO and back - own > 1):
+                # Numbers are equal only if their texts are.
                 number = NONE - 1 - intern(data, own, back - own, 0, words, at)
             else:
-                number = _whole(data, own, back)
+                number = _parse_int(data, own, back)
             row = at[0]
             rows[KIND, row] = kind
             rows[THREAD, row] = intern(data, thread, q - thread, 0, words, at)

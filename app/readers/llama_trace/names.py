@@ -13,7 +13,7 @@ _KINDS = (
     *("sub", "mul", "div", "sqrt", "sqr", "log", "sin", "cos", "sum", "mean", "scale", "clamp", "cpy", "cont", "dup"),
     *("reshape", "view", "permute", "transpose", "set", "acc", "pad", "arange", "cross_entropy_loss", "opt_step_adamw"),
 )
-"""ggml's operators, by which a name may begin; where one is the beginning of another, the longer is first."""
+"""ggml's operators, the prefixes of names; if one is a prefix of another, the longer comes first."""
 _LAYER = re.compile(r"(.*?)[-.](\d{1,6})((?:[. ].*)?)", re.DOTALL)
 _BLOCK = re.compile(r"(?:blk|layers?|block|h)\.(\d{1,6})\.(.+)", re.DOTALL)
 

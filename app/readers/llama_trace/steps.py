@@ -1,7 +1,7 @@
 """The steps of a trace of a language model: the evaluation of the prompt (`prefill`), then of each token (`decode`).
 
-A program may mark them with these words. Else the marks with the most time are considered evaluations,
-or the interval between computations of the last tensor; the first is then that of the prompt.
+A program may mark them with these words. Otherwise the marks with the most time are considered evaluations, or the
+interval between computations of the last tensor; the first is then that of the prompt.
 """
 
 import re
@@ -16,24 +16,24 @@ from ...ingest.trace.tables import build_table
 from .names import parse_operator_name
 
 MARK = "mark"
-"""The category of what is traced and no operator."""
+"""The category of slices that are no operators."""
 LAST_TENSORS = ("result_output", "lm_head", "output.weight")
-"""What an evaluation of a language model computes last: how likely each token is."""
+"""The last tensor of an evaluation of a language model: the probability of each token."""
 _NUMBER = r"(?:[_ ](?:step|token))?[_ #:.-]*\d*"
 _PREFILL = re.compile(rf"(?:prefill|prompt(?:[_ ]eval(?:uation)?)?){_NUMBER}", re.IGNORECASE)
 _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECASE)
 
 
 def steps_of(profile: Profile) -> pa.Table:
-    """The table `steps`, of one thread and in order of time; without rows where less than two can be determined."""
+    """The table `steps`, of one thread and in order of time; without rows if fewer than two can be determined."""
     names, found = get_strings(profile.functions, "name"), _SliceColumns(profile)
     rows, prompt = _find_evaluation_marks(found, names)
     marked = len(rows) > 1
     if not marked:
-        rows = _longest(found, names)
+        rows = _select_longest_marks(found, names)
     begin = found.start[rows]
     if len(rows) < 2:
-        rows = _last(found, names)
+        rows = _select_last_tensors(found, names)
         begin = np.concatenate((found.start.min(initial=0, keepdims=True), found.end[rows]))[: len(rows)]
     if len(rows) < 2:
         rows = begin = rows[:0]
@@ -62,7 +62,7 @@ class _SliceColumns:
         self.mark = category == (categories.index(MARK) if MARK in categories else len(categories))
 
     def of_one_thread(self, rows: Array) -> Array:
-        """Those of the thread on which they take most time, in order of time, without what begins inside of another."""
+        """Those of the thread with the most time in them, in order of time, without nested ones."""
         if not len(rows):
             return rows
         rows = rows[self.thread[rows] == int(np.bincount(self.thread[rows], (self.end - self.start)[rows]).argmax())]
@@ -73,7 +73,7 @@ class _SliceColumns:
 
 
 def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Array, Array]:
-    """(what is marked as evaluation of a prompt or of tokens, which of it is of a prompt); nothing without tokens."""
+    """(marks for the evaluation of a prompt or of tokens, which of them are of a prompt); nothing without tokens."""
     kinds = np.array([2 * bool(_DECODE.fullmatch(name)) + bool(_PREFILL.fullmatch(name)) for name in names] or [0])
     kind = np.where(found.mark, kinds[found.function], 0)
     if not (kind == 2).any():
@@ -82,8 +82,8 @@ def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Arra
     return rows, kind[rows] == 1
 
 
-def _longest(found: _SliceColumns, names: list[str]) -> Array:
-    """The outermost marks of the name that took most of the time, of those that are there several times."""
+def _select_longest_marks(found: _SliceColumns, names: list[str]) -> Array:
+    """The outermost marks with the name that took most of the time, of names that occur several times."""
     outer = np.flatnonzero(found.mark & (found.depth == 0))
     often = np.bincount(found.function[outer], minlength=len(names)) > 1
     spent = np.bincount(found.function[outer], (found.end - found.start)[outer], len(names)) * often
@@ -92,14 +92,14 @@ def _longest(found: _SliceColumns, names: list[str]) -> Array:
     return found.of_one_thread(outer[found.function[outer] == int(spent.argmax())])
 
 
-def _last(found: _SliceColumns, names: list[str]) -> Array:
+def _select_last_tensors(found: _SliceColumns, names: list[str]) -> Array:
     """Computations of the last tensor."""
     last = [number for number, name in enumerate(names) if parse_operator_name(name).get("tensor") in LAST_TENSORS]
     return found.of_one_thread(np.flatnonzero(np.isin(found.function, last)))
 
 
 def _name_steps(prompt: Array) -> list[str]:
-    """What steps are called: `prefill`, or with numbers where there are several, and `decode 1`, `decode 2`, …"""
+    """The names of steps: `prefill`, or with numbers if there are several, and `decode 1`, `decode 2`, …"""
     several, counts, called = int(prompt.sum()) > 1, [0, 0], []
     for of_prompt in prompt.tolist():
         counts[of_prompt] += 1

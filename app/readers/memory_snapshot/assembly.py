@@ -1,4 +1,4 @@
-"""From a snapshot to a Profile: allocations, segments, curves, what failed, and what blocks weigh as samples."""
+"""Builds a Profile from a snapshot: allocations, segments, curves, failures, and samples of block sizes."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.memory import (
@@ -15,7 +15,6 @@ from ...domain.memory import (
     INACTIVE_SPLIT,
     INACTIVE_SPLIT_BLOCKS,
     LARGEST_FREE,
-    MISSING,
     OUT_OF_MEMORY,
     RESERVED,
     RETRY,
@@ -51,13 +50,13 @@ from .stacks import Stacks
 
 CUT_OFF = "The file is truncated: the snapshot is incomplete."
 CATEGORY = "allocator"
-MOST_FACT = 1000
+MAX_FACT_CHARS = 1000
 KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations")
 
 
-def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
-    """The profile of what a tape holds. defect: of the file, as a sentence. Raises UnreadableInput."""
-    segments, traces, settings, annotations = _parts(tape, source)
+def build_profile(tape: Tape, source: str, defect: str | None) -> Profile:
+    """The profile of a tape. defect: of the file, as a sentence. Raises UnreadableInput."""
+    segments, traces, settings, annotations = _find_parts(tape, source)
     snapshot = extract_snapshot(tape, segments, traces)
     if not snapshot.events and not snapshot.held:
         raise UnreadableInput(
@@ -66,12 +65,12 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
         )
     builder = ProfileBuilder(FORMAT)
     builder.add_run()
-    stacks = Stacks(tape, snapshot.lists(), builder, snapshot.lose)
+    stacks = Stacks(tape, snapshot.lists(), builder, snapshot.add_loss)
     tables = _TableBuilder(builder, snapshot.timed)
     for device in sorted({*snapshot.events, *snapshot.held}):
         tables.device(device, snapshot.events.get(device), snapshot.held.get(device), stacks)
-    if annotations >= 0 and (count := len(tape.members(annotations))):
-        snapshot.lose(ANNOTATIONS, count, "the first of them")
+    if annotations >= 0 and (count := len(tape.get_members(annotations))):
+        snapshot.add_loss(ANNOTATIONS, count, "the first of them")
     for reason, (count, example) in {**snapshot.lost, **tables.lost}.items():
         builder.add_loss(reason, example, count)
     reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]
@@ -82,23 +81,23 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
         start_epoch_ns=snapshot.first_ns if snapshot.timed and snapshot.first_ns > 10**17 else None,
         complete=not reasons,
         reasons=tuple(reasons),
-        facts=_facts(tape, settings),
+        facts=_read_facts(tape, settings),
     )
-    return tables.profile(meta, tape.words())
+    return tables.profile(meta, tape.get_words())
 
 
-def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
-    """Where the parts of a snapshot are on the tape, -1 for those there are not."""
+def _find_parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
+    """The parts of a snapshot on the tape, -1 for missing ones."""
     root = -1 if tape.root is None else tape.root
     if root >= 0 and tape.kind[root] == machine.DICT:
-        found = tape.dicts(np.array([root]), KEYS)
+        found = tape.get_dict_values(np.array([root]), KEYS)
         parts = [int(found[key][0]) for key in KEYS]
         if parts[0] >= 0 or parts[1] >= 0:
             return parts[0], parts[1], parts[2], parts[3]
     elif root >= 0 and tape.kind[root] == machine.LIST:
-        # What torch.cuda.memory_snapshot() returns: the segments alone.
-        first = tape.members(root)[:1].astype(np.int64)
-        if len(first) and tape.dicts(first, ("blocks",))["blocks"][0] >= 0:
+        # torch.cuda.memory_snapshot() returns only the segments.
+        first = tape.get_members(root)[:1].astype(np.int64)
+        if len(first) and tape.get_dict_values(first, ("blocks",))["blocks"][0] >= 0:
             return root, -1, -1, -1
     raise UnreadableInput(
         f"{source} is a pickle, but not a memory snapshot: it has no segments and no device_traces. Write it with "
@@ -106,10 +105,10 @@ def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
     )
 
 
-def _facts(tape: Tape, settings: int) -> dict[str, str]:
+def _read_facts(tape: Tape, settings: int) -> dict[str, str]:
     """The settings of the allocator."""
-    members = tape.members(settings) if settings >= 0 else np.zeros(0, np.int64)
-    words = tape.words()
+    members = tape.get_members(settings) if settings >= 0 else np.zeros(0, np.int64)
+    words = tape.get_words()
     facts = {}
     for key, value in zip(members[::2].tolist(), members[1::2].tolist(), strict=False):
         name, kind = tape.code_of(np.array([key]))[0], int(tape.kind[value])
@@ -124,7 +123,7 @@ def _facts(tape: Tape, settings: int) -> dict[str, str]:
         else:
             word = str(int(tape.value[value])) if kind == machine.INT else ""
         if word:
-            facts[f"allocator: {words[int(name)][:MOST_FACT]}"] = word[:MOST_FACT]
+            facts[f"allocator: {words[int(name)][:MAX_FACT_CHARS]}"] = word[:MAX_FACT_CHARS]
     return facts
 
 
@@ -145,7 +144,7 @@ class _TableBuilder:
         self._threads: list[int] = []
 
     def device(self, number: int, events: DeviceEvents | None, held: SegmentBlocks | None, stacks: Stacks) -> None:
-        """Take in a device."""
+        """Add a device."""
         none = np.zeros(0, np.int64)
         history = events.history(stacks) if events else AllocatorHistory(none, none, none, none, none, none)
         state = held.state(stacks) if held else None
@@ -160,16 +159,16 @@ class _TableBuilder:
         for reason, (count, address) in blocks.lost.items():
             before, example = self.lost.get(reason, (0, f"device {number}, address 0x{address & (1 << 64) - 1:x}"))
             self.lost[reason] = before + count, example
-        said = np.full(len(blocks.alloc_event), -1)
+        word = np.full(len(blocks.alloc_event), -1)
         if events:
-            said = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
-        self._blocks.append((blocks, said))
+            word = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
+        self._blocks.append((blocks, word))
         segments = compute_segments(history, state)
         self._segments += [(place, segment) for segment in segments]
-        self._curves(place, history, state, blocks, segments, last)
+        self._add_curves(place, history, state, blocks, segments, last)
         self._note(place, history)
 
-    def _curves(
+    def _add_curves(
         self,
         place: int,
         history: AllocatorHistory,
@@ -204,7 +203,7 @@ class _TableBuilder:
         self._counters.append((time_ns, value))
 
     def _note(self, place: int, history: AllocatorHistory) -> None:
-        """What went wrong, and when snapshots were taken."""
+        """Failures, and the times of snapshots."""
         number = self._devices[place]
         for name, rows in (
             (RETRY, find_retries(history)),
@@ -220,7 +219,7 @@ class _TableBuilder:
                 self._instants.append((int(history.time_ns[row]), place, name, json.dumps(arguments)))
 
     def profile(self, meta: Meta, words: list[str]) -> Profile:
-        """The profile of all that was taken in. words: the texts that `DeviceEvents.word` is about."""
+        """The finished profile. words: the texts that `DeviceEvents.word` refers to."""
         builder = self._builder
         count = len(self._devices)
         each = [len(blocks.bytes) for blocks, _ in self._blocks]
@@ -250,7 +249,7 @@ class _TableBuilder:
             stack=place[stack[order]],
             category=pa.array(words, pa.string()).take(pa.array(said, mask=said < 0)),
         )
-        moments, arguments, category_rows = self._moments(functions)
+        moments, arguments, category_rows = self._add_instants(functions)
         return replace(
             profile,
             devices=build_table(
@@ -274,13 +273,13 @@ class _TableBuilder:
                 value=np.concatenate([value for _, value in self._counters]).astype(np.float64),
             ),
             allocations=allocations,
-            segments=self._segment_table(place),
+            segments=self._build_segment_table(place),
             instants=moments,
             argument_sets=arguments,
             categories=category_rows,
         )
 
-    def _segment_table(self, place: Array) -> pa.Table:
+    def _build_segment_table(self, place: Array) -> pa.Table:
         rows = [row for _, row in self._segments]
         return build_table(
             "segments",
@@ -294,8 +293,8 @@ class _TableBuilder:
             stack=place[np.array([row.stack for row in rows], np.int64)],
         )
 
-    def _moments(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """The tables of what happened at one moment."""
+    def _add_instants(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """The tables of instants."""
         order = sorted(range(len(self._instants)), key=lambda n: self._instants[n][0])
         texts = list(dict.fromkeys(text for _, _, _, text in self._instants))
         instants = build_table(

@@ -1,12 +1,12 @@
-"""A machine that runs the opcodes of a pickle which make plain values, and refuses every other: nothing is imported,
-called or built, and no object of Python is made.
+"""Runs the opcodes of a pickle that create plain values, and refuses every other one: nothing is imported, called or
+instantiated, and no Python object is created.
 
-What it makes is a tape: one entry of two columns for each value (kind, value), the members of containers one after the
-other in `items`, cut into chunks, because a pickler writes a long list in several goes. A value that is used again
-stands on the tape once. So what a pickle takes in memory is bounded by its own length: every byte adds at most one
-value, one member and one chunk.
+The result is a tape: one entry of two columns for each value (kind, value), the members of containers consecutively in
+`items`, in chunks, because a pickler writes a long list in several parts. A value that is used again is on the tape
+only once. So the memory of a pickle is bounded by its length: every byte adds at most one value, one member and one
+chunk.
 
-Opcodes: Python's Lib/pickletools.py, protocols 2 to 5. Imported only where something is read (see compiled.py).
+Opcodes: Python's Lib/pickletools.py, protocols 2 to 5. Imported only when a file is read.
 """
 
 from typing import Any
@@ -17,18 +17,18 @@ from ...domain.arrays import Array
 from ...ingest.jit.decorators import jit_bounds_checked
 
 NONE, FALSE, TRUE, INT, FLOAT, TEXT, LIST, TUPLE, DICT, BIG = range(10)
-"""Kinds of values. value: of INT the number, of FLOAT its 64 bits, of TEXT its place in `texts`, of containers the last
-of their chunks (-1: empty). BIG: a whole number beyond 64 bits, which is not kept."""
+"""Kinds of values. value: of INT the number, of FLOAT its 64 bits, of TEXT its index in `texts`, of containers the last
+of their chunks (-1: empty). BIG: a whole number beyond 64 bits, which is not stored."""
 SMALL = 3
 """The values 0 to 2 are None, False and True, those from here on the numbers 0 to 255."""
 FIRST = SMALL + 256
 MORE, DONE, REFUSED, UNDERFLOW, UNKNOWN, TOO_FAR, MISPLACED, TOO_NEW, TOO_MANY = range(9)
-"""How a run ends: more bytes are needed (detail: how many at least from where it stopped), the pickle is at its end,
-an opcode is not admitted (detail: which), a value or a mark is missing, a value that was never remembered is asked for,
-one is remembered under a number (detail) that is not the next, a container gets what it cannot hold (detail: the
-opcode), the protocol is not known (detail), there are more values than 2^31."""
+"""How a run ends: more bytes are needed (detail: the minimum number from where it stopped), the pickle ended, an opcode
+is not permitted (detail: which), a value or a mark is missing, a value that is not in the memo is requested, a memo
+number (detail) is not the next, a container gets a value that it cannot contain (detail: the opcode), the protocol is
+unknown (detail), there are more than 2^31 values."""
 VALUES, ITEMS, CHUNKS, STACK, MARKS, MEMO, ARENA, TEXTS, BEFORE = range(9)
-"""Places in the machine's counts: how much of each column is used, and how many bytes were run before this block."""
+"""Indices into the machine's counts: how much of each column is used, and how many bytes were run before this block."""
 
 
 @jit_bounds_checked
@@ -48,7 +48,8 @@ def run(
     arena: Array,
     texts: Array,
 ) -> tuple[int, int, int]:
-    """Run the opcodes in the first `length` bytes of `data`. Returns (bytes that were run, how it ended, a detail).
+    """Run the opcodes in the first `length` bytes of `data`. Returns (number of bytes that were run, how it ended, a
+    detail).
 
     Every column has room for `length` more entries than counted, items for as many and those on the stack.
     """
@@ -63,7 +64,7 @@ def run(
         begin = at
         at += 1
         new, new_value, gather, takes, pairs = -1, -1, 0, False, False
-        # How many bytes the argument has. That of a text is its length at first.
+        # The number of bytes of the argument. For a text, the number of bytes of its length at first.
         size = 0
         if op == 0x4B or op == 0x55 or op == 0x80 or op == 0x68 or op == 0x71 or op == 0x8C or op == 0x8A:
             size = 1
@@ -136,7 +137,7 @@ def run(
             at += argument
             new, new_value = (BIG if past else INT), number
         elif op == 0x47:
-            # BINFLOAT, its first byte the highest
+            # BINFLOAT, big-endian
             number = np.int64(0)
             for place in range(8):
                 number = (number << 8) | np.int64(data[at - 8 + place])
@@ -234,7 +235,7 @@ def run(
             value[values] = new_value
             values += 1
         if takes:
-            # The container of the members: the value just made, else the one below them.
+            # The container of the members: the value just created, else the one below them.
             floor = marks[depth - 1] if depth > 0 else 0
             below = gather if new >= 0 else gather - 1
             if below < floor or gather < floor:

@@ -1,7 +1,7 @@
-"""Reading a pickle of plain values without running it: lists, tuples, dicts, texts, numbers, True, False and None.
+"""Reads a pickle of plain values without running it: lists, tuples, dicts, texts, numbers, True, False and None.
 
-`pickle_machine` does the work; this drives it block by block and translates its errors. The values stay
-on its tape, which takes a few times the pickle's length at most, and are taken from it as columns.
+`pickle_machine` runs the opcodes; this module calls it block by block and translates its errors. The values stay on its
+tape, which takes a few times the pickle's length at most, and are read from it as columns.
 """
 
 import pickletools
@@ -18,8 +18,8 @@ from . import pickle_machine as machine
 
 BLOCK_BYTES = 1 << 20
 FEW_BYTES = 64 << 10
-"""Below that it is faster not to wait for the compiler, or for what it has kept."""
-LONGEST_BYTES = 64 << 20
+"""Below this size it is faster not to wait for the compiler, or for its cache."""
+MAX_VALUE_BYTES = 64 << 20
 NOT_PLAIN = (
     "{source} cannot be read: its pickle has {what} at byte {at:,}. Perfloom reads only lists, dicts, strings and "
     "numbers, since a memory snapshot has nothing else and other opcodes can run a program. Write the snapshot "
@@ -29,8 +29,8 @@ NOT_PLAIN = (
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """The values of a pickle. root: the number of the outermost, None where there is none. complete: whether the
-    pickle was read to its end; what it held till then is there even if not."""
+    """The values of a pickle. root: the number of the outermost, None if there is none. complete: whether the pickle
+    was read to its end; otherwise everything before its end is available."""
 
     kind: Array
     value: Array
@@ -46,8 +46,8 @@ class Tape:
     _codes: list[Array] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
 
-    def members(self, node: int) -> Array:
-        """The members of a list or tuple, in order; of a dict keys and values by turns. Of anything else none."""
+    def get_members(self, node: int) -> Array:
+        """The members of a list or tuple, in order; of a dict keys and values alternate. Other values have none."""
         parts = []
         if int(self.kind[node]) in (machine.LIST, machine.TUPLE, machine.DICT):
             chunk = int(self.value[node])
@@ -63,11 +63,12 @@ class Tape:
         found: Array = (nodes >= 0) & ((kind == machine.LIST) | (kind == machine.TUPLE))
         return found
 
-    def dicts(self, nodes: Array, names: Iterable[str]) -> dict[str, Array]:
-        """What dicts hold under each name, as numbers of values by node; -1 where there is no such key, or no dict."""
+    def get_dict_values(self, nodes: Array, names: Iterable[str]) -> dict[str, Array]:
+        """The values of dicts under each name, as numbers of values by node; -1 if there is no such key, or it is no
+        dict."""
         distinct, inverse = np.unique(nodes, return_inverse=True)
         found = {name: np.full(len(distinct), -1, np.int64) for name in names}
-        code = {name: self.code_number(name) for name in found}
+        code = {name: self.find_code(name) for name in found}
         rows = np.flatnonzero((distinct >= 0) & (self.kind[distinct] == machine.DICT))
         chunk = self.value[distinct[rows]]
         while len(rows := rows[chunk >= 0]):
@@ -79,14 +80,14 @@ class Tape:
             key = self.code_of(self.items[place])
             for name, values in found.items():
                 hits = np.flatnonzero(key == code[name]) if code[name] >= 0 else np.zeros(0, np.int64)
-                # Chunks come last first: what is there already was written later.
+                # Chunks come last first: an existing value was written later.
                 hits = hits[values[row[hits]] < 0]
                 values[row[hits]] = self.items[place[hits] + 1]
             chunk = self.chunk_before[chunk]
         return {name: values[inverse] for name, values in found.items()}
 
-    def numbers(self, nodes: Array, missing: int) -> Array:
-        """Whole numbers (a float as the next below it, True as 1); `missing` for what is none."""
+    def get_numbers(self, nodes: Array, missing: int) -> Array:
+        """Whole numbers (a float is rounded down, True is 1); `missing` for other values."""
         known = np.maximum(nodes, 0)
         kind, value = self.kind[known], self.value[known]
         result = np.where((kind == machine.INT) & (nodes >= 0), value, missing)
@@ -100,18 +101,18 @@ class Tape:
         return result
 
     def code_of(self, nodes: Array) -> Array:
-        """A number for each text, the same for the same text: its place in `words`. -1 for what is no text."""
+        """A number for each text, the same for the same text: its index in `words`. -1 for other values."""
         self._known_codes()
         known = np.maximum(nodes, 0)
         text = (self.kind[known] == machine.TEXT) & (nodes >= 0)
         codes = self._codes[0] if len(self._codes[0]) else np.zeros(1, np.int64)
         return np.where(text, codes[np.where(text, self.value[known], 0)], -1)
 
-    def code_number(self, word: str) -> int:
-        """The number that `code_of` gives for a text; -2 where it is nowhere."""
+    def find_code(self, word: str) -> int:
+        """The number that `code_of` returns for a text; -2 if it does not occur."""
         return self._known_codes().get(word.encode(), -2)
 
-    def words(self) -> list[str]:
+    def get_words(self) -> list[str]:
         """The distinct texts."""
         known = self._known_codes()
         if len(self._words) < len(known):
@@ -127,9 +128,9 @@ class Tape:
 
 
 def read(stream: BinaryIO, source: str) -> Tape:
-    """The values of the pickle in a stream. What follows its end is not read.
+    """The values of the pickle in a stream. Bytes after its end are not read.
 
-    Raises UnreadableInput for a pickle of anything but plain values, and for one that makes no sense.
+    Raises UnreadableInput for a pickle of other than plain values, and for a malformed one.
     """
     running = _MachineState(source)
     rest = b""
@@ -139,21 +140,21 @@ def read(stream: BinaryIO, source: str) -> Tape:
         data = rest + block if rest else block
         used, status, detail = running.run(data)
         if status == machine.DONE:
-            return running.tape(complete=True)
+            return running.build_tape(complete=True)
         if status != machine.MORE:
-            raise UnreadableInput(running.complaint(data, used, status, detail))
+            raise UnreadableInput(running.describe_error(data, used, status, detail))
         rest, wanted = data[used:], detail
-        if wanted > LONGEST_BYTES:
+        if wanted > MAX_VALUE_BYTES:
             raise UnreadableInput(
                 f"{source} cannot be read: its pickle has a value of {wanted:,} bytes at byte "
                 f"{running.before:,}, too long for a memory snapshot. Write the snapshot again."
             )
         if not block:
             running.close()
-            return running.tape(complete=False)
+            return running.build_tape(complete=False)
 
 
-def for_few(function: Any, few: bool) -> Any:
+def choose_plain_run(function: Any, few: bool) -> Any:
     """A compiled function, or for few values the same in plain Python."""
     return getattr(function, "py_func", function) if few else function
 
@@ -186,19 +187,19 @@ class _MachineState:
 
     @property
     def before(self) -> int:
-        """How many bytes were run."""
+        """The number of bytes that were run."""
         return int(self._counts[machine.BEFORE])
 
     def run(self, data: bytes) -> tuple[int, int, int]:
-        """Run a block as far as it can be run: (bytes that were run, how it ended, a detail)."""
+        """Run a block as far as possible: (number of bytes that were run, how it ended, a detail)."""
         self._reserve(len(data))
-        step = for_few(machine.run, self.before + len(data) < FEW_BYTES)
+        step = choose_plain_run(machine.run, self.before + len(data) < FEW_BYTES)
         used, status, detail = step(np.frombuffer(data, np.uint8), len(data), self._counts, *self._columns.values())
         self._counts[machine.BEFORE] += used
         return int(used), int(status), int(detail)
 
     def _reserve(self, length: int) -> None:
-        """Make room for what a block of that length can add."""
+        """Make room for the values that a block of that length can add."""
         counts = self._counts
         needed = {
             "kind": counts[machine.VALUES],
@@ -216,10 +217,10 @@ class _MachineState:
         for name, used in needed.items():
             column, room = self._columns[name], int(used) + length + 1
             if len(column) < room:
-                # In place where the system can: they are large.
+                # In place if the system can, because they are large.
                 column.resize(max(room, len(column) * 9 // 8), refcheck=False)
 
-    def complaint(self, data: bytes, at: int, status: int, detail: int) -> str:
+    def describe_error(self, data: bytes, at: int, status: int, detail: int) -> str:
         """What is wrong with the pickle, in a sentence."""
         where = self.before
         if status == machine.REFUSED:
@@ -240,7 +241,7 @@ class _MachineState:
         )
 
     def close(self) -> None:
-        """Put what was begun where it belongs, after a pickle that ends too soon: the innermost container first."""
+        """Add unfinished values to their containers, after a truncated pickle: the innermost container first."""
         counts, columns = self._counts, self._columns
         self._reserve(int(counts[machine.MARKS]) + 1)
         stack, kind = columns["stack"], columns["kind"]
@@ -260,8 +261,8 @@ class _MachineState:
                 counts[machine.CHUNKS] += 1
             counts[machine.STACK] = mark
 
-    def tape(self, complete: bool) -> Tape:
-        """What was read."""
+    def build_tape(self, complete: bool) -> Tape:
+        """The tape."""
         counts, columns = self._counts, self._columns
         top = int(counts[machine.STACK])
         root = int(columns["stack"][top - 1 if complete else 0]) if top else None

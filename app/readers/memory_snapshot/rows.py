@@ -1,15 +1,15 @@
-"""From the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call stacks.
+"""Converts the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call
+stacks.
 
-What the keys mean is given in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; what older
-versions had instead in torch/cuda/_memory_viz.py.
+The meaning of keys is defined in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; older keys
+in torch/cuda/_memory_viz.py.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...domain.arrays import Array, BoolArray, Int64Array
-from ...domain.memory import MISSING
+from ...domain.arrays import MISSING, Array, BoolArray, Int64Array
 from ...domain.units import NS_PER_US
 from ...ingest.trace.allocator import ACTIONS, AllocatorHistory, AllocatorState, Segment
 from .format import BAD_BLOCK, NO_ADDRESS, NO_TIME, TIME_OF_BEFORE, TWICE, UNKNOWN_ACTION
@@ -17,20 +17,20 @@ from .pickle_tape import Tape
 from .stacks import Stacks
 
 AT_ONCE = 1 << 17
-"""How many dicts are checked together: of each all keys are."""
-MOST_BYTES = 1 << 46
-"""No machine has as much memory; a number beyond it would not add up with others."""
-MOST_ADDRESS = 1 << 62
+"""How many dicts are checked together, with all their keys."""
+MAX_BYTES = 1 << 46
+"""No machine has this much memory; a larger number could overflow sums."""
+MAX_ADDRESS = 1 << 62
 TICK_NS = NS_PER_US
-"""Between two events of a file that has no times."""
+"""The time between two events of a file without times."""
 PENDING = ("active_pending_free", "active_awaiting_free")
 """States of a block that is freed, but still used by a stream."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceEvents:
-    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program set
-    of them, a place in the tape's words, -1 for nothing."""
+    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: the program's metadata, an
+    index into the tape's words, -1 for none."""
 
     action: Array
     time_ns: Array
@@ -47,7 +47,7 @@ class DeviceEvents:
 
 @dataclass(frozen=True, eq=False)
 class SegmentBlocks:
-    """Segments of a device and their blocks, in the file's order. What has two columns: of blocks, and of segments."""
+    """Segments of a device and their blocks, in the file's order. Pairs of columns are of blocks, and of segments."""
 
     address: Array
     size: Array
@@ -77,8 +77,8 @@ class SegmentBlocks:
 
 @dataclass
 class Snapshot:
-    """What a tape holds. events, held: by number of the device. first_ns: of the first event, since the epoch where the
-    file has times. timed: whether it has."""
+    """The content of a tape. events, held: by number of the device. first_ns: of the first event, since the epoch if
+    the file has times. timed: whether it has."""
 
     tape: Tape
     events: dict[int, DeviceEvents] = field(default_factory=dict)
@@ -88,83 +88,84 @@ class Snapshot:
     lost: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def lists(self) -> list[Array]:
-        """The lists of frames that there are."""
-        held = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
-        return [event.frames for event in self.events.values()] + held
+        """The distinct lists of frames."""
+        columns = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
+        return [event.frames for event in self.events.values()] + columns
 
-    def lose(self, reason: str, count: int, example: str) -> None:
-        """Note what could not be read."""
+    def add_loss(self, reason: str, count: int, example: str) -> None:
+        """Record a loss."""
         before, first = self.lost.get(reason, (0, example))
         self.lost[reason] = before + count, first
 
 
 def extract_snapshot(tape: Tape, segments: int, traces: int) -> Snapshot:
-    """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 where there is none."""
+    """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 if there are none."""
     snapshot = Snapshot(tape)
-    lists = tape.members(traces) if traces >= 0 else np.zeros(0, np.int64)
+    lists = tape.get_members(traces) if traces >= 0 else np.zeros(0, np.int64)
     seen: set[int] = set()
     raw: dict[int, DeviceEvents] = {}
     for device, one in enumerate(lists.tolist()):
-        if one in seen and len(tape.members(one)):
-            snapshot.lose(TWICE, 1, f"the events of device {device}")
+        if one in seen and len(tape.get_members(one)):
+            snapshot.add_loss(TWICE, 1, f"the events of device {device}")
             continue
         seen.add(one)
-        events = _events(snapshot, tape.members(one), device)
+        events = _extract_events(snapshot, tape.get_members(one), device)
         if len(events.action):
             raw[device] = events
     _set_times(snapshot, raw)
     if segments >= 0:
-        _hold(snapshot, tape.members(segments))
+        _extract_state(snapshot, tape.get_members(segments))
     return snapshot
 
 
-def _events(snapshot: Snapshot, nodes: Array, device: int) -> DeviceEvents:
+def _extract_events(snapshot: Snapshot, nodes: Array, device: int) -> DeviceEvents:
     parts = [
-        _some_events(snapshot, nodes[start : start + AT_ONCE], device) for start in range(0, len(nodes), AT_ONCE)
-    ] or [_some_events(snapshot, nodes, device)]
+        _extract_some_events(snapshot, nodes[start : start + AT_ONCE], device)
+        for start in range(0, len(nodes), AT_ONCE)
+    ] or [_extract_some_events(snapshot, nodes, device)]
     return DeviceEvents(*(np.concatenate([part[n] for part in parts]) for n in range(7)))
 
 
-def _some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, ...]:
+def _extract_some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, ...]:
     tape = snapshot.tape
     names = ("action", "addr", "size", "stream", "time_us", "device_free", "frames", "category", "user_metadata")
-    found = tape.dicts(nodes, names)
-    codes = np.full(len(tape.words()) + 1, -1, np.int8)
+    found = tape.get_dict_values(nodes, names)
+    codes = np.full(len(tape.get_words()) + 1, -1, np.int8)
     for number, name in enumerate(ACTIONS):
-        if (place := tape.code_number(name)) >= 0:
+        if (place := tape.find_code(name)) >= 0:
             codes[place] = number
     word = tape.code_of(found["action"])
     action = codes[word]
-    address = tape.numbers(found["addr"], MISSING)
-    size = tape.numbers(found["size"], MISSING)
+    address = tape.get_numbers(found["addr"], MISSING)
+    size = tape.get_numbers(found["size"], MISSING)
     oom, mark = action == ACTIONS.index("oom"), action == ACTIONS.index("snapshot")
-    address = np.where(oom, tape.numbers(found["device_free"], 0), np.where(mark, 0, address))
+    address = np.where(oom, tape.get_numbers(found["device_free"], 0), np.where(mark, 0, address))
     size = np.where(mark, 0, size)
     for reason, bad in (
         (UNKNOWN_ACTION, action < 0),
-        (NO_ADDRESS, (action >= 0) & ~_possible(address, size)),
+        (NO_ADDRESS, (action >= 0) & ~_is_possible(address, size)),
     ):
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
-            text = tape.words()[int(word[first])] if word[first] >= 0 else "nothing"
-            snapshot.lose(reason, int(bad.sum()), f"device {device}, event {first:,}: {text[:80]!r}")
-    good = np.flatnonzero((action >= 0) & _possible(address, size))
-    said = [tape.code_of(found[key])[good] for key in ("category", "user_metadata")]
-    blank = tape.code_number("")
-    said = [np.where(one == blank, -1, one) for one in said]
+            text = tape.get_words()[int(word[first])] if word[first] >= 0 else "nothing"
+            snapshot.add_loss(reason, int(bad.sum()), f"device {device}, event {first:,}: {text[:80]!r}")
+    good = np.flatnonzero((action >= 0) & _is_possible(address, size))
+    labels = [tape.code_of(found[key])[good] for key in ("category", "user_metadata")]
+    blank = tape.find_code("")
+    labels = [np.where(one == blank, -1, one) for one in labels]
     return (
         action[good],
-        tape.numbers(found["time_us"], MISSING)[good],
+        tape.get_numbers(found["time_us"], MISSING)[good],
         address[good],
         size[good],
-        tape.numbers(found["stream"], 0)[good],
+        tape.get_numbers(found["stream"], 0)[good],
         found["frames"][good],
-        np.where(said[0] >= 0, said[0], said[1]),
+        np.where(labels[0] >= 0, labels[0], labels[1]),
     )
 
 
-def _possible(address: Array, size: Array) -> Array:
-    good: BoolArray = (address > -MOST_ADDRESS) & (address < MOST_ADDRESS) & (size >= 0) & (size < MOST_BYTES)
+def _is_possible(address: Array, size: Array) -> Array:
+    good: BoolArray = (address > -MAX_ADDRESS) & (address < MAX_ADDRESS) & (size >= 0) & (size < MAX_BYTES)
     return good
 
 
@@ -179,14 +180,14 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
         time = events.time_ns
         bad = (time < -limit) | (time > limit)
         if bad.any() and not snapshot.timed:
-            snapshot.lose(NO_TIME, int(bad.sum()), f"device {device}, event {int(np.flatnonzero(bad)[0]):,}")
+            snapshot.add_loss(NO_TIME, int(bad.sum()), f"device {device}, event {int(np.flatnonzero(bad)[0]):,}")
             time = np.arange(count)
         elif bad.any():
             # The last known one before it, else the first known one.
             good = np.flatnonzero(~bad)
             place = np.searchsorted(good, np.arange(count), "right") - 1
             time = time[good[np.maximum(place, 0)]] if len(good) else np.zeros(count, np.int64)
-            snapshot.lose(
+            snapshot.add_loss(
                 TIME_OF_BEFORE,
                 int(bad.sum()),
                 f"device {device}, event {int(np.flatnonzero(bad)[0]):,}",
@@ -196,7 +197,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
         new = np.ones(count, bool)
         new[1:] = micro[1:] != micro[:-1]
         within = np.arange(count) - np.flatnonzero(new)[np.cumsum(new) - 1]
-        # More than a thousand in a microsecond push the ones behind them back.
+        # More than a thousand in a microsecond delay the ones after them.
         exact = np.maximum.accumulate(micro + within - np.arange(count)) + np.arange(count)
         raw[device] = DeviceEvents(
             events.action, exact, events.address, events.size, events.stream, events.frames, events.word
@@ -214,38 +215,38 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
         )
 
 
-def _hold(snapshot: Snapshot, nodes: Array) -> None:
-    """Take in the segments that there were at the end, and their blocks."""
+def _extract_state(snapshot: Snapshot, nodes: Array) -> None:
+    """Add the segments that existed at the end, and their blocks."""
     tape = snapshot.tape
-    words = tape.words()
+    words = tape.get_words()
     keys = ("device", "address", "total_size", "stream", "segment_type", "is_expandable", "blocks", "frames")
-    found = tape.dicts(nodes, keys)
-    device = tape.numbers(found["device"], 0)
-    address, size = tape.numbers(found["address"], MISSING), tape.numbers(found["total_size"], MISSING)
-    good = _possible(address, size) & (device >= 0) & (device < 1 << 20)
+    found = tape.get_dict_values(nodes, keys)
+    device = tape.get_numbers(found["device"], 0)
+    address, size = tape.get_numbers(found["address"], MISSING), tape.get_numbers(found["total_size"], MISSING)
+    good = _is_possible(address, size) & (device >= 0) & (device < 1 << 20)
     if not good.all():
-        snapshot.lose(BAD_BLOCK, int((~good).sum()), f"segment {int(np.flatnonzero(~good)[0]):,}")
-    kind, stream = tape.code_of(found["segment_type"]), tape.numbers(found["stream"], 0)
-    expandable = tape.numbers(found["is_expandable"], 0) > 0
+        snapshot.add_loss(BAD_BLOCK, int((~good).sum()), f"segment {int(np.flatnonzero(~good)[0]):,}")
+    kind, stream = tape.code_of(found["segment_type"]), tape.get_numbers(found["stream"], 0)
+    expandable = tape.get_numbers(found["is_expandable"], 0) > 0
     seen: set[int] = set()
     for one in np.unique(device[good]).tolist():
         rows = np.flatnonzero(good & (device == one))
         segments, members, of_segment, offset = [], [], [], []
-        for place, row in enumerate(rows.tolist()):
+        for index, row in enumerate(rows.tolist()):
             word = words[int(kind[row])] if kind[row] >= 0 else ""
             word = f"{word} expandable".strip() if expandable[row] else word
             segments.append((int(address[row]), int(size[row]), int(stream[row]), word or None))
             blocks = int(found["blocks"][row])
-            inside = tape.members(blocks) if blocks >= 0 else np.zeros(0, np.int64)
+            inside = tape.get_members(blocks) if blocks >= 0 else np.zeros(0, np.int64)
             if len(inside) and blocks in seen:
-                snapshot.lose(TWICE, 1, f"the blocks of segment {row:,}")
+                snapshot.add_loss(TWICE, 1, f"the blocks of segment {row:,}")
                 continue
             seen.add(blocks)
             members.append(inside)
-            of_segment.append(np.full(len(inside), place))
+            of_segment.append(np.full(len(inside), index))
             offset.append(np.full(len(inside), address[row]))
         empty = np.zeros(0, np.int64)
-        snapshot.held[one] = _blocks(
+        snapshot.held[one] = _extract_blocks(
             snapshot,
             np.concatenate([empty, *members]),
             np.concatenate([empty, *of_segment]),
@@ -255,7 +256,7 @@ def _hold(snapshot: Snapshot, nodes: Array) -> None:
         )
 
 
-def _blocks(
+def _extract_blocks(
     snapshot: Snapshot,
     nodes: Array,
     segment: Array,
@@ -264,23 +265,23 @@ def _blocks(
     segment_frames: Array,
 ) -> SegmentBlocks:
     tape = snapshot.tape
-    found = tape.dicts(nodes, ("size", "requested_size", "state", "frames", "history"))
-    size = tape.numbers(found["size"], MISSING)
-    good = (size >= 0) & (size < MOST_BYTES)
+    found = tape.get_dict_values(nodes, ("size", "requested_size", "state", "frames", "history"))
+    size = tape.get_numbers(found["size"], MISSING)
+    good = (size >= 0) & (size < MAX_BYTES)
     if not good.all():
-        snapshot.lose(BAD_BLOCK, int((~good).sum()), f"block {int(np.flatnonzero(~good)[0]):,}")
+        snapshot.add_loss(BAD_BLOCK, int((~good).sum()), f"block {int(np.flatnonzero(~good)[0]):,}")
     size = np.where(good, size, 0)
-    # Blocks fill their segment one after the other; older versions do not store their addresses.
+    # Blocks fill their segment contiguously; older versions do not store their addresses.
     before = np.cumsum(size) - size
     first = np.searchsorted(segment, segment)
     address = begin + before - before[first] if len(size) else before
-    past = tape.dicts(_first_members(tape, found["history"]), ("real_size", "frames"))
-    numbers = tape.numbers(found["requested_size"], MISSING)
-    numbers = np.where(numbers == MISSING, tape.numbers(past["real_size"], MISSING), numbers)
+    past = tape.get_dict_values(_get_first_members(tape, found["history"]), ("real_size", "frames"))
+    numbers = tape.get_numbers(found["requested_size"], MISSING)
+    numbers = np.where(numbers == MISSING, tape.get_numbers(past["real_size"], MISSING), numbers)
     numbers = np.where((numbers < 0) | (numbers > size), size, numbers)
     state = tape.code_of(found["state"])
-    allocated = state == tape.code_number("active_allocated")
-    pending = [tape.code_number(word) for word in PENDING]
+    allocated = state == tape.find_code("active_allocated")
+    pending = [tape.find_code(word) for word in PENDING]
     return SegmentBlocks(
         address=address[good],
         size=size[good],
@@ -294,9 +295,9 @@ def _blocks(
     )
 
 
-def _first_members(tape: Tape, lists: Array) -> Int64Array:
-    """The first member of each list, -1 where there is none."""
+def _get_first_members(tape: Tape, lists: Array) -> Int64Array:
+    """The first member of each list, -1 if there is none."""
     distinct, inverse = np.unique(lists, return_inverse=True)
-    members = [tape.members(one) if one >= 0 else distinct[:0] for one in distinct.tolist()]
+    members = [tape.get_members(one) if one >= 0 else distinct[:0] for one in distinct.tolist()]
     first = np.array([int(one[0]) if len(one) else -1 for one in members], np.int64)
     return first[inverse] if len(lists) else first

@@ -9,17 +9,19 @@ from ...domain.builder import ProfileBuilder
 from ...domain.tables import ROOT, FrameKind
 from ...ingest.jit.decorators import jit
 from ...ingest.jit.hashing import HASH_FACTOR, grow, hash_slot
-from .format import MOST_FRAMES, TOO_DEEP
-from .pickle_tape import Tape, for_few
+from .format import MAX_FRAMES, TOO_DEEP
+from .pickle_tape import Tape, choose_plain_run
 
 OWN = ("unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp")
-"""Functions of PyTorch's that write down the call stack, and are on top of every one."""
+"""Functions of PyTorch that record the call stack, and are on top of every one."""
 NATIVE = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".S", ".so", ".hip", ".cxx", "??")
 LEFT_OUT = -1
 
 
 @jit
-def _members(lists: Array, value: Array, start: Array, count: Array, before: Array, items: Array, found: Array) -> None:
+def _mark_members(
+    lists: Array, value: Array, start: Array, count: Array, before: Array, items: Array, found: Array
+) -> None:
     """Set in `found`, by value of the tape, those that are members of the lists."""
     for number in lists:
         chunk = value[number]
@@ -30,7 +32,7 @@ def _members(lists: Array, value: Array, start: Array, count: Array, before: Arr
 
 
 @jit
-def _tree(
+def _build_tree(
     lists: Array,
     value: Array,
     start: Array,
@@ -43,13 +45,13 @@ def _tree(
 ) -> tuple[Array, Array, Array, int]:
     """(parent and frame of every node, the innermost node of each list, how many lists were longer than `most`).
 
-    Nodes are numbered from 0, -1 is the root. frame_of: by value of the tape, LEFT_OUT for what is to be passed over.
+    Nodes are numbered from 0, -1 is the root. frame_of: by value of the tape, LEFT_OUT for frames to skip.
     """
     keys = np.zeros(64, np.int64)
     values = np.full(64, -1, np.int32)
     parent, frame = np.empty(64, np.int32), np.empty(64, np.int32)
     inner = np.full(len(lists), -1, np.int32)
-    # The way to the last list: one after the other share most of it, and need not be looked up.
+    # The path to the last list: consecutive lists share most of it, and need not be looked up.
     way_frame, way_node = np.full(most, -1, np.int32), np.empty(most, np.int32)
     nodes, cut = 0, 0
     for place_of in range(len(lists)):
@@ -106,24 +108,26 @@ def _tree(
 
 
 class Stacks:
-    """The call stacks that lists of frames on a tape are, as the builder numbers them."""
+    """The call stacks of lists of frames on a tape, as ids of the builder."""
 
     def __init__(
-        self, tape: Tape, lists: Iterable[Array], builder: ProfileBuilder, lose: Callable[[str, int, str], None]
+        self, tape: Tape, lists: Iterable[Array], builder: ProfileBuilder, add_loss: Callable[[str, int, str], None]
     ) -> None:
-        """lists: numbers of values. lose: called with reason, count and example of what could not be read."""
+        """lists: numbers of values. add_loss: called with reason, count and example of a loss."""
         distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
         distinct = distinct[tape.are_lists(distinct)]
         columns = (tape.value, tape.chunk_start, tape.chunk_count, tape.chunk_before, tape.items)
         few = len(tape.items) < 1 << 13
         found = np.zeros(len(tape.kind), np.bool_)
-        for_few(_members, few)(distinct, *columns, found)
+        choose_plain_run(_mark_members, few)(distinct, *columns, found)
         nodes = np.flatnonzero(found)
         frame_of = np.full(len(tape.kind), LEFT_OUT, np.int32)
-        frame_of[nodes] = _frames(tape, nodes, builder)
-        parent, frame, inner, cut = for_few(_tree, few)(distinct, *columns, frame_of, MOST_FRAMES, HASH_FACTOR)
+        frame_of[nodes] = _intern_frames(tape, nodes, builder)
+        parent, frame, inner, cut = choose_plain_run(_build_tree, few)(
+            distinct, *columns, frame_of, MAX_FRAMES, HASH_FACTOR
+        )
         if cut:
-            lose(TOO_DEEP, int(cut), "the first of them")
+            add_loss(TOO_DEEP, int(cut), "the first of them")
         first = builder.add_stack_tree(parent, frame)
         self._lists = distinct
         self._stack = np.where(inner >= 0, inner + first, ROOT)
@@ -136,12 +140,12 @@ class Stacks:
         return np.where(self._lists[at] == lists, self._stack[at], ROOT)
 
 
-def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
-    """The builder's frame of each dict of a frame; LEFT_OUT for what is none, and for PyTorch's own."""
-    columns = tape.dicts(nodes, ("filename", "line", "name"))
-    words = tape.words()
+def _intern_frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
+    """The builder's frame of each dict of a frame; LEFT_OUT for invalid ones, and for PyTorch's own."""
+    columns = tape.get_dict_values(nodes, ("filename", "line", "name"))
+    words = tape.get_words()
     name, file = tape.code_of(columns["name"]), tape.code_of(columns["filename"])
-    line = tape.numbers(columns["line"], 0)
+    line = tape.get_numbers(columns["line"], 0)
     result = []
     for of_name, of_file, of_line in zip(name.tolist(), file.tolist(), line.tolist(), strict=True):
         text, path = (words[of] if of >= 0 else "" for of in (of_name, of_file))
@@ -149,7 +153,7 @@ def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
             result.append(LEFT_OUT)
             continue
         native = not path or path.endswith(NATIVE)
-        # Functions of Python's are distinguished from others of the same name by their file.
+        # Python functions with equal names are distinguished by their file.
         function = builder.intern_function(text, "" if native else path, None if path in ("", "??") else path)
         kind = FrameKind.USER if native else FrameKind.PYTHON
         result.append(builder.intern_frame(function, kind=kind, line=of_line if 0 < of_line < 1 << 31 else None))

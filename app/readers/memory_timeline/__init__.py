@@ -1,7 +1,7 @@
-"""Reader of what export_memory_timeline of PyTorch's profiler writes, in its two forms of JSON (torch/profiler/
-_memory_profiler.py): sizes by category at certain times (.json), and single events (.raw.json.gz).
+"""Reader of the output of export_memory_timeline of PyTorch's profiler (torch/profiler/_memory_profiler.py), in its two
+forms of JSON: sizes by category at certain times (.json), and single events (.raw.json.gz).
 
-The third form, .html, is a picture, and is refused with a word about the other two.
+The third form, .html, is an image; the message for it names the other two.
 """
 
 import re
@@ -15,7 +15,7 @@ __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 CHUNK_BYTES = 8 << 20
 RAW = re.compile(rb"\s*\[\s*(?:\]\s*$|\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])")
-"""How the form of single events begins."""
+"""The beginning of the form with single events."""
 _CURVES = re.compile(rb"\s*\[\s*\[\s*(?:-?\d+\s*+,\s*+)*+(?:-?\d+\s*)?\]\s*,\s*\[\s*[\[\]]")
 _TIMES_ONLY = re.compile(rb"\s*\[\s*\[[\d\s,-]{1000,}$")
 _PLAIN = b"0123456789-,[] \t\r\n"
@@ -24,7 +24,7 @@ _VIEWER = b"MemoryViz.js"
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is a memory timeline, be it as a picture."""
+    """Whether a file that starts with `head` is a memory timeline, even as an image."""
     start = head[:4096]
     if _PICTURE.search(start) or _VIEWER in start:
         return True
@@ -34,7 +34,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a timeline: curves by category. `source` names it in messages.
 
-    Raises UnreadableInput for a picture, and where no time is in it.
+    Raises UnreadableInput for an image, and if it has no times.
     """
     text = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
     if _PICTURE.search(text[:4096]):
@@ -52,7 +52,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         raise UnreadableInput(
             f"{source} is not a memory timeline: it contains more than lists of numbers. Export it again."
         )
-    # Imported here: most processes that list formats do not need its libraries.
+    # Imported here, because most processes that list formats do not need its libraries.
     from . import tables
 
     of = tables.build_from_events if RAW.match(text) else tables.build_from_curves

@@ -1,7 +1,7 @@
-"""From the text of a memory timeline to a Profile.
+"""Builds a Profile from the text of a memory timeline.
 
-It contains no device and no addresses: frees cannot be matched to allocations. So there are curves, and of the
-form of single events what was made and what was freed.
+It contains no device and no addresses: frees cannot be matched to allocations. So there are curves, and in the form
+with single events separate allocations and frees.
 """
 
 import warnings
@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
-from ...domain.memory import ALLOCATED, MISSING
+from ...domain.memory import ALLOCATED
 from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
@@ -39,10 +39,10 @@ CUT_OFF = "The file is truncated: the timeline is incomplete."
 
 
 def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
-    """[[ns, action, bytes, category], …], the time -1 for what was there before."""
-    whole = text.rstrip().endswith((b"]]", b"[]"))
-    numbers = _numbers(text[: text.rfind(b"]") + 1])
-    if len(numbers) != 4 * max(text.count(b"]") - whole, 0):
+    """[[ns, action, bytes, category], …], the time -1 for memory that existed before."""
+    is_complete = text.rstrip().endswith((b"]]", b"[]"))
+    numbers = _parse_numbers(text[: text.rfind(b"]") + 1])
+    if len(numbers) != 4 * max(text.count(b"]") - is_complete, 0):
         raise UnreadableInput(
             f"{source} cannot be read as events of a memory timeline: each should be a list of four numbers, time, "
             "action, bytes and category. Export it again."
@@ -58,7 +58,7 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
     time_ns, action, size, category = rows[good].T
     known = time_ns >= 0
     if not known.any():
-        raise _nothing(source)
+        raise _make_empty_error(source)
     zero = int(time_ns[known].min())
     order = np.argsort(np.where(known, time_ns, zero - 1), kind="stable")
     time_ns, action, size, category = time_ns[order], action[order], size[order], category[order]
@@ -67,16 +67,16 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
     for number, name in enumerate(CATEGORIES):
         mine = category == number
         if mine.any():
-            # Before the first of it there is nothing.
+            # Before its first value the curve is 0.
             series[name] = np.append(0, at[mine]), np.append(0, np.cumsum(size[mine]))
     blocks = np.flatnonzero(action != INCREMENT_VERSION)
     made, freed = action[blocks] == CREATE, action[blocks] == DESTROY
-    return _profile(
+    return _build_profile(
         builder,
         zero,
         int(at[-1]),
         series,
-        None if whole else CUT_OFF,
+        None if is_complete else CUT_OFF,
         defect,
         (
             np.where(made, at[blocks], MISSING),
@@ -90,13 +90,13 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
 def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
     """[[µs, …], [[0, bytes of the first category, …], …]]."""
     middle = text.find(b"]")
-    whole = text.rstrip().endswith((b"]]]", b"[]]"))
-    time_us, rest = _numbers(text[:middle]), text[middle + 1 : text.rfind(b"]") + 1]
-    sizes, width = _numbers(rest), len(CATEGORIES) + 1
-    lines = max(rest.count(b"]") - 2 * whole, 0)
+    is_complete = text.rstrip().endswith((b"]]]", b"[]]"))
+    time_us, rest = _parse_numbers(text[:middle]), text[middle + 1 : text.rfind(b"]") + 1]
+    sizes, width = _parse_numbers(rest), len(CATEGORIES) + 1
+    lines = max(rest.count(b"]") - 2 * is_complete, 0)
     if middle >= 0 and not len(time_us) and not len(sizes):
-        raise _nothing(source)
-    if len(sizes) != width * lines or not lines or lines > len(time_us) or (whole and lines != len(time_us)):
+        raise _make_empty_error(source)
+    if len(sizes) != width * lines or not lines or lines > len(time_us) or (is_complete and lines != len(time_us)):
         raise UnreadableInput(
             f"{source} cannot be read as a memory timeline: it should be a list of times, and for each of them a list "
             f"of {width} sizes. Export it again."
@@ -109,7 +109,7 @@ def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
         first = int(np.flatnonzero(~good)[0])
         builder.add_loss(BAD_SIZE, f"at place {first:,}", int((~good).sum()))
     if not good.any():
-        raise _nothing(source)
+        raise _make_empty_error(source)
     time_us, table = np.maximum.accumulate(time_us[good]), table[good]
     zero = int(time_us[0]) * NS_PER_US
     at = time_us * NS_PER_US - zero
@@ -117,18 +117,18 @@ def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
     for number, name in enumerate(CATEGORIES):
         if table[:, number].any():
             series[name] = at, table[:, number]
-    return _profile(builder, zero, int(at[-1]), series, None if whole else CUT_OFF, defect, None)
+    return _build_profile(builder, zero, int(at[-1]), series, None if is_complete else CUT_OFF, defect, None)
 
 
-def _nothing(source: str) -> UnreadableInput:
+def _make_empty_error(source: str) -> UnreadableInput:
     return UnreadableInput(
         f"{source} is a memory timeline without data. Profile with profile_memory=True, "
         'record_shapes=True and with_stack=True, and export it for the device in use: device="cuda:0".'
     )
 
 
-def _numbers(text: bytes) -> Array:
-    """The whole numbers in a text of numbers, commas and brackets; none where one cannot be understood."""
+def _parse_numbers(text: bytes) -> Array:
+    """The whole numbers in a text of numbers, commas and brackets; none if one is malformed."""
     plain = text.translate(bytes.maketrans(b"[],\t\r\n", b"      ")).strip()
     if not plain:
         return np.zeros(0, np.int64)
@@ -140,7 +140,7 @@ def _numbers(text: bytes) -> Array:
             return np.zeros(0, np.int64)
 
 
-def _profile(
+def _build_profile(
     builder: ProfileBuilder,
     zero: int,
     last: int,

@@ -28,9 +28,9 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
-    """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty: to
-    be given by the file. Raises UnreadableInput where nothing is in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty:
+    derived from the file. Raises UnreadableInput if it is empty."""
+    # Compiled code is imported only when a file is read.
     from .profile import build_profile
 
     text = stream.read(MAX_BYTES)

@@ -1,7 +1,7 @@
 """Readers of reports of Nsight Compute (.ncu-rep), and of the CSV that `ncu` prints of them.
 
-Where `ncu` is, it prints the report (workers/read/ncu_tool.py), for it alone has the text of instructions, which it
-disassembles. Where it is not, or cannot read a report, the report itself is read.
+If `ncu` is installed, it prints the report (workers/read/ncu_tool.py), because only it can disassemble instructions.
+Otherwise, or if it cannot read a report, the report itself is read.
 """
 
 from typing import TYPE_CHECKING, BinaryIO
@@ -33,7 +33,7 @@ PAGES: tuple[tuple[str, ...], ...] = (
     ("--page", "details", "--print-details", "all", "--print-metric-name", "label-name", "--print-units", "base"),
     ("--page", "source"),
 )
-"""What `ncu --import FILE --csv` is asked for, one after the other."""
+"""The pages that `ncu --import FILE --csv` prints, one after the other."""
 
 
 def sniff_report(head: bytes) -> bool:
@@ -47,8 +47,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
-    """The profile of a report, or of what `ncu` printed of it. Raises UnreadableInput."""
-    data, defect = _all(stream)
+    """The profile of a report, or of the output of `ncu` for it. Raises UnreadableInput."""
+    data, defect = _read_all(stream)
     if data.startswith(MAGIC):
         from .report import read_report as read_blocks
 
@@ -59,19 +59,19 @@ def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
 def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
     """The profile in CSV of Nsight Compute. `source` names it in messages.
 
-    Raises UnreadableInput where no launch is in it.
+    Raises UnreadableInput if it has no launches.
     """
-    return _read_text(*_all(stream), source, CSV_FORMAT)
+    return _read_text(*_read_all(stream), source, CSV_FORMAT)
 
 
-def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
-    """What is in a stream, and what is wrong with it, which is known at its end."""
+def _read_all(stream: BinaryIO) -> tuple[bytes, str | None]:
+    """The content of a stream, and its defect, which is known at its end."""
     data = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
     return data, getattr(stream, "defect", None)
 
 
 def _read_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
-    # Imported here: most processes that list formats do not need its libraries.
+    # Imported here, because most processes that list formats do not need its libraries.
     from .profile import build_profile_from_csv
 
     return build_profile_from_csv(nsight_pages.decode_text(data), source, defect, format)

@@ -1,4 +1,4 @@
-"""What Nsight Compute printed, as launches, their metrics and hints, and lines of source."""
+"""The output of Nsight Compute as launches, their metrics and hints, and source lines."""
 
 import re
 from collections import Counter
@@ -19,11 +19,11 @@ from .numbers import DecimalMark
 SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")
 EMPTY_CELLS = ("0", "-", "")
 _NAMED = re.compile(r"(.*) \(([A-Za-z0-9_]+__[\w.:]+)\)")
-_NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
+_METRIC_NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"')
 _RANGE_WORDS = 6
-"""What follows the name of an NVTX range: type and value of its payload, of its color, of its message."""
+"""The text after the name of an NVTX range: type and value of its payload, of its color, of its message."""
 
 
 class CsvReport(MeasurementCollector):
@@ -43,10 +43,10 @@ class CsvReport(MeasurementCollector):
             if self.style.is_certain:
                 break
         self._number = self.style.make_parser()
-        for row in iterate_rows(text, self._lost):
+        for row in iterate_rows(text, self._add_loss):
             self._take(row)
 
-    def _lost(self, reason: str, number: int, said: str) -> None:
+    def _add_loss(self, reason: str, number: int, said: str) -> None:
         self.add_loss(reason, f"line {number}", said)
         self.last_lost = max(self.last_lost, number)
 
@@ -66,18 +66,18 @@ class CsvReport(MeasurementCollector):
             self._seen.clear()
             self.kinds.add(row.heading.kind)
         if row.heading.kind is PageKind.SOURCE:
-            self._source(row)
+            self._parse_source_row(row)
         elif row.heading.kind is PageKind.DETAILS:
-            self._detail(row)
+            self._parse_detail_row(row)
         elif row.get_cell("ID"):
-            self._raw(row)
+            self._parse_raw_row(row)
         elif not self._columns and not self._units:
             self._units = [cell.strip() for cell in row.cells]
         else:
-            self._lost(OTHER_COLUMNS, row.number, ",".join(row.cells))
+            self._add_loss(OTHER_COLUMNS, row.number, ",".join(row.cells))
 
     def _launch(self, row: CsvRow, again: int = 0) -> Launch:
-        """The launch that a row is of. again: which of those that all identity is the same of."""
+        """The launch of a row. again: distinguishes launches with equal identity."""
         name = row.get_cell("Kernel Name")
         key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), name, str(again))
         launch = self._by_key.get(key)
@@ -95,28 +95,30 @@ class CsvReport(MeasurementCollector):
                     launch.ranges = parse_ranges(row.get_cell(range_column))
         return launch
 
-    def _raw(self, row: CsvRow) -> None:
+    def _parse_raw_row(self, row: CsvRow) -> None:
         columns = row.heading.columns
         if not self._columns:
             units = self._units or [""] * len(columns)
             self._columns = [
-                (place, self.intern_metric(name, None, None, None, units[place]))
-                for place, name in enumerate(columns)
+                (index, self.intern_metric(name, None, None, None, units[index]))
+                for index, name in enumerate(columns)
                 if name and name not in IDENTITY_COLUMNS and not any(part in name for part in RANGE_COLUMNS)
             ]
         key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), row.get_cell("Kernel Name"))
         launch = self._launch(row, self._seen[key])
         self._seen[key] += 1
         units = self._units or [""] * len(columns)
-        for place, metric in self._columns:
-            self._add_measurement(launch, metric, row.cells[place].strip(), units[place])
+        for index, metric in self._columns:
+            self._add_measurement(launch, metric, row.cells[index].strip(), units[index])
 
-    def _detail(self, row: CsvRow) -> None:
+    def _parse_detail_row(self, row: CsvRow) -> None:
         launch = self._launch(row)
         section = row.get_cell("Section Name") or None
         if title := row.get_cell("Metric Name"):
             match = _NAMED.fullmatch(title)
-            name, label = (match[2], match[1]) if match else (title, None) if _NAME.fullmatch(title) else (None, title)
+            name, label = (
+                (match[2], match[1]) if match else (title, None) if _METRIC_NAME.fullmatch(title) else (None, title)
+            )
             unit = row.get_cell("Metric Unit")
             metric = self.intern_metric(name, label, section, row.get_cell("Body Item Label") or None, unit)
             self._add_measurement(launch, metric, row.get_cell("Metric Value"), unit)
@@ -137,32 +139,32 @@ class CsvReport(MeasurementCollector):
             return
         value, text = self._number(cell), None
         if value is None:
-            value, text = self._value(cell)
+            value, text = self._split_value(cell)
         self.add_value(launch, metric, value, text, unit)
 
-    def _value(self, cell: str) -> tuple[float | None, str]:
-        """Of what is no number by itself the number that those of its instances follow, and the text."""
+    def _split_value(self, cell: str) -> tuple[float | None, str]:
+        """(the number that the numbers of instances follow, the text) of a value that is no number."""
         parts = _INSTANCES.fullmatch(cell)
         return (self._number(parts[1]) if parts else None), cell
 
-    def _source(self, row: CsvRow) -> None:
+    def _parse_source_row(self, row: CsvRow) -> None:
         heading, file = row.heading, row.heading.file or row.get_cell("File Path", "File Name", "File") or None
         line = row.get_cell("Line No", "Line") or (row.get_cell("#") if file else "")
         if not self._columns:
             self._columns = [
-                (place, self.intern_metric(named, None if named else name, SOURCE_SECTION, None, ""))
-                for place, name in enumerate(heading.columns)
+                (index, self.intern_metric(named, None if named else name, SOURCE_SECTION, None, ""))
+                for index, name in enumerate(heading.columns)
                 if name and name not in SOURCE_COLUMNS
-                for named in [name if _NAME.fullmatch(name) else None]
+                for named in [name if _METRIC_NAME.fullmatch(name) else None]
             ]
         values: list[tuple[int, float | None, str | None]] = []
-        for place, metric in self._columns:
-            cell = row.cells[place]
+        for index, metric in self._columns:
+            cell = row.cells[index]
             if cell in EMPTY_CELLS:
                 continue
             value, text = self._number(cell), None
             if value is None:
-                value, text = self._value(cell.strip())
+                value, text = self._split_value(cell.strip())
             if value != 0 and (value is not None or text):
                 values.append((metric, value, text))
         self.sources.append(
@@ -191,7 +193,7 @@ def parse_ranges(cell: str) -> tuple[str, ...]:
 
 
 def parse_address(text: str) -> int | None:
-    """An address as source pages have it: hexadecimal."""
+    """A hexadecimal address of the source page."""
     digits = text.strip().removeprefix("0x")
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
         return None

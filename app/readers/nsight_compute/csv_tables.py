@@ -1,6 +1,6 @@
-"""The CSV that `ncu --csv` prints, taken apart: which table a row is of, and what is in its columns.
+"""Parses the CSV that `ncu --csv` prints: the table of each row, and the content of its columns.
 
-A file may hold several tables one after the other, each with its heading: the pages raw, details and source of a
+A file may contain several tables one after the other, each with its heading: the pages raw, details and source of a
 report, or those of several reports. Output of ncu and of the program may surround them.
 """
 
@@ -14,7 +14,7 @@ from functools import cached_property
 
 MAX_LINE_BYTES = 1 << 22
 MAX_RECORD_LINES = 200
-"""A row of more lines than this has a quotation mark too few."""
+"""A row of more lines than this lacks a quotation mark."""
 SNIFFED_LINES = 400
 UNTERMINATED_QUOTE = "row with an unterminated quotation mark"
 OTHER_COLUMNS = "row with other columns than its header"
@@ -34,7 +34,7 @@ _PLACES = ("Kernel Name", "Function Name", "File Path", "File Name")
 
 
 class PageKind(Enum):
-    """What the rows of a table are: one a launch, one a metric or rule of a launch, one a line of source."""
+    """The kinds of rows of a table: one per launch, one per metric or rule of a launch, one per source line."""
 
     RAW = "raw"
     DETAILS = "details"
@@ -44,8 +44,8 @@ class PageKind(Enum):
 
 @dataclass(frozen=True)
 class CsvHeader:
-    """The columns of a table. kernel, file: what was recorded before a table of source lines. block: of which
-    kernel of the page it is, from 1; 0 where none was recorded."""
+    """The columns of a table. kernel, file: printed before a table of source lines. block: the number of the kernel on
+    the page, from 1; 0 if none was printed."""
 
     kind: PageKind
     columns: tuple[str, ...]
@@ -55,7 +55,7 @@ class CsvHeader:
 
     @cached_property
     def column_indices(self) -> dict[str, int]:
-        """Where each column is, the first of a name."""
+        """The index of each column, the first of a name."""
         return {name: place for place, name in reversed(list(enumerate(self.columns)))}
 
 
@@ -68,7 +68,7 @@ class CsvRow:
     number: int
 
     def get_cell(self, *names: str) -> str:
-        """What is in the first of these columns that there is."""
+        """The value of the first of these columns that exists."""
         for name in names:
             place = self.heading.column_indices.get(name)
             if place is not None:
@@ -81,7 +81,7 @@ LossCallback = Callable[[str, int, str], None]
 
 @dataclass
 class _SourceTableContext:
-    """What was recorded so far of a table of source lines that is to come. blocks: how many kernels were."""
+    """What was printed so far before a table of source lines. blocks: the number of kernels so far."""
 
     kernel: str = ""
     file: str = ""
@@ -102,12 +102,14 @@ def sniff(head: bytes) -> bool:
         return False
     lines = decode_text(head).split("\n")[:SNIFFED_LINES]
     return any(
-        parse_header(_cells(line.rstrip("\r"))) is not None for line in lines if "Name" in line or "Source" in line
+        parse_header(_parse_cells(line.rstrip("\r"))) is not None
+        for line in lines
+        if "Name" in line or "Source" in line
     )
 
 
 def parse_header(cells: Sequence[str]) -> CsvHeader | None:
-    """The heading that a row is; None where it is none."""
+    """The heading in a row; None if it is none."""
     columns = tuple(cell.strip() for cell in cells)
     known = set(columns)
     if "Kernel Name" in known and "Metric Name" in known:
@@ -126,8 +128,8 @@ def iterate_rows(text: str, loss_callback: LossCallback) -> Iterator[CsvRow]:
     lost row."""
     heading: CsvHeader | None = None
     place = _SourceTableContext()
-    for number, record in _records(text, loss_callback):
-        cells = _cells(record)
+    for number, record in _iterate_rows(text, loss_callback):
+        cells = _parse_cells(record)
         csv_header = parse_header(cells) if _HEADING.search(record) else None
         if csv_header is not None:
             if csv_header.kind is PageKind.SOURCE:
@@ -156,8 +158,8 @@ def _read_context(place: _SourceTableContext, cells: list[str]) -> None:
 
 
 def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
-    """The cells of a row as its heading has columns; None for a row of something else. Empty ones at the end may be
-    missing, or be too many."""
+    """The cells of a row, one for each column of its heading; None for another row. Empty cells at the end may be
+    missing, or be extra."""
     wanted = len(heading.columns)
     if len(cells) > wanted and not any(cell.strip() for cell in cells[wanted:]):
         cells = cells[:wanted]
@@ -174,7 +176,7 @@ def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
     return cells if number.isdecimal() or (not number and heading.kind is PageKind.RAW) else None
 
 
-def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
+def _iterate_rows(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
     """Rows with the number of their first line; a row continues on the next line while a quotation mark is open."""
     lines = text.split("\n")
     at = 0
@@ -200,9 +202,9 @@ def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]
         yield first + 1, line
 
 
-def _cells(record: str) -> list[str]:
-    """The cells of a row; none where it is no CSV."""
-    # Of the whole process, and less by default than a kernel's name may have.
+def _parse_cells(record: str) -> list[str]:
+    """The cells of a row; none if it is not CSV."""
+    # A setting of the whole process; the default is shorter than the name of a kernel may be.
     csv.field_size_limit(2 * MAX_LINE_BYTES)
     try:
         return next(csv.reader([record]), [])

@@ -1,4 +1,4 @@
-"""What the format is called, how it is recognized, and what may be lost of it."""
+"""The name of the format, how it is recognized, and its losses."""
 
 MAGIC = b"NVR\0"
 DAMAGED = "damaged part of a report"

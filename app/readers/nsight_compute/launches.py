@@ -5,16 +5,15 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...ingest.losses import MAX_LONG_EXAMPLE_CHARS
 from ...ingest.nsight.summary_metrics import SummaryMetric, find_summary_metric
 from .csv_tables import PageKind
-
-MAX_EXAMPLE_CHARS = 200
 
 
 @dataclass
 class Launch:
-    """A launch as read. identity: the cells of the columns that identify it. summary_values: value and unit of
-    the metrics of a summary, and how good each is as that."""
+    """A launch as read. identity: the cells of the columns that identify it. summary_values: value, unit and priority
+    of the metrics of a summary."""
 
     number: int
     name: str
@@ -29,7 +28,7 @@ class Launch:
 
 @dataclass
 class SourceLine:
-    """A line of source as it was read. values: of metrics, as a number or a text."""
+    """A source line as read. values: of metrics, as a number or a text."""
 
     block: int
     kernel: str
@@ -41,8 +40,8 @@ class SourceLine:
 
 
 class MeasurementCollector:
-    """What was measured. metrics: the distinct ones, as rows of the table. launch_of: for each kernel that lines of
-    source are of the place of its launch."""
+    """The measured values. metrics: the distinct ones, as rows of the table. launch_of: for each kernel with source
+    lines the index of its launch."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
@@ -56,7 +55,7 @@ class MeasurementCollector:
     def intern_metric(
         self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str
     ) -> int:
-        """The id of a metric, which is added at its first use."""
+        """The id of a metric, which is added on first use."""
         key = (name, label, section, part, unit)
         if key not in self.metrics:
             self.summary_metrics.append(find_summary_metric(name or "", label or "", unit))
@@ -64,11 +63,11 @@ class MeasurementCollector:
 
     def add_loss(self, reason: str, place: str, said: str) -> None:
         """Add a loss. place: its position in the file, the example of the loss."""
-        before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_EXAMPLE_CHARS]}" if said else place))
+        before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_LONG_EXAMPLE_CHARS]}" if said else place))
         self.losses[reason] = (before + 1, first)
 
     def add_value(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:
-        """A launch has a value of a metric: a number, a text, or a number that is in a text."""
+        """Set the value of a metric of a launch: a number, a text, or a number in a text."""
         if text is not None:
             launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)

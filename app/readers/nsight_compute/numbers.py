@@ -1,7 +1,7 @@
-"""Numbers as Nsight Compute prints them: grouped, in the locale of the writer, with a unit that varies.
+"""Numbers as Nsight Compute prints them: grouped, in the locale of the writer, with a varying unit.
 
-One and the same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file
-are checked first: `DecimalMark` counts what only one of the two can be.
+The same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file are checked
+first: `DecimalMark` counts those that are valid with only one of the two marks.
 """
 
 import math
@@ -12,14 +12,14 @@ from functools import lru_cache
 from ...domain.units import NS_PER_S
 
 ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
-"""Texts of cells without a measured or countable value."""
+"""Texts of cells without a number."""
 MAX_NUMBER_CHARS = 60
 MAX_PROOFS = 1_000
-"""By so many more numbers must one of the two be proved for the others not to matter."""
+"""One decimal mark must be proved by this many more numbers, so that the others can be ignored."""
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f'’](?=\d{3}(?!\d))")
 _PLAIN = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?")
-# With this mark before the decimals: 12.50 and 0.1234 (not three digits), 1,234.567 and 1,234,567.
+# Only valid with this decimal mark: 12.50 and 0.1234 (not three digits), 1,234.567 and 1,234,567.
 _DECIMALS = r"[+-]?\d+{0}(?:\d{{1,2}}|\d{{4,}})(?:[eE][+-]?\d+)?"
 _BOTH = r"[+-]?\d{{1,3}}(?:{1}\d{{3}})+{0}\d+"
 _GROUPS = r"[+-]?\d{{1,3}}(?:{1}\d{{3}}){{2,}}"
@@ -47,7 +47,7 @@ _BYTES = re.compile(r"([KkMGT]?)(i?)(?:byte|B)(?:/block)?")
 
 
 class DecimalMark:
-    """The decimal mark of a file: a dot, unless more numbers can only have a comma there."""
+    """The decimal mark of a file: a dot, unless more numbers are only valid with a comma."""
 
     def __init__(self) -> None:
         self._dots = 0
@@ -71,13 +71,13 @@ class DecimalMark:
         return self._commas > self._dots
 
     def make_parser(self) -> Callable[[str], float | None]:
-        """What gives the number that a text is; None where it is none, or none that is finite. Remembers numbers: most
-        are there again and again."""
+        """A function that parses a text: None if it is no number, or not finite. It caches numbers, because most
+        recur."""
         comma = self.is_comma
-        return lru_cache(maxsize=1 << 18)(lambda text: _number(text, comma))
+        return lru_cache(maxsize=1 << 18)(lambda text: _parse_number(text, comma))
 
 
-def _number(text: str, comma: bool) -> float | None:
+def _parse_number(text: str, comma: bool) -> float | None:
     text = text.strip()
     if text in ABSENT or len(text) > MAX_NUMBER_CHARS:
         return None

@@ -1,7 +1,7 @@
-"""A profile put together from the launches that Nsight Compute measured.
+"""Builds a profile from the launches that Nsight Compute measured.
 
-A report contains durations of launches but not their starts. Nsight Compute lets one run at a time, so they lie one
-after the other in the order of the report; what was between them is not known, and nothing is made of it.
+A report contains durations of launches but not their starts. Nsight Compute runs one launch at a time, so they are
+consecutive in the order of the report; the time between them is unknown and omitted.
 """
 
 import re
@@ -41,12 +41,12 @@ _DETAILS_OF_DEVICE = ("device_name", "sms", "warp_size", "threads_per_sm")
 def build_profile_from_csv(text: str, source: str, defect: str | None, format: str) -> Profile:
     """The profile of this text. source: names the file in messages. defect: what is wrong with the file itself.
 
-    Raises UnreadableInput where no launch is in it.
+    Raises UnreadableInput if it has no launches.
     """
     reading = CsvReport(text)
-    _place_sources(reading)
+    _assign_sources(reading)
     if not reading.launches:
-        raise UnreadableInput(_nothing(text, source))
+        raise UnreadableInput(_explain_empty(text, source))
     if not text.endswith("\n") and reading.last_lost == text.count("\n") + 1:
         defect = " ".join(part for part in (defect, "The file ends in the middle of a row; print it again.") if part)
     return build_profile(reading, format, defect)
@@ -55,11 +55,11 @@ def build_profile_from_csv(text: str, source: str, defect: str | None, format: s
 def build_profile(
     reading: MeasurementCollector, format: str, defect: str | None, facts: dict[str, str] | None = None
 ) -> Profile:
-    """The profile of what was measured. facts: further facts of the profile."""
+    """The profile of the measured values. facts: further facts of the profile."""
     return _KernelTables(reading).profile(format, defect, facts or {})
 
 
-def _nothing(text: str, source: str) -> str:
+def _explain_empty(text: str, source: str) -> str:
     said = _SAID.findall(text)
     message = f" ncu reported: {' '.join(said[-1].split())[:300].rstrip('.')}." if said else ""
     summary = ""
@@ -74,9 +74,9 @@ def _nothing(text: str, source: str) -> str:
     )
 
 
-def _place_sources(reading: CsvReport) -> None:
-    """Give the lines of each kernel of the source page their launch: the first kernel of a name to the first launch of
-    that name, and so on. One without a launch makes one, of which nothing else is known."""
+def _assign_sources(reading: CsvReport) -> None:
+    """Assign the lines of each kernel of the source page to a launch: the first kernel of a name to the first launch of
+    that name, and so on. A kernel without a launch gets one of which only the name is known."""
     waiting: dict[str, list[Launch]] = defaultdict(list)
     for launch in reading.launches:
         waiting[normalize_kernel_name(launch.name)].append(launch)
@@ -95,7 +95,7 @@ def _place_sources(reading: CsvReport) -> None:
 
 
 class _KernelTables:
-    """The rows of the tables that the builder has not."""
+    """The rows of the tables that the builder does not have."""
 
     def __init__(self, reading: MeasurementCollector) -> None:
         self.reading = reading
@@ -108,16 +108,16 @@ class _KernelTables:
         self.of_device: list[int] = []
         self.configured: list[int] = []
         self.stacks: list[int] = []
-        self.durations = [_duration(launch) for launch in reading.launches]
+        self.durations = [_get_duration(launch) for launch in reading.launches]
         for launch in reading.launches:
             self._add(launch)
 
     def _add(self, launch: Launch) -> None:
         builder, identity = self.builder, launch.identity
-        device = self._device(launch)
-        stream, context = _whole(identity.get("Stream")), _whole(identity.get("Context"))
+        device = self._add_device(launch)
+        stream, context = _parse_int(identity.get("Stream")), _parse_int(identity.get("Context"))
         thread = builder.intern_thread(
-            pid=_whole(identity.get("Process ID")),
+            pid=_parse_int(identity.get("Process ID")),
             tid=stream,
             host=identity.get("Host Name"),
             kind="gpu_stream",
@@ -134,15 +134,15 @@ class _KernelTables:
         self.functions.append(function)
         self.threads.append(thread)
         self.of_device.append(device)
-        self.configured.append(self._configuration(launch))
+        self.configured.append(self._add_configuration(launch))
 
-    def _device(self, launch: Launch) -> int:
-        """The row of a launch's device; its properties in the launch are added."""
+    def _add_device(self, launch: Launch) -> int:
+        """The row of a launch's device; adds the device's properties in the launch."""
         key = launch.identity.get("Device", ""), launch.identity.get("CC", "")
         if not any(key):
             return NO_ID
         if key not in self.devices:
-            number = _whole(key[0])
+            number = _parse_int(key[0])
             row = dict.fromkeys(SCHEMAS["devices"].names) | {"kind": "gpu", "compute": key[1] or None}
             row |= {"device": len(self.devices) if number is None else number}
             row["name"] = key[0] if number is None and key[0] else None
@@ -152,15 +152,15 @@ class _KernelTables:
         if name := (launch.summary_values["device_name"][2] if "device_name" in launch.summary_values else ""):
             row["name"] = name
         for word in _DETAILS_OF_DEVICE[1:]:
-            value = _summary_value(launch, word)
+            value = _get_summary_value(launch, word)
             if row[word] is None and value is not None and 0 <= value < 1 << 31:
                 row[word] = int(value)
         return self.devices[key]
 
-    def _configuration(self, launch: Launch) -> int:
-        grid, block = (_three(launch.identity.get(word, "")) for word in ("Grid Size", "Block Size"))
-        registers, shared = _summary_value(launch, "registers"), _shared_memory_bytes(launch)
-        sms = _summary_value(launch, "sms")
+    def _add_configuration(self, launch: Launch) -> int:
+        grid, block = (_parse_dimensions(launch.identity.get(word, "")) for word in ("Grid Size", "Block Size"))
+        registers, shared = _get_summary_value(launch, "registers"), _get_shared_memory_bytes(launch)
+        sms = _get_summary_value(launch, "sms")
         blocks = None if None in grid else float(np.prod([float(n or 0) for n in grid]))
         found = (
             *grid,
@@ -169,7 +169,7 @@ class _KernelTables:
             None if shared is None else int(shared),
             blocks / sms if blocks is not None and sms else None,
             None,
-            _summary_value(launch, "theoretical_percent"),
+            _get_summary_value(launch, "theoretical_percent"),
         )
         if not any(value is not None for value in found):
             return NO_ID
@@ -212,10 +212,10 @@ class _KernelTables:
         work = {rows[at]: row for row, at in enumerate(order)}
         return replace(
             profile,
-            **self._slice_tables([rows[at] for at in order], starts[order], lengths[order], place),
-            configurations=_columns("configurations", list(zip(*self.configurations, strict=True))),
+            **self._build_slice_tables([rows[at] for at in order], starts[order], lengths[order], place),
+            configurations=_make_table("configurations", list(zip(*self.configurations, strict=True))),
             devices=pa.Table.from_pylist(self.device_rows, schema=SCHEMAS["devices"]),
-            profiled_kernels=_columns(
+            profiled_kernels=_make_table(
                 "profiled_kernels",
                 [
                     [launch.number for launch in reading.launches],
@@ -227,17 +227,17 @@ class _KernelTables:
                     [" / ".join(launch.ranges) or None for launch in reading.launches],
                 ],
             ),
-            metrics=_columns("metrics", list(zip(*reading.metrics, strict=True))),
-            metric_values=_values(reading),
+            metrics=_make_table("metrics", list(zip(*reading.metrics, strict=True))),
+            metric_values=_build_values(reading),
             hints=pa.Table.from_pylist(
                 [hint | {"kernel": row} for row, launch in enumerate(reading.launches) for hint in launch.hints],
                 schema=SCHEMAS["hints"],
             ),
-            **_sources(reading),
+            **_build_sources(reading),
         )
 
-    def _slice_tables(self, rows: Sequence[int], start: Any, length: Any, place: Any) -> dict[str, pa.Table]:
-        """The tables of slices. rows: which launch each is."""
+    def _build_slice_tables(self, rows: Sequence[int], start: Any, length: Any, place: Any) -> dict[str, pa.Table]:
+        """The tables of slices. rows: the launch of each."""
         if not rows:
             return {}
         count = len(rows)
@@ -246,17 +246,17 @@ class _KernelTables:
         thread, function = ([of[row] for row in rows] for of in (self.threads, self.functions))
         none = [NO_ID] * count
         return {
-            "categories": _columns("categories", [["kernel"], ["kernel"]]),
-            "slices": _columns(
+            "categories": _make_table("categories", [["kernel"], ["kernel"]]),
+            "slices": _make_table(
                 "slices", [start, length, length, thread, function, zeros, zeros, none, own, stack, none]
             ),
-            "device_work": _columns(
+            "device_work": _make_table(
                 "device_work",
                 [
                     range(count),
                     [int(get_work_kind("kernel", reading.launches[row].name)) for row in rows],
                     [self.of_device[row] for row in rows],
-                    [_whole(reading.launches[row].identity.get("Stream")) for row in rows],
+                    [_parse_int(reading.launches[row].identity.get("Stream")) for row in rows],
                     none,
                     none,
                     [self.configured[row] for row in rows],
@@ -266,15 +266,15 @@ class _KernelTables:
         }
 
 
-def _columns(name: str, columns: Sequence[Any]) -> pa.Table:
-    """The table `name` of its columns, in order; of none it is empty."""
+def _make_table(name: str, columns: Sequence[Any]) -> pa.Table:
+    """The table `name` from its columns, in order; empty if there are none."""
     schema = SCHEMAS[name]
     columns = columns or [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _values(reading: MeasurementCollector) -> pa.Table:
+def _build_values(reading: MeasurementCollector) -> pa.Table:
     """The table `metric_values`: duplicates are stored once."""
     kernels: list[int] = []
     metrics: list[int] = []
@@ -289,14 +289,14 @@ def _values(reading: MeasurementCollector) -> pa.Table:
         metrics += [metric for metric, _, _ in measured]
         values += [value for _, value, _ in measured]
         texts += [text for _, _, text in measured]
-    return _columns("metric_values", [kernels, metrics, values, texts])
+    return _make_table("metric_values", [kernels, metrics, values, texts])
 
 
-def _sources(reading: MeasurementCollector) -> dict[str, pa.Table]:
+def _build_sources(reading: MeasurementCollector) -> dict[str, pa.Table]:
     lines = reading.sources
     values = [(row, *value) for row, line in enumerate(lines) for value in line.values]
     return {
-        "source_lines": _columns(
+        "source_lines": _make_table(
             "source_lines",
             [
                 [reading.launch_of[line.block] for line in lines],
@@ -306,16 +306,16 @@ def _sources(reading: MeasurementCollector) -> dict[str, pa.Table]:
                 [line.text for line in lines],
             ],
         ),
-        "source_values": _columns("source_values", list(zip(*values, strict=True))),
+        "source_values": _make_table("source_values", list(zip(*values, strict=True))),
     }
 
 
-def _summary_value(launch: Launch, key: str) -> float | None:
+def _get_summary_value(launch: Launch, key: str) -> float | None:
     return launch.summary_values[key][1] if key in launch.summary_values else None
 
 
-def _duration(launch: Launch) -> int | None:
-    """How long a launch took, in whole ns."""
+def _get_duration(launch: Launch) -> int | None:
+    """The duration of a launch, in whole ns."""
     if "duration" not in launch.summary_values:
         return None
     _, value, _, unit = launch.summary_values["duration"]
@@ -323,9 +323,9 @@ def _duration(launch: Launch) -> int | None:
     return round(nanoseconds) if nanoseconds is not None and 0 <= nanoseconds < MAX_DURATION_NS else None
 
 
-def _shared_memory_bytes(launch: Launch) -> float | None:
-    """Shared memory of a block in bytes, as traces have it: what the kernel and its launch request, without what the
-    system adds."""
+def _get_shared_memory_bytes(launch: Launch) -> float | None:
+    """Shared memory of a block in bytes, as in traces: the bytes that the kernel and its launch request, without those
+    that the system adds."""
     parts = [launch.summary_values[key] for key in ("shared_static", "shared_dynamic") if key in launch.summary_values]
     parts = parts or ([launch.summary_values["shared_all"]] if "shared_all" in launch.summary_values else [])
     sizes = [None if value is None else to_bytes(value, unit or "byte") for _, value, _, unit in parts]
@@ -333,10 +333,10 @@ def _shared_memory_bytes(launch: Launch) -> float | None:
     return sum(known) if known and len(known) == len(sizes) else None
 
 
-def _three(text: str) -> tuple[int | None, int | None, int | None]:
+def _parse_dimensions(text: str) -> tuple[int | None, int | None, int | None]:
     found = _AXES.fullmatch(text.strip())
     return (int(found[1]), int(found[2]), int(found[3])) if found else (None, None, None)
 
 
-def _whole(text: str | None) -> int | None:
+def _parse_int(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and text.isascii() and len(text) < 19 else None

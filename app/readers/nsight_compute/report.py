@@ -1,8 +1,8 @@
 """Reads launches from a report of Nsight Compute (.ncu-rep), without `ncu`.
 
 Numbers of fields are those of the definitions that come with Nsight Compute (extras/FileFormat: ProfilerReport.proto,
-ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report holds the machine code of
-kernels, not the text of it that `ncu` disassembles: instructions are determined by their place in the function.
+ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report contains the machine code
+of kernels, not the text that `ncu` disassembles: instructions are identified by their offset in the function.
 """
 
 import math
@@ -57,22 +57,23 @@ _VERSIONS = {
 }
 _LINKS = re.compile(r"@(\w+):([^@\n]*)@")
 _CODE_BYTES = 1 << 24
-"""No function of a GPU is longer."""
-_LONGEST_LIST = 1 << 25
-_MOST_TOLD = 100
-"""The number of values with names (opcodes, ports) that are listed."""
+"""The maximum size of a GPU function."""
+_MAX_LIST_BYTES = 1 << 25
+MAX_REPORTED = 100
+"""The maximum number of named values (opcodes, ports) in a list."""
 _ADDRESSES = 1 << 63
 _PAIR = (0x1A, None, 0x0A, None, None, None, 0x12, None, None, None)
-"""A value of a list as numbers: the list's tag and size, the key's and its own, the key, and the same of the value."""
+"""The sizes of a value of a list with numbers: the list's tag and size, the key's tag and size, the key, and the same
+of the value."""
 _STALLED, _NOT_ISSUED = "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
 _NOT_ISSUED_SUM = "group:smsp__pcsamp_warp_stall_reasons_not_issued", "Warp Stall Sampling (Not-issued Samples)"
-"""What Nsight Compute shows the sum of all these reasons as."""
+"""The metric that Nsight Compute shows for the sum of these reasons."""
 _NO_COUNTERS = ("launch__", "device__", "nvlink__", "numa__", "c2clink__")
 _WHOLE_TAGS = (0x20, 0x28)
 
 
 def read_report(data: bytes, source: str, format: str, defect: str | None) -> "Profile":
-    """The profile of a report. source: names it in messages. Raises UnreadableInput where no launch is in it."""
+    """The profile of a report. source: names it in messages. Raises UnreadableInput if it has no launches."""
     report = Report(data)
     defect = " ".join(part for part in (defect, report.defect) if part) or None
     if not report.launches:
@@ -97,10 +98,10 @@ class Report(MeasurementCollector):
         self._where = "the beginning"
         self._speedups: set[int] = set()
         self._functions: dict[int, str] = {}
-        blocks = BlockReader(data, self._add_damage, self._session)
+        blocks = BlockReader(data, self._add_damage, self._read_session)
         for entry in blocks.iterate_entries():
             if entry.kind == CODE:
-                self._code(entry)
+                self._read_code(entry)
             elif entry.kind == RANGE:
                 self.add_loss(RANGE_RESULT, f"after launch {len(self.launches)}", "")
             else:
@@ -114,28 +115,28 @@ class Report(MeasurementCollector):
         self.add_loss(DAMAGED, self._where, "")
 
     def add_damage(self, what: str) -> None:
-        """Something of the launch that is being read is damaged."""
+        """Record damage in the current launch."""
         self.add_loss(DAMAGED, self._where, what)
 
-    def _session(self, header: ReportMessage) -> None:
+    def _read_session(self, header: ReportMessage) -> None:
         for session in header.iterate_messages(3):
             for version in session.iterate_messages(8):
                 if (name := _VERSIONS.get(version.get_text(1))) and (text := version.get_text(2)):
                     self.facts[name] = text[:200]
 
-    def _code(self, entry: BlockEntry) -> None:
-        """Where the functions of a module begin."""
+    def _read_code(self, entry: BlockEntry) -> None:
+        """The start of each function of a module."""
         for function in ReportMessage(entry.data, self._add_damage).get_message(9).iterate_messages(1):
             address = function.get_int(2)
             if address is not None and address < _ADDRESSES:
                 self._functions[address] = function.get_text(1)
 
     def parse_speedup(self, item: ReportMessage) -> tuple[int | None, float | None]:
-        """What a rule estimates to be won: the number of its kind, and percent."""
+        """The speedup that a rule estimates: the number of its kind, and percent."""
         kind = percent = None
         for piece in item.get_contents(10)[-1:]:
             kind = ReportMessage(piece, self._add_damage).get_int(1)
-            percent = _finite(_decimal(piece))
+            percent = _check_finite(_get_float(piece))
         if kind is not None:
             self._speedups.add(kind)
         return kind, percent
@@ -150,7 +151,7 @@ class Report(MeasurementCollector):
 
 
 class _ResultReader:
-    """One result of a launch, read into the report."""
+    """Reads one result of a launch into the report."""
 
     def __init__(self, report: Report, entry: BlockEntry, functions: dict[int, str]) -> None:
         self.report = report
@@ -160,19 +161,19 @@ class _ResultReader:
         if not name:
             report.add_loss(UNKNOWN_LAUNCH, f"after launch {len(report.launches)}", "")
             return
-        self.launch = Launch(len(report.launches), name, self._identity(entry.header.get_message(6)))
-        self.launch.ranges = self._ranges()
+        self.launch = Launch(len(report.launches), name, self._read_identity(entry.header.get_message(6)))
+        self.launch.ranges = self._read_ranges()
         report.launches.append(self.launch)
         self.labels: dict[str, tuple[str, str]] = {}
         self.shown: list[tuple[str, str, str]] = []
-        self.titles = self._sections()
+        self.titles = self._read_sections()
         self.values: dict[str, Value] = {}
         self.lists: dict[str, memoryview] = {}
-        self._metrics()
-        self._hints()
-        self._source(functions)
+        self._read_metrics()
+        self._read_hints()
+        self._read_source(functions)
 
-    def _identity(self, process: ReportMessage) -> dict[str, str]:
+    def _read_identity(self, process: ReportMessage) -> dict[str, str]:
         message = self.message
         numbers = {
             "Process ID": message.get_int(1) if message.get_int(1) is not None else process.get_int(1),
@@ -189,7 +190,7 @@ class _ResultReader:
             name: text for name, text in (("Host Name", process.get_text(2)), ("Process Name", path)) if text
         }
 
-    def _ranges(self) -> tuple[str, ...]:
+    def _read_ranges(self) -> tuple[str, ...]:
         """The NVTX ranges that were open on the launching thread, the outermost first."""
         return tuple(
             name
@@ -200,8 +201,8 @@ class _ResultReader:
             if (name := message.get_text(1))
         )
 
-    def _sections(self) -> dict[str, str]:
-        """Names of sections by identifier; their metrics are kept in the order of the sections."""
+    def _read_sections(self) -> dict[str, str]:
+        """Names of sections by identifier; their metrics are in the order of the sections."""
         sections = sorted(self.message.iterate_messages(17), key=lambda section: section.get_int(3) or 0)
         titles = {section.get_text(1): section.get_text(2) or section.get_text(1) for section in sections}
         for section in sections:
@@ -219,14 +220,14 @@ class _ResultReader:
                         self.labels[name] = (before[0] or label, before[1] or unit)
         return titles
 
-    def _unit(self, name: str) -> str:
+    def _get_unit(self, name: str) -> str:
         return self.labels.get(name, ("", ""))[1] or get_unit(name)
 
-    def _metrics(self) -> None:
+    def _read_metrics(self) -> None:
         report, launch = self.report, self.launch
         for piece in self.message.get_contents(13):
             try:
-                self._metric(piece)
+                self._read_metric(piece)
             except MalformedMessage:
                 report.add_damage("metric")
         numbers = [
@@ -246,11 +247,11 @@ class _ResultReader:
         for name, label, section in [*rows, *((name, None, None) for name in metrics)]:
             value, text = metrics[name]
             if value is not None or text:
-                unit = self._unit(name)
+                unit = self._get_unit(name)
                 report.add_value(launch, report.intern_metric(name, label, section, None, unit), value, text, unit)
 
-    def _metric(self, piece: memoryview) -> None:
-        """Take the value of a metric, and where its list begins. Raises Damaged."""
+    def _read_metric(self, piece: memoryview) -> None:
+        """Add the value of a metric, and where its list begins. Raises Damaged."""
         number, value, at, listed = 0, None, 0, None
         while at < len(piece):
             tag, begin = read_varint(piece, at, len(piece))
@@ -277,24 +278,24 @@ class _ResultReader:
             self.lists[name] = listed
 
     def _get_value(self, name: str) -> tuple[float | None, str | None]:
-        """The number and the text of a metric. For a list with names, or a single one, it is in the text."""
+        """The number and the text of a metric. For a list with names, or a single value, it is in the text."""
         value = self.values.get(name)
-        number = _finite(value)
+        number = _check_finite(value)
         text = None if number is not None or value is None else str(value)
-        pairs = list(self._pairs(name, 1)) if name in self.lists else []
+        pairs = list(self._read_pairs(name, 1)) if name in self.lists else []
         if pairs and (value is None or isinstance(pairs[0][0], str)):
-            pairs = list(self._pairs(name, _MOST_TOLD + 1))
-            more = "; …" if len(pairs) > _MOST_TOLD else ""
+            pairs = list(self._read_pairs(name, MAX_REPORTED + 1))
+            more = "; …" if len(pairs) > MAX_REPORTED else ""
             listed = "; ".join(
                 f"{key}: {_format_value(one)}" if isinstance(key, str) and key else _format_value(one)
-                for key, one in pairs[:_MOST_TOLD]
+                for key, one in pairs[:MAX_REPORTED]
             )
             if listed:
                 text = f"{_format_value(value)} ({listed}{more})" if value is not None else listed + more
         return number, text
 
-    def _pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
-        """The first of a metric's list: what each value is of, and the value."""
+    def _read_pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
+        """The first entries of a metric's list: (what each value is of, the value)."""
         try:
             for number, kind, content in islice(iterate_fields(self.lists[name]), most):
                 if number == 3 and kind == BYTES:
@@ -302,7 +303,7 @@ class _ResultReader:
         except MalformedMessage:
             self.report.add_damage(name)
 
-    def _hints(self) -> None:
+    def _read_hints(self) -> None:
         for rule in self.message.iterate_messages(19):
             section = rule.get_text(4)
             for item in rule.get_message(3).iterate_messages(1):
@@ -321,20 +322,20 @@ class _ResultReader:
                         }
                     )
 
-    def _source(self, functions: dict[int, str]) -> None:
-        """The instructions: those that the report has the text of, and those that something was counted on."""
+    def _read_source(self, functions: dict[int, str]) -> None:
+        """Add the instructions: those with a text in the report, and those with counts."""
         lines = {
             address: line
             for line in self.message.iterate_messages(12)
             if (address := line.get_int(1) or 0) < _ADDRESSES
         }
         values: dict[int, list[tuple[int, float | None, str | None]]] = {address: [] for address in lines}
-        begins = [] if lines else self._begins()
+        begins = [] if lines else self._get_function_starts()
         not_issued: dict[int, float] = defaultdict(float)
         places = sorted([*lines, *begins])
         first, last = (places[0], places[-1] + _CODE_BYTES) if places else (0, 0)
         for name, listed in self.lists.items():
-            found = None if name.startswith(_NO_COUNTERS) else self._counts(name, listed)
+            found = None if name.startswith(_NO_COUNTERS) else self._read_counts(name, listed)
             if found is None or not places:
                 continue
             keys, counts = found
@@ -367,12 +368,12 @@ class _ResultReader:
                 self.report.facts[INSTRUCTIONS_FACT] = INSTRUCTIONS_TEXT
                 at = bisect_right(starts, address) - 1
                 text = f"{names[starts[at]]}+{address - starts[at]:#x}" if at >= 0 else ""
-            file, number = self._locator(line) if line else (None, None)
+            file, number = self._find_location(line) if line else (None, None)
             self.report.sources.append(
                 SourceLine(self.launch.number, self.launch.name, file, number, address, text, values[address])
             )
 
-    def _locator(self, line: ReportMessage) -> tuple[str | None, int | None]:
+    def _find_location(self, line: ReportMessage) -> tuple[str | None, int | None]:
         """The file and the line of source of an instruction."""
         locator = line.get_message(5)
         known = locator.get_int(3)
@@ -380,15 +381,15 @@ class _ResultReader:
         number = locator.get_int(2)
         return file or None, number if number is not None and 0 < number < 10**9 else None
 
-    def _begins(self) -> list[int]:
-        """Where the functions of the launch begin."""
+    def _get_function_starts(self) -> list[int]:
+        """The start of each function of the launch."""
         name = "launch__function_pcs"
-        pairs = [one for _, one in self._pairs(name, _MOST_TOLD)] if name in self.lists else []
+        pairs = [one for _, one in self._read_pairs(name, MAX_REPORTED)] if name in self.lists else []
         return [place for value in pairs or [self.values.get(name)] if (place := _whole_of(value)) is not None]
 
-    def _counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
-        """The addresses of a metric's list and what was counted there; None where it is of something else."""
-        if len(listed) > _LONGEST_LIST:
+    def _read_counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
+        """The addresses of a metric's list and their counts; None if it is of something else."""
+        if len(listed) > _MAX_LIST_BYTES:
             self.report.add_loss(TOO_LONG, f"launch {self.launch.number}", name)
             return None
         try:
@@ -402,8 +403,8 @@ class _ResultReader:
                 return rows[:, 5], rows[:, 9].view(np.uint64).astype(np.float64)
         pairs = [
             (place, number)
-            for key, value in self._pairs(name, len(listed))
-            if (place := _whole_of(key)) is not None and (number := _finite(value)) is not None
+            for key, value in self._read_pairs(name, len(listed))
+            if (place := _whole_of(key)) is not None and (number := _check_finite(value)) is not None
         ]
         if not pairs:
             return None
@@ -411,7 +412,7 @@ class _ResultReader:
 
 
 def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
-    """One value of a list: what it is of, and the value. Raises Damaged."""
+    """One value of a list: (what it is of, the value). Raises Damaged."""
     found: list[Value | None] = [None, None]
     for number, kind, part in iterate_fields(content):
         if number in (1, 2) and kind == BYTES:
@@ -419,8 +420,8 @@ def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
     return found[0], found[1]
 
 
-def _decimal(content: memoryview) -> float | None:
-    """The number with decimals in a message, in any of its fields."""
+def _get_float(content: memoryview) -> float | None:
+    """The floating-point number in a message, in any of its fields."""
     try:
         for _, kind, value in iterate_fields(content):
             if kind == FIXED64:
@@ -432,12 +433,12 @@ def _decimal(content: memoryview) -> float | None:
     return None
 
 
-def _finite(value: Value | None) -> float | None:
+def _check_finite(value: Value | None) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _whole_of(value: Value | None) -> int | None:
-    """A number that is a whole one and can be an address."""
+    """A whole number that may be an address."""
     return int(value) if isinstance(value, int | float) and 0 <= value < _ADDRESSES and value == int(value) else None
 
 

@@ -1,9 +1,9 @@
 """The blocks of a report of Nsight Compute (.ncu-rep), and the messages in them.
 
 The layout is that of the definitions that come with Nsight Compute (extras/FileFormat, ProfilerReport.proto): after
-"NVR\\0" a file header, then blocks: a block header, and what it announces of code, results of launches and results of
-ranges. Each is preceded by its size as 32 bits. Nothing is trusted: sizes are limited by the file, and
-of a message that is cut off its fields before that place are read.
+"NVR\\0" a file header, then blocks: a block header, and the code, results of launches and results of ranges that it
+announces. Each is preceded by its size as 32 bits. Nothing is trusted: sizes are limited by the file, and of a
+truncated message the fields before its end are read.
 """
 
 import struct
@@ -18,14 +18,15 @@ SIZE_BYTES = 4
 TRUNCATED = "The report is truncated; copy it again."
 DAMAGED = "The report is damaged: the rest after the damage is missing; copy it again."
 CODE, RESULT, RANGE = 1, 2, 7
-"""What a block holds, by the field of its header that counts them, in the order of the file."""
+"""The contents of a block, by the field of its header that counts them, in the order of the file."""
 _STRINGS, _PAYLOAD = 4, 5
 
 Value = str | float | int
 
 
 class ReportMessage:
-    """The fields of a message by their numbers. Of a damaged one those before the damage; `damaged` gets it."""
+    """The fields of a message by their numbers. Of a damaged one those before the damage, which is appended to
+    `damaged`."""
 
     def __init__(self, data: bytes | memoryview, damaged: Callable[[], None]) -> None:
         self._fields: dict[int, list[tuple[int, Any]]] = {}
@@ -40,34 +41,34 @@ class ReportMessage:
         return bool(self._fields)
 
     def get_int(self, number: int) -> int | None:
-        """A field that is a whole number; None where there is none."""
+        """A field with a whole number; None if it is missing."""
         for kind, value in reversed(self._fields.get(number, ())):
             if kind == VARINT:
                 return int(value)
         return None
 
     def get_contents(self, number: int) -> list[memoryview]:
-        """What is in all fields of a number."""
+        """The values of all fields with a number."""
         return [value for kind, value in self._fields.get(number, ()) if kind == BYTES]
 
     def get_text(self, number: int) -> str:
-        """A field that is text, without blanks around it; empty where there is none."""
+        """A text field, stripped; empty if it is missing."""
         contents = self.get_contents(number)
         return str(contents[-1], "utf-8", "replace").strip() if contents else ""
 
     def iterate_messages(self, number: int) -> "Iterator[ReportMessage]":
-        """All fields of a number that are messages."""
+        """All fields with a number that are messages."""
         for piece in self.get_contents(number):
             yield ReportMessage(piece, self._damaged)
 
     def get_message(self, number: int) -> "ReportMessage":
-        """A field that is a message; an empty one where there is none."""
+        """A message field; an empty message if it is missing."""
         contents = self.get_contents(number)
         return ReportMessage(contents[-1] if contents else b"", self._damaged)
 
 
 def parse_value(data: memoryview) -> Value | None:
-    """What a message of a value holds: text, a number with decimals, or a whole one. Raises Damaged."""
+    """The value in a message: text, a floating-point number, or a whole one. Raises Damaged."""
     found: Value | None = None
     for number, kind, value in iterate_fields(data):
         if number == 1 and kind == BYTES:
@@ -83,7 +84,7 @@ def parse_value(data: memoryview) -> Value | None:
 
 @dataclass(frozen=True)
 class BlockEntry:
-    """Something that a block holds. kind: CODE, RESULT, RANGE. strings: what numbers of names represent."""
+    """An item of a block. kind: CODE, RESULT, RANGE. strings: names by number."""
 
     kind: int
     data: memoryview
@@ -92,7 +93,8 @@ class BlockEntry:
 
 
 class BlockReader:
-    """A report taken apart. defect: what is wrong with the file, known at the end. headers: called with each header."""
+    """Reads the blocks of a report. defect: what is wrong with the file, known at the end. headers: called with each
+    header."""
 
     def __init__(self, data: bytes, damaged: Callable[[], None], headers: Callable[[ReportMessage], None]) -> None:
         self.defect: str | None = None
@@ -103,14 +105,14 @@ class BlockReader:
         self._known: set[str] = set()
 
     def iterate_entries(self) -> Iterator[BlockEntry]:
-        """All that the blocks hold, one after the other."""
+        """The items of all blocks, in order."""
         at, first = len(MAGIC), True
         while at < len(self._data):
             begin = at + SIZE_BYTES
             if begin > len(self._data):
                 self.defect = TRUNCATED
                 return
-            at = begin + self._size(at)
+            at = begin + self._read_size(at)
             if at == begin or at > len(self._data):
                 # No header is empty: each has its counts.
                 self.defect = DAMAGED if at == begin else TRUNCATED
@@ -119,16 +121,16 @@ class BlockReader:
                 header = ReportMessage(self._data[begin:at], self._damaged)
                 self._headers(header)
                 self._name(header)
-                at = yield from self._payload(header, at)
+                at = yield from self._read_payload(header, at)
             first = False
         if first:
             self.defect = TRUNCATED
 
-    def _size(self, at: int) -> int:
+    def _read_size(self, at: int) -> int:
         return int.from_bytes(self._data[at : at + SIZE_BYTES], "little")
 
     def _name(self, header: ReportMessage) -> None:
-        """Take the names of a block. A later block has none, only those that are new, or all of them again."""
+        """Read the names of a block. A later block has none, only new ones, or all of them again."""
         new = [
             str(piece, "utf-8", "replace")
             for part in header.iterate_messages(_STRINGS)
@@ -139,8 +141,8 @@ class BlockReader:
         self._strings += new
         self._known.update(new)
 
-    def _payload(self, header: ReportMessage, at: int) -> Generator[BlockEntry, None, int]:
-        """What one block holds. Returns where the next one begins."""
+    def _read_payload(self, header: ReportMessage, at: int) -> Generator[BlockEntry, None, int]:
+        """The items of one block. Returns where the next one begins."""
         size = header.get_int(_PAYLOAD)
         stop = len(self._data) if size is None else min(at + size, len(self._data))
         if size is not None and at + size > stop:
@@ -150,7 +152,7 @@ class BlockReader:
                 begin = at + SIZE_BYTES
                 if begin >= stop:
                     break
-                at = begin + self._size(at)
+                at = begin + self._read_size(at)
                 if at == begin:
                     self.defect = DAMAGED
                     return stop

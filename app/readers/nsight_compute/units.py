@@ -1,8 +1,7 @@
 """Units of metrics by their names, because a report has none for most numbers.
 
-Nsight Compute builds names as unit__counter.rollup.submetric (Kernel Profiling Guide, "Metrics Structure"); what is
-counted is the last word of the counter that is something to count. Numbers are in a report as they were measured:
-times in ns, sizes in bytes.
+Nsight Compute builds names as unit__counter.rollup.submetric (Kernel Profiling Guide, "Metrics Structure"); the
+quantity is the last countable word of the counter. Numbers in a report are as measured: times in ns, sizes in bytes.
 """
 
 import re
@@ -39,7 +38,7 @@ _EXACT = {
     "device__attribute_max_shared_memory_per_multiprocessor": "byte",
 }
 _NAMES_ONLY = ("breakdown:", "group:", "launch__occupancy_per_")
-"""What has names or places for values."""
+"""Units that have names or slots for values."""
 _PLAIN = ("launch__", "device__", "nvlink__")
 
 
@@ -61,19 +60,19 @@ def get_unit(name: str) -> str:
         return "ns"
     if name.endswith(".ratio") or "_per_" in rest.partition(".")[0]:
         return ""
-    counted = _counted_unit(rest.partition(".")[0] if rest else family)
+    counted = _find_counted_unit(rest.partition(".")[0] if rest else family)
     rate = _RATE.search(name)
     if rate and counted:
         return f"{counted}/second" if rate[1] == "second" else f"{counted}/cycle" if counted != "cycle" else ""
     return counted
 
 
-def _counted_unit(counter: str) -> str:
+def _find_counted_unit(counter: str) -> str:
     """What a counter counts."""
     if "bytes" in counter:
         return "byte"
     words = counter.split("_")
-    # Cycles before what happened in them: lts__t_sectors_cycles_active would be cycles.
+    # Skip cycles before the event that occurred in them: lts__t_sectors_cycles_active would be cycles.
     if "cycles" in words:
         return "cycle"
     return next((unit for word, unit in _COUNTED if word in words), "")

@@ -25,10 +25,10 @@ _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!lock:contention_)[^\s:]\S*?:(?
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` has only lock contention."""
-    return contention_tables.sniff(head) or _tells_events(head)
+    return contention_tables.sniff(head) or _has_events(head)
 
 
-def _tells_events(head: bytes) -> bool:
+def _has_events(head: bytes) -> bool:
     if b"\0" in head or not _BEGIN.search(head):
         return False
     tracepoint_group = script_header.detect_tracepoint_group(head)
@@ -36,8 +36,8 @@ def _tells_events(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a text. `source` names it in messages. Raises UnreadableInput where no lock was waited for."""
-    # Of these only one is needed.
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput if no thread waited for a lock."""
+    # Only one of these modules is needed.
     from .contention_events import LockWaitParser
 
     reading: contention_tables.LockTableParser | LockWaitParser | None = None
@@ -45,7 +45,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         if reading is None:
             reading = (
                 LockWaitParser()
-                if _tells_events(text[: script_header.HEAD_BYTES])
+                if _has_events(text[: script_header.HEAD_BYTES])
                 else contention_tables.LockTableParser()
             )
         reading.feed(number, text)

@@ -1,6 +1,6 @@
-"""The waits for locks themselves, of which perf's tables are sums: each from `contention_begin` to `contention_end`.
+"""The single waits for locks, which perf's tables summarize: each from `contention_begin` to `contention_end`.
 
-As in perf (builtin-lock.c), a lock that is first spun for and then slept for is waited for from the first begin on.
+As in perf (builtin-lock.c), a wait for a lock that first spins and then sleeps starts at the first begin.
 """
 
 import re
@@ -12,9 +12,10 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...ingest.facts import FIRST_SAMPLE_FACT
+from ...ingest.losses import MAX_EXAMPLE_CHARS
 from ...ingest.perf_text.callchains import Callchains, TextComments
 from ...ingest.perf_text.sched_events import PERF_PREFIX, PERF_STACK, decode_name, parse_times, remove_matches
-from .contention_tables import CONTENDED, MAX_EXAMPLE_CHARS, WAIT
+from .contention_tables import CONTENDED, WAIT
 from .format import FORMAT, NO_BEGIN, NO_END, NO_EVENT
 
 _EVENT = re.compile(
@@ -40,7 +41,7 @@ LOCK_TYPES = {
     "MUTEX": "mutex",
     "SPIN|MUTEX": "mutex",
 }
-"""What perf calls the sorts of locks, by the flags that the kernel prints."""
+"""perf's names of lock types, by the flags that the kernel prints."""
 
 
 class LockWaitParser:
@@ -57,7 +58,7 @@ class LockWaitParser:
         self._rows: list[tuple[int, int, int, int, int]] = []
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         parts = _EVENT.split(text)
         width = _EVENT.groups + 1
         if len(parts) > 1:
@@ -67,11 +68,11 @@ class LockWaitParser:
             for time_ns, task, pid, tid, cpu, what, lock, told, chain in zip(times, *columns, strict=True):
                 key = int(tid), lock
                 if what == b"begin":
-                    thread = self._thread(pid or b"", tid)
+                    thread = self._intern_thread(pid or b"", tid)
                     if self._called.get(thread) != task:
                         self._called[thread] = task
                         self._names.append((thread, time_ns, task))
-                    self._open.setdefault(key, (time_ns, thread, int(cpu), self._stack(chain, told or b"")))
+                    self._open.setdefault(key, (time_ns, thread, int(cpu), self._intern_stack(chain, told or b"")))
                 elif (begun := self._open.pop(key, None)) is None:
                     self._builder.add_loss(NO_BEGIN, f"lock 0x{decode_name(lock)} of thread {key[0]}")
                 else:
@@ -81,15 +82,15 @@ class LockWaitParser:
             if line.strip() and not self._remarks.feed(at, line):
                 self._builder.add_loss(NO_EVENT, f"line {at}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
-    def _thread(self, pid: bytes, tid: bytes) -> int:
+    def _intern_thread(self, pid: bytes, tid: bytes) -> int:
         thread = self._threads.get((pid, tid))
         if thread is None:
             thread = self._builder.intern_thread(pid=int(pid) if pid and len(pid) < 11 else None, tid=int(tid))
             self._threads[pid, tid] = thread
         return thread
 
-    def _stack(self, chain: bytes, told: bytes) -> int:
-        """The waiter, and innermost the type of lock."""
+    def _intern_stack(self, chain: bytes, told: bytes) -> int:
+        """The waiter's stack, with the type of lock as innermost frame."""
         stack = self._stacks.get((chain, told))
         if stack is None:
             flags = decode_name(told)
@@ -100,7 +101,7 @@ class LockWaitParser:
         return stack
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in. Raises UnreadableInput where no wait is complete."""
+        """The profile of all waits. Raises UnreadableInput if no wait is complete."""
         builder, facts = self._builder, self._remarks.facts
         if self._open:
             number, lock = next(iter(self._open))

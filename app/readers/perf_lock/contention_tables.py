@@ -7,7 +7,7 @@
                             0xffffffff8220319d  _raw_spin_lock_irqsave+0x4d
 
 Each line is the sum over a caller, a thread, a lock, an owner of locks or a control group; with -v the call stack
-stands below it, innermost first. With -x the columns are in a comment, with the selected separator. Defined by perf's
+is below it, innermost first. With -x the columns are in a comment, with the selected separator. Defined by perf's
 own printing (tools/perf/builtin-lock.c of Linux).
 """
 
@@ -20,12 +20,12 @@ from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.timed_events import LOCK_WAIT
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from .format import BAD_LOCKS, FORMAT, NO_LINE, NO_TOTAL
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE
+from .format import BAD_LOCKS, FORMAT, NO_TOTAL
 
-MAX_EXAMPLE_CHARS = 160
 MAX_LINE_BYTES = 4000
 WAIT, CONTENDED, ACQUIRED = LOCK_WAIT, "contended locks", "acquired locks"
-"""The events: ns waited, how often a lock was waited for, and how often one was taken."""
+"""The events: ns waited, number of waits for a lock, and number of acquisitions."""
 MAX_VALUE = 1 << 62
 STACK = "stacktrace"
 _NS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
@@ -36,7 +36,7 @@ _HEADER = re.compile(
     rf" *(?:Name +)?(?:(?:{_NUMBERS}) +)+(?:{_NUMBERS}|type +caller|pid +\w+|address +\w+|cgroup) *", re.ASCII
 )
 _COLUMN = re.compile(rf"{_NUMBERS}|\S+")
-# Any text may separate columns; a blank follows it.
+# Any text may separate columns; a space follows it.
 _CSV = re.compile(rf"# output: ((?:{_NAMES})(.{{1,8}}? )(?:{_NAMES})(?:\2.*)?)")
 _BAD = re.compile(r"(?:# debug: total=\d+.{1,8}?bad=|bad: )([1-9]\d{0,17})\b.*")
 _TIME = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) (ns|us|ms|s|m|h)\b *")
@@ -65,11 +65,11 @@ class LockTableParser:
         self._taken = 0
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         for at, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n"), number):
-            self._line(at, line)
+            self._parse_line(at, line)
 
-    def _line(self, number: int, line: str) -> None:
+    def _parse_line(self, number: int, line: str) -> None:
         line = line[:MAX_LINE_BYTES]
         if match := _CSV.fullmatch(line):
             self._mark, self._columns = match[2], match[1].split(match[2])
@@ -85,23 +85,23 @@ class LockTableParser:
             self._frames += [(int(at, 16), name.strip() or "[unknown]") for at, name in _TRACED.findall(self._traced)]
         elif self._columns and not _QUIET.fullmatch(line):
             # Lines before the table are messages of perf.
-            self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
+            self._builder.add_loss(UNRECOGNIZED_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
 
     def _parse_row(self, line: str) -> tuple[dict[str, int], list[str]] | None:
-        """Numbers by column name, and the rest of the line; None if it is not a line of the table."""
+        """Numbers by column name, and the remaining text; None if it is not a line of the table."""
         if self._mark:
-            return self._apart(line)
+            return self._parse_separated_row(line)
         words: list[str] = []
         found: dict[str, int] = {}
         rest = line.strip()
-        for place, name in enumerate(self._columns):
+        for index, name in enumerate(self._columns):
             if name in _COUNTS and (count := re.match(r"(\d{1,18})(?:\s+|$)", rest)):
                 found[name], rest = int(count[1]), rest[count.end() :]
             elif name in _TIMES and (time := _TIME.match(rest)):
                 found[name], rest = int(Decimal(time[1]) * _NS[time[2]]), rest[time.end() :].lstrip()
             elif name in (*_COUNTS, *_TIMES):
                 return None
-            elif place == len(self._columns) - 1:
+            elif index == len(self._columns) - 1:
                 words.append(rest)
             elif not rest:
                 return None
@@ -117,8 +117,8 @@ class LockTableParser:
                 rest = rest.lstrip()
         return (found, words) if found else None
 
-    def _apart(self, line: str) -> tuple[dict[str, int], list[str]] | None:
-        """As `_parse_row`, where the columns are apart by a mark."""
+    def _parse_separated_row(self, line: str) -> tuple[dict[str, int], list[str]] | None:
+        """Like `_parse_row`, for columns with a separator."""
         parts = [part.strip() for part in line.split(self._mark, len(self._columns) - 1)]
         if self._columns[-1] == STACK:
             # Without a stack it ends before.
@@ -135,13 +135,13 @@ class LockTableParser:
         ]
 
     def _close(self, number: int) -> None:
-        """Count the line that is open, with its stack."""
+        """Count the open line, with its stack."""
         row, frames = self._row, self._frames
         self._row, self._frames = None, []
         if row is None:
             return
         numbers, words = row
-        thread, stack = self._place(words, frames)
+        thread, stack = self._intern_place(words, frames)
         if "total wait" not in numbers:
             self._builder.add_loss(NO_TOTAL, f"before line {number}: {' '.join(words)[:MAX_EXAMPLE_CHARS]}")
         for name, event, unit in (
@@ -152,7 +152,7 @@ class LockTableParser:
                 self._builder.add_sample(0, thread, self._builder.intern_event(event, unit), stack, numbers[name])
                 self._taken += 1
 
-    def _place(self, words: list[str], frames: list[tuple[int, str]]) -> tuple[int, int]:
+    def _intern_place(self, words: list[str], frames: list[tuple[int, str]]) -> tuple[int, int]:
         """The thread and the stack of a line: a caller and a type of lock, a thread, or a lock."""
         builder = self._builder
         names = [name for name in self._columns if name not in (*_COUNTS, *_TIMES)]
@@ -163,11 +163,11 @@ class LockTableParser:
             thread = builder.intern_thread(tid=int(row["pid"]))
             if row.get("comm"):
                 builder.set_thread_name(thread, 0, row["comm"])
-        stack = [self._frame(symbol, address) for address, symbol in reversed(frames)]
+        stack = [self._intern_frame(symbol, address) for address, symbol in reversed(frames)]
         place = row.get("caller") or row.get("Name") or row.get("cgroup")
         kind = row.get("type") or ""
         if "address" in row:
-            # Behind the lock's name, which many have not, its type may be in brackets.
+            # After the lock's name, which is often missing, its type may be in parentheses.
             name = row.get("symbol", "")
             if not kind and name.endswith(")"):
                 name, _, kind = (part.rstrip(" )") for part in name.rpartition("("))
@@ -175,12 +175,12 @@ class LockTableParser:
         elif "owner" in row:
             place = f"held by {row['owner'] or 'an unknown thread'}"
         if not stack and place:
-            stack = [self._frame(place, None)]
+            stack = [self._intern_frame(place, None)]
         if kind or not stack:
             stack.append(builder.intern_frame(builder.intern_function(kind or "lock"), kind=FrameKind.ANNOTATION))
         return thread, builder.intern_stack(stack)
 
-    def _frame(self, symbol: str, address: int | None) -> int:
+    def _intern_frame(self, symbol: str, address: int | None) -> int:
         offset = _OFFSET.search(symbol)
         name = symbol[: offset.start()] if offset else symbol
         place = int(offset[0][3:], 16) if offset and len(offset[0]) < 18 else None
@@ -188,7 +188,7 @@ class LockTableParser:
         return self._builder.intern_frame(function, kind=FrameKind.KERNEL, address=address, symbol_offset=place)
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in. Raises UnreadableInput where no lock was waited for."""
+        """The profile of all lines. Raises UnreadableInput if no thread waited for a lock."""
         self._close(0)
         if not self._taken:
             raise UnreadableInput(

@@ -46,8 +46,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a text. `source` names it in messages. Raises UnreadableInput where nothing ran in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput if nothing ran in it."""
+    # Compiled code is imported only when a file is read.
     from ...ingest.perf_text.sched_profile import SchedTextParser, build_profile
 
     sched_text_parser = SchedTextParser()

@@ -1,7 +1,7 @@
-"""Reader of what `perf script` prints.
+"""Reader of the output of `perf script`.
 
-The text is cut into chunks at empty lines, cut into tokens in several threads, and put together in order. Memory is
-bounded by what is kept: the chunks at work, the columns of the samples, and each distinct line, stack and name once.
+The text is divided into chunks at empty lines, split into tokens in several threads, and combined in order. Memory
+holds the current chunks, the columns of the samples, and each distinct line, stack and name once.
 """
 
 import os
@@ -17,11 +17,12 @@ from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.errors import UnreadableInput
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import parse_frame, parse_header
 from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES
 from ...ingest.perf_text.tokenizer import Tokens, tokenize
-from .profile import NO_FRAME, NO_SAMPLE, UNKNOWN_FIELDS, ScriptProfileBuilder
+from .profile import NO_FRAME, UNKNOWN_FIELDS, ScriptProfileBuilder
 
 if TYPE_CHECKING:
     from ...ingest.perf_text.sched_in_samples import SchedInSamples
@@ -34,7 +35,7 @@ THREADS = 4
 _HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
 TOO_LONG = "line of more than 64 MiB"
 LOSSES = (
-    *(NO_SAMPLE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
+    *(UNRECOGNIZED_LINE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
     *COMMENT_LOSSES,
     *SCHED_IN_SAMPLES_LOSSES,
 )
@@ -42,9 +43,9 @@ LOSSES = (
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of text that ends with a line end. cut: it may end within a sample.
+    """Text that ends with a line end. cut: it may end within a sample.
 
-    skipped: bytes of a line in its place that is too long to be read. unfinished: its last line had no end.
+    skipped: bytes of a line that is too long to be read. unfinished: its last line had no end.
     """
 
     data: bytes
@@ -72,23 +73,23 @@ def sniff(head: bytes) -> bool:
     return samples > 0
 
 
-@check_parse_quality("what perf script prints", NO_SAMPLE, NO_FRAME)
+@check_parse_quality("what perf script prints", UNRECOGNIZED_LINE, NO_FRAME)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a perf script text. `source` names it in messages.
 
-    A stream that ends too early has an attribute `defect` (see `compression`). Raises
-    UnreadableInput where there is no sample in the text, nor the header of perf without samples.
+    A truncated stream has an attribute `defect` (see `compression`). Raises UnreadableInput if the text has no samples,
+    and no perf header that explains this.
     """
     assembly = ScriptProfileBuilder(FORMAT)
     begun = stream.read(CHUNK_BYTES)
     heading = _HEADING.match(begun)
-    beside = _beside(begun)
+    beside = _make_sched_collector(begun)
     headed, number = False, 1
     if heading:
         assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
         headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
-    for chunk, tokens in _tokenize(_chunks(stream, begun)):
+    for chunk, tokens in _tokenize(_iterate_chunks(stream, begun)):
         if chunk.skipped:
             assembly.add_loss(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
@@ -112,18 +113,18 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile
 
 
-def _beside(begun: bytes) -> "SchedInSamples | None":
-    """What takes in the scheduler's events of a text that begins so, where there are any among others."""
+def _make_sched_collector(begun: bytes) -> "SchedInSamples | None":
+    """The collector of scheduler events for a text that begins with `head`, if it has some among others."""
     if b"sched:sched_switch" not in begun:
         return None
-    # Here, as few texts need it.
+    # Imported here, because few texts need it.
     from ...ingest.perf_text.sched_in_samples import SchedInSamples, text_has_switches
 
     return SchedInSamples() if text_has_switches(begun) else None
 
 
-def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
-    """The text from `begun` on in pieces."""
+def _iterate_chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
+    """The text from `begun` on in chunks."""
     rest = b""
     for data in chain([begun], iter(lambda: stream.read(CHUNK_BYTES), b"")):
         data = rest + data
@@ -151,7 +152,7 @@ def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
 
 
 def _skip_line(stream: BinaryIO, skipped: int) -> tuple[bytes, int]:
-    """Read on to the end of a line. Returns what was read behind it, and how long the line was."""
+    """Read on to the end of a line. Returns the text after it, and the length of the line."""
     while True:
         data = stream.read(CHUNK_BYTES)
         end = data.find(b"\n") + 1
@@ -161,7 +162,7 @@ def _skip_line(stream: BinaryIO, skipped: int) -> tuple[bytes, int]:
 
 
 def _tokenize(chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Tokens]]:
-    """The chunks in order with their tokens, a few of them worked at ahead."""
+    """The chunks in order with their tokens, a few of them tokenized ahead."""
     workers = min(THREADS, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers, "perf-script") as pool:
         ahead: deque[tuple[Chunk, Future[Tokens]]] = deque()

@@ -1,4 +1,4 @@
-"""What the events of a text of perf script are called, by its heading where it has one."""
+"""The names of the events of a perf script text, by its header if it has one."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,56 +7,56 @@ from ...domain.event_names import choose_main_event, is_unobservable, name_event
 from ...ingest.perf_text.grammar import decode_text
 
 EVENT_FACT = "event "
-"""How the names of the facts begin that the heading's lines on events become."""
+"""The prefix of the facts that represent the header's lines on events."""
 UNNAMED_EVENT = "samples"
 _NAMED = re.compile(r"name = (.{1,200}?), (?:, )?(?:id|type) =")
 
 
 def get_event_fact(value: str) -> str | None:
-    """The name of the fact that a line of the heading on an event becomes; None for another line."""
+    """The name of the fact for a header line on an event; None for another line."""
     match = _NAMED.match(value)
     return EVENT_FACT + match[1] if match else None
 
 
 class EventNames:
-    """The events of one text. facts: of its heading, as far as it was read."""
+    """The events of one text. facts: of its header, as far as it was read."""
 
     def __init__(self, facts: Mapping[str, str]) -> None:
         self._facts = facts
         self._called: dict[str, tuple[str, str]] = {}
 
     def get_header_line(self, raw: bytes) -> str:
-        """Facts about an event from the heading; empty without any."""
+        """Facts about an event from the header; empty without any."""
         return self._facts.get(EVENT_FACT + decode_text(raw), "")
 
     def get_name(self, raw: bytes) -> tuple[str, str]:
-        """What an event is called, and its attributes. Those of the heading are named in the order that it has."""
+        """The name of an event, and its attributes. Events in the header are named in its order."""
         name = decode_text(raw)
         if name not in self._called:
-            recorded = dict.fromkeys((*self._requested_events(), *self._called, name))
+            recorded = dict.fromkeys((*self._list_requested_events(), *self._called, name))
             names = name_events((each or UNNAMED_EVENT, self._facts.get(EVENT_FACT + each, "")) for each in recorded)
             self._called |= dict(zip(recorded, names, strict=True))
         return self._called[name]
 
     def choose_main_event(self, met: Sequence[bytes]) -> str | None:
-        """The main event of those in the text. The header lists events in the order of the command line;
-        the first sample is no guide, as page faults come before the first tick of a clock."""
+        """The main event of those in the text. The header lists events in the order of the command line; the first
+        sample is no criterion, because page faults come before the first tick of a clock."""
         names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
-        requested_events = self._requested_events()
+        requested_events = self._list_requested_events()
         in_order = dict.fromkeys([*(names[each] for each in requested_events if each in names), *names.values()])
         return choose_main_event(list(in_order), names.get(requested_events[0]) if requested_events else None)
 
     def find_unobservable(self, met: Iterable[bytes]) -> list[str]:
-        """The events that the heading lists and that were not met, because they happen where perf could not look."""
+        """The events in the header without samples, because they happen where perf could not observe."""
         names = {decode_text(raw) for raw in met}
         return [
             requested_event
-            for requested_event in self._requested_events()
+            for requested_event in self._list_requested_events()
             if requested_event not in names
             and is_unobservable(requested_event, self._facts[EVENT_FACT + requested_event])
         ]
 
-    def _requested_events(self) -> list[str]:
-        """The events that the heading lists, but not those that never occur, with which perf records other things."""
+    def _list_requested_events(self) -> list[str]:
+        """The events in the header, except those that never occur, with which perf records other data."""
         names = (name.removeprefix(EVENT_FACT) for name in self._facts if name.startswith(EVENT_FACT))
         return [name for name in names if split_modifiers(name)[0] != "dummy"]

@@ -1,7 +1,7 @@
-"""A profile put together from the tokens of perf script's text, chunk by chunk.
+"""Builds a profile from the tokens of perf script's text, chunk by chunk.
 
-What repeats is known by its text: lines of stacks, tasks, events. What the tokeniser could make nothing of is read
-here line by line; what even so cannot be understood is counted as lost, with the first example and its line number.
+Repeated parts are known by their text: lines of stacks, tasks, events. Lines that the tokenizer could not parse are
+read here one by one; if this fails too, they are counted as lost, with the first example and its line number.
 """
 
 import re
@@ -21,6 +21,7 @@ from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validation import find_overflowing
 from ...ingest.facts import FIRST_SAMPLE_FACT
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
     MAX_WEIGHT,
@@ -53,11 +54,10 @@ IN_ORDER = NO_CLOCK
 """The clock of a text without times."""
 
 INNER_STAT_COMMAND = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
-"""In the recorded command line: perf stat counts inside of perf record."""
+"""Part of the recorded command line: perf stat counts inside of perf record."""
 PERF_COMMS = ("perf", "perf-exec")
 WAIT_COMM = "perfloom-wait"
-"""What becomes the program when perf stat observes it (recording/plan/wait.sh)."""
-NO_SAMPLE = "unrecognized line"
+"""It executes the program when perf stat observes it (recording/plan/wait.sh)."""
 NO_FRAME = "unrecognized line in a stack"
 UNKNOWN_FIELDS = "text after the event of a sample"
 _COLUMNS = {
@@ -76,7 +76,7 @@ _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 @dataclass(frozen=True)
 class _StackLine:
-    """A line of a stack that is not simply one frame. place: the source line of the frame above it, no frame.
+    """A line of a stack that is not simply one frame. place: it is no frame, but the source line of the frame above it.
     chain: functions inlined into each other, outermost first."""
 
     frame: ScriptFrame
@@ -121,15 +121,15 @@ class ScriptProfileBuilder:
             if line.startswith(b"#") or not lines:
                 lines.append(line)
             else:
-                # The recorded command's arguments may hold line ends.
+                # The recorded command's arguments may contain line ends.
                 lines[-1] += b"\n" + line
         for line in lines:
-            self._comment(line)
+            self._parse_comment(line)
 
     def feed(self, chunk: bytes, tokens: Tokens, first_line: int, cut: bool) -> None:
         """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
-            self._comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
+            self._parse_comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
         frames = np.array([self._frame_of(line) for line in tokens.texts] or [0], np.int64)
         stack_frames = frames[tokens.stack_lines] if len(tokens.stack_lines) else tokens.stack_lines
         special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
@@ -140,7 +140,7 @@ class ScriptProfileBuilder:
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
             codes = tokens.stack_lines[begins[stack] : tokens.stack_ends[stack]].tolist()
-            stacks[stack] = self._stack([tokens.texts[code] for code in codes])
+            stacks[stack] = self._intern_stack([tokens.texts[code] for code in codes])
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
         to_read = np.zeros(len(tokens.sample_bounds), bool)
@@ -154,7 +154,7 @@ class ScriptProfileBuilder:
         more = tokens.trailing_text[~to_read[np.searchsorted(tokens.sample_bounds, tokens.trailing_text)]]
         if len(more):
             example = chunk[tokens.starts[more[0]] : tokens.starts[more[0] + 1]]
-            self._lost(UNKNOWN_FIELDS, example, first_line + int(more[0]), len(more))
+            self._add_loss(UNKNOWN_FIELDS, example, first_line + int(more[0]), len(more))
         ends = np.append(tokens.sample_bounds[1:], len(tokens.starts) - 1)
         for block in rows.tolist():
             low, high = int(tokens.sample_bounds[block]), int(ends[block])
@@ -163,17 +163,18 @@ class ScriptProfileBuilder:
                 self._close()
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
-        """Take note of a last line without an end: where nothing can be made of it, the text was cut short."""
+        """Handle a last line without an end: if it cannot be parsed, the text was truncated."""
         header = parse_header(line)
-        if self._about(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
+        if self._describe_line(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
             self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note something that could not be read."""
+        """Record a loss."""
         self.builder.add_loss(reason, example, count)
 
-    def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
-        """The profile of all that was taken in. more: adds further samples, at times of the text's clock."""
+    def finish(self, more: Callable[[ProfileBuilder], str] | None = None) -> Profile:
+        """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
+        why the recording is not complete, if it knows."""
         self._close()
         columns = {}
         for name, kind in _COLUMNS.items():
@@ -182,7 +183,7 @@ class ScriptProfileBuilder:
         if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
             order = np.argsort(columns["order"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
-        columns = self._possible(columns)
+        columns = self._select_possible(columns)
         timed = fill_times(columns)
         self._name_threads(columns)
         zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
@@ -196,17 +197,17 @@ class ScriptProfileBuilder:
         )
         run = self.builder.add_run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
         for name in self._called.find_unobservable(self._events):
-            event = self._event(name.encode(), weighted=True)
+            event = self._intern_event(name.encode(), weighted=True)
             self.builder.add_count(run=run, thread=NO_ID, cpu=-1, event=event, value=None, status=NOT_OBSERVABLE)
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
-        if more is not None and timed:
-            more(self.builder)
-        profile = self.builder.finish(self._meta(zero))
+        if more is not None and timed and (reason := more(self.builder)):
+            self.reasons.append(reason)
+        profile = self.builder.finish(self._build_meta(zero))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
         return profile
 
-    def _possible(self, columns: dict[str, Array]) -> dict[str, Array]:
+    def _select_possible(self, columns: dict[str, Array]) -> dict[str, Array]:
         """The columns without the samples whose periods would overflow a sum."""
         absurd = find_overflowing(columns["weight"])
         if absurd is None:
@@ -215,7 +216,7 @@ class ScriptProfileBuilder:
         self.builder.add_loss(IMPOSSIBLE_WEIGHT, f"line {number}: a period of {weight}", int(absurd.sum()))
         return {name: values[~absurd] for name, values in columns.items()}
 
-    def _meta(self, zero: int | None) -> Meta:
+    def _build_meta(self, zero: int | None) -> Meta:
         facts = dict(self._facts)
         if zero is not None:
             facts[FIRST_SAMPLE_FACT] = f"{zero} ns"
@@ -230,7 +231,7 @@ class ScriptProfileBuilder:
             facts=facts,
         )
 
-    def _comment(self, line: bytes) -> None:
+    def _parse_comment(self, line: bytes) -> None:
         """A line such as "# hostname : node7"."""
         line = line[:MAX_FACT]
         name, colon, value = decode_text(line.lstrip(b"# ")).partition(":")
@@ -249,16 +250,16 @@ class ScriptProfileBuilder:
         prefix, event_code = tokens.prefix[good], tokens.event[good]
         weight = tokens.weight[good]
         of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
-        # Not of those that begin other lines: a record of lost samples makes no thread.
+        # Not the threads of other records: a record of lost samples adds no thread.
         for code in np.unique(prefix).tolist():
-            of_prefix[code] = self._task(tokens.prefixes[code])
+            of_prefix[code] = self._intern_task(tokens.prefixes[code])
         tasks = of_prefix[prefix]
         weighted = np.zeros(len(tokens.events), bool)
         weighted[event_code[::-1]] = weight[::-1] >= 0
         used = dict.fromkeys(event_code.tolist())
         events = np.zeros(len(tokens.events), np.int64)
         for code in used:
-            events[code] = self._event(tokens.events[code], bool(weighted[code]))
+            events[code] = self._intern_event(tokens.events[code], bool(weighted[code]))
         columns = (
             first_line + tokens.line[good],
             tokens.time_ns[good],
@@ -273,7 +274,7 @@ class ScriptProfileBuilder:
         for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
             self._columns[name].append(values[kept].astype(kind))
 
-    def _task(self, prefix: bytes) -> tuple[int, int, int]:
+    def _intern_task(self, prefix: bytes) -> tuple[int, int, int]:
         """Thread, name (-1: not printed) and CPU from the text before the time."""
         known = self._tasks.get(prefix)
         if known is None:
@@ -282,19 +283,19 @@ class ScriptProfileBuilder:
             nameless = task.pid is None and task.tid is None
             inside = task.comm in PERF_COMMS and INNER_STAT_COMMAND.search(self._facts.get("cmdline", ""))
             if inside or task.comm == WAIT_COMM:
-                # perf stat, which counts inside of perf record, and the program before it is one.
+                # perf stat, which counts inside of perf record, and the program are one thread.
                 known = self._tasks[prefix] = (NO_ID, name, task.cpu)
                 return known
-            thread = self._thread(task.pid, task.tid, name + 1 if nameless else 0)
+            thread = self._intern_thread(task.pid, task.tid, name + 1 if nameless else 0)
             if thread == len(self._threads):
                 self._threads.append((task.pid, task.tid))
             known = self._tasks[prefix] = (thread, name, task.cpu)
         return known
 
-    def _thread(self, pid: int | None, tid: int | None, incarnation: int) -> int:
+    def _intern_thread(self, pid: int | None, tid: int | None, incarnation: int) -> int:
         return self.builder.intern_thread(pid=pid, tid=tid, host=self._facts.get("hostname"), incarnation=incarnation)
 
-    def _event(self, raw: bytes, weighted: bool) -> int:
+    def _intern_event(self, raw: bytes, weighted: bool) -> int:
         event = self._events.get(raw)
         if event is None:
             (name, attributes), about = self._called.get_name(raw), self._called.get_header_line(raw)
@@ -311,21 +312,21 @@ class ScriptProfileBuilder:
         return event
 
     def _frame_of(self, line: bytes) -> int:
-        """The frame that a line of a stack (with its line end) represents; _SPECIAL for more or less than one."""
+        """The frame of a line of a stack (with its line end); _SPECIAL for more or less than one."""
         known = self._frames.get(line)
         if known is None:
-            known = self._frames[line] = self._new_frame(line)
+            known = self._frames[line] = self._intern_new_frame(line)
         return known
 
-    def _about(self, line: bytes) -> _StackLine | None:
-        """What is known of a line of a stack (with its line end); None for a line that is none."""
+    def _describe_line(self, line: bytes) -> _StackLine | None:
+        """The meaning of a line of a stack (with its line end); None if it is invalid."""
         self._frame_of(line)
         if line not in self._lines:
             frame = parse_frame(line[:-1])
             self._lines[line] = None if frame is None else _StackLine(frame)
         return self._lines[line]
 
-    def _new_frame(self, line: bytes) -> int:
+    def _intern_new_frame(self, line: bytes) -> int:
         bare = line[:-1]
         place = split_address(bare)
         if place is not None and (simple := parse_simple_frame(place[1])) is not None:
@@ -343,9 +344,9 @@ class ScriptProfileBuilder:
             self._lines[line] = _StackLine(frame, tuple(chain) if len(chain) > 1 else ())
             return _SPECIAL
         self._lines[line] = _StackLine(frame)
-        return self._frame(frame)
+        return self._intern_frame(frame)
 
-    def _frame(self, frame: ScriptFrame, line: int | None = None) -> int:
+    def _intern_frame(self, frame: ScriptFrame, line: int | None = None) -> int:
         return self.builder.intern_frame(
             self.builder.intern_function(frame.symbol, frame.module),
             kind=classify_frame(frame.symbol, frame.module),
@@ -354,14 +355,14 @@ class ScriptProfileBuilder:
             line=line,
         )
 
-    def _stack(self, lines: Sequence[bytes]) -> int:
-        """The stack of lines that are in the text one below the other; -1 where one of them is no part of a stack."""
+    def _intern_stack(self, lines: Sequence[bytes]) -> int:
+        """The stack of consecutive lines in the text; -1 if one of them is no part of a stack."""
         frames: list[int] = []
         source: int | None = None
         module, depth = "inlined", 0
         for line in reversed(lines):
             known = self._frame_of(line)
-            about = self._about(line)
+            about = self._describe_line(line)
             if about is None:
                 return -1
             if about.place is not None:
@@ -374,12 +375,12 @@ class ScriptProfileBuilder:
             else:
                 module, depth = frame.module, 0
                 if about.chain:
-                    frames.append(self._frame(replace(frame, symbol=about.chain[0]), source))
-                    # Their address is the first one's; without one of their own they share its line.
+                    frames.append(self._intern_frame(replace(frame, symbol=about.chain[0]), source))
+                    # Their address is that of the first; without their own line numbers they share its line.
                     for depth, symbol in enumerate(about.chain[1:], start=1):
                         frames.append(self._intern_inlined(symbol, module, depth, None, None, frame.offset))
                 else:
-                    frames.append(known if source is None else self._frame(frame, source))
+                    frames.append(known if source is None else self._intern_frame(frame, source))
             source = None
         return self.builder.intern_stack(frames)
 
@@ -411,7 +412,7 @@ class ScriptProfileBuilder:
             self._close()
             kind, lost = record
             if kind.startswith("LOST"):
-                self._lost(LOST_IN_KERNEL, line, number, max(1, lost))
+                self._add_loss(LOST_IN_KERNEL, line, number, max(1, lost))
             return
         if line[:1] != b"\t":
             header = parse_header(line)
@@ -419,18 +420,18 @@ class ScriptProfileBuilder:
                 self._close()
                 self._open = _UnfinishedSample(header, number, line)
                 if (header.weight or 0) > MAX_WEIGHT:
-                    self._lost(IMPOSSIBLE_PERIOD, line, number)
+                    self._add_loss(IMPOSSIBLE_PERIOD, line, number)
                     self._open.dropped = True
                 return
         if self._open is None:
-            self._lost(NO_SAMPLE, line, number)
-        elif self._about(line + b"\n") is not None and (indented or is_frame_like(line)):
+            self._add_loss(UNRECOGNIZED_LINE, line, number)
+        elif self._describe_line(line + b"\n") is not None and (indented or is_frame_like(line)):
             self._open.lines.append(line + b"\n")
         else:
-            self._lost(NO_FRAME, line, number)
+            self._add_loss(NO_FRAME, line, number)
 
     def _close(self) -> None:
-        """Count the sample that is open, if any."""
+        """Count the open sample, if any."""
         sample, self._open = self._open, None
         if sample is None or sample.dropped:
             return
@@ -438,11 +439,11 @@ class ScriptProfileBuilder:
         if header.tail and not lines and is_frame_like(header.tail):
             lines = [b" " + header.tail + b"\n"]
         elif header.tail and not is_tracepoint(header.event):
-            self._lost(UNKNOWN_FIELDS, sample.line, sample.number)
+            self._add_loss(UNKNOWN_FIELDS, sample.line, sample.number)
         if not header.certain and not lines:
-            self._lost(NO_SAMPLE, sample.line, sample.number)
+            self._add_loss(UNRECOGNIZED_LINE, sample.line, sample.number)
             return
-        thread, name, cpu = self._task(header.prefix)
+        thread, name, cpu = self._intern_task(header.prefix)
         if thread == NO_ID:
             return
         row = (
@@ -451,19 +452,19 @@ class ScriptProfileBuilder:
             thread,
             name,
             cpu,
-            self._event(header.event, header.weight is not None),
-            self._stack(lines),
+            self._intern_event(header.event, header.weight is not None),
+            self._intern_stack(lines),
             1 if header.weight is None else header.weight,
         )
         for (column, kind), value in zip(_COLUMNS.items(), row, strict=True):
             self._columns[column].append(np.array([value], kind))
 
-    def _lost(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
+    def _add_loss(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
         self.builder.add_loss(reason, format_example(line.strip(), number), count)
 
     def _name_threads(self, columns: dict[str, Array]) -> None:
-        """Note the names of threads over time. If a time does not determine which of two names a sample had, because it
-        is the same, the thread becomes one for each name."""
+        """Record the names of threads over time. If two names of a thread have the same time, it is unknown which one a
+        sample had: the thread becomes one for each name."""
         names = list(self._names)
         for again in (True, False):
             order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))
@@ -480,7 +481,7 @@ class ScriptProfileBuilder:
                 pid, tid = self._threads[split]
                 rows = np.flatnonzero(columns["thread"] == split)
                 for other in np.unique(columns["name"][rows])[1:].tolist():
-                    added = self._thread(pid, tid, other + 1)
+                    added = self._intern_thread(pid, tid, other + 1)
                     columns["thread"][rows[columns["name"][rows] == other]] = added
         for row in np.flatnonzero(changed & (name >= 0)).tolist():
             self.builder.set_thread_name(int(thread[row]), int(time_ns[row]), names[int(name[row])])

@@ -1,4 +1,4 @@
-"""The times of samples, and what time of day they are."""
+"""The times of samples, and their time of day."""
 
 import re
 
@@ -11,7 +11,7 @@ _TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.AS
 
 
 def fill_times(columns: dict[str, Array]) -> bool:
-    """Give a time to samples without one: that of the sample before. Where none has one, their order is counted.
+    """Set the time of samples without one: that of the previous sample. If no sample has a time, count them.
 
     Returns whether there are times.
     """
@@ -28,7 +28,7 @@ def fill_times(columns: dict[str, Array]) -> bool:
 
 
 def to_epoch_ns(time_ns: int, reference: str) -> int | None:
-    """A time of perf's clock since the epoch, by the reference time of a heading; None without one."""
+    """A time of perf's clock since the epoch, by the reference time in a header; None without one."""
     match = _TOD.search(reference)
     if match is None:
         return None

@@ -1,8 +1,7 @@
-"""Reader of what `perf stat` prints, in any of its three forms: counts of events, without call stacks.
+"""Reader of the output of `perf stat`, in any of its three forms: counts of events, without call stacks.
 
-A value is what perf prints: scaled up where the event had no counter all the time, the mean where the command was
-run several times. Intervals are kept; a summary after them is left out, as it is their sum. perf computes the
-metrics from its counts.
+A value is as perf prints it: scaled if the event was multiplexed, the mean if the command was run several times.
+Intervals are kept; a summary after them is omitted, because it is their sum. perf computes the metrics from its counts.
 """
 
 import re
@@ -15,6 +14,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
 from ...domain.units import NS_PER_S
+from ...ingest.losses import MAX_LONG_EXAMPLE_CHARS, UNRECOGNIZED_LINE
 from ...ingest.stat_counts import COUNTS_FORMAT
 from .grammar import CountLine, detect_separator, parse_columns, parse_json, parse_text
 from .metrics import Metric, MetricLines, is_metric_line, parse_count_metric
@@ -23,15 +23,13 @@ from .tables import add_counts, get_event_names
 FORMAT = COUNTS_FORMAT
 MAX_LINE_BYTES = 1 << 13
 SNIFFED_LINES = 200
-MAX_EXAMPLE_CHARS = 200
 TOO_LONG = "line of more than 8 KiB"
-NO_LINE = "unrecognized line"
-LOSSES = (EVENT_WITHOUT_VALUE, TOO_LONG, NO_LINE)
+LOSSES = (EVENT_WITHOUT_VALUE, TOO_LONG, UNRECOGNIZED_LINE)
 _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>[0-9]+) runs\))?:$")
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
 _STARTED = re.compile(r"^# started on (?P<when>.{1,60})$")
-# The other parts of the text beside the counts.
+# Other parts of the text, in addition to the counts.
 _PEOPLE = re.compile(
     r"""^\s*(?:[0-9][0-9.,']*\s+(?:\+-\s[0-9.]+\s)?seconds\s(?:time|user|sys)\b|Some\sevents\sweren't\scounted
     |\s*echo\s[0-9]\s>\s/proc/sys/kernel/nmi_watchdog|perf\sstat\s\.\.\.)""",
@@ -41,7 +39,7 @@ _PEOPLE = re.compile(
 
 @dataclass
 class _StatText:
-    """What is being read. parse: the form of the lines, once one was understood."""
+    """The state of reading. parse: the form of the lines, once one was recognized."""
 
     parse: Callable[[str], CountLine | None] | None = None
     started: str | None = None
@@ -58,18 +56,19 @@ def sniff(head: bytes) -> bool:
     lines = head.decode("utf-8", "replace").splitlines()
     if len(lines) > 1 and not head.endswith(b"\n"):
         lines = lines[:-1]
-    return any(_TITLE.match(line) or _form(line) is not None or is_metric_line(line) for line in lines[:SNIFFED_LINES])
+    return any(
+        _TITLE.match(line) or _detect_form(line) is not None or is_metric_line(line) for line in lines[:SNIFFED_LINES]
+    )
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in the output of perf stat. `source` names it in messages.
 
-    A stream that ends too early has an attribute `defect`. Raises UnreadableInput where there
-    is no count in it.
+    A truncated stream has an attribute `defect`. Raises UnreadableInput if it has no counts.
     """
     builder = ProfileBuilder(FORMAT)
     text = _StatText()
-    for number, line in _lines(stream, builder):
+    for number, line in _iterate_lines(stream, builder):
         _take(line, number, text, builder)
     if not (text.counted or text.metrics):
         raise UnreadableInput(
@@ -84,7 +83,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     profile = builder.finish(
         Meta(
             FORMAT,
-            duration_ns=max(ends) if ends else text.elapsed_ns or _duration_time(text.counted),
+            duration_ns=max(ends) if ends else text.elapsed_ns or _rename_duration(text.counted),
             main_event=get_event_names(text.counted)[events[0]][0] if events else None,
             command=text.command,
             complete=not defect,
@@ -95,8 +94,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return replace(profile, **vars(tables))
 
 
-def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, from 1. One that is too long is lost without being held in memory."""
+def _iterate_lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, from 1. A line that is too long is lost without being held in memory."""
     number = 0
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
@@ -111,7 +110,7 @@ def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str
 
 def _take(line: str, number: int, text: _StatText, builder: ProfileBuilder) -> None:
     if text.parse is None:
-        text.parse = _form(line, text.metric_lines)
+        text.parse = _detect_form(line, text.metric_lines)
     counted = text.parse(line) if text.parse is not None else None
     if counted is not None:
         text.counted.append(counted)
@@ -131,10 +130,10 @@ def _take(line: str, number: int, text: _StatText, builder: ProfileBuilder) -> N
     elif (metrics := text.metric_lines.read(line)) is not None:
         text.metrics.extend(metrics)
     elif not line.startswith("#"):
-        builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS]}")
+        builder.add_loss(UNRECOGNIZED_LINE, f"line {number}: {line[:MAX_LONG_EXAMPLE_CHARS]}")
 
 
-def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], CountLine | None] | None:
+def _detect_form(line: str, metrics: MetricLines | None = None) -> Callable[[str], CountLine | None] | None:
     """The parser of the form that `line` is in, or None."""
     if parse_json(line) is not None:
         return parse_json
@@ -143,13 +142,13 @@ def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], Coun
         if metrics is not None:
             metrics.separator = separator
         return lambda other: parse_columns(other, separator)
-    # A line of text for people is too easily something else; the heading above it is not.
+    # A single line of the human-readable form is ambiguous; the heading above it is not.
     if _TITLE.match(line) or re.match(r"^#\s+time\s.*\bcounts\b.*\bevents$", line):
         return parse_text
     return None
 
 
-def _duration_time(count_lines: list[CountLine]) -> int | None:
-    """The event `duration_time` is the time that passed."""
+def _rename_duration(count_lines: list[CountLine]) -> int | None:
+    """The event `duration_time` is the elapsed time."""
     times = [one.value for one in count_lines if one.event == "duration_time" and one.unit == "ns" and one.value]
     return int(times[0]) if times else None

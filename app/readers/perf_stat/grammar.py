@@ -1,7 +1,7 @@
-"""The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the text for people.
+"""The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the human-readable text.
 
-One line gives one `CountLine`, or None if it is none. Verified with perf 6.1; other versions differ in the text
-behind the percentage (metrics, see `metrics`) and in the number of aggregated CPUs.
+One line yields one `CountLine`, or None if it is none. Verified with perf 6.1; other versions differ in the text after
+the percentage (metrics, see `metrics`) and in the number of aggregated CPUs.
 """
 
 import json
@@ -17,7 +17,7 @@ from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 NOT_COUNTED = "not counted"
 NOT_SUPPORTED = "not supported"
 AGGREGATIONS = ("core", "die", "socket", "node", "cache", "cluster")
-"""What a row of JSON may be of, beside a CPU, a thread or a cgroup."""
+"""What a JSON row may be of, in addition to a CPU, a thread or a cgroup."""
 SEPARATORS = (",", ";", "\t", "|", ":", "~", "@", "^", "!", " ")
 # unit as printed -> (unit of the event, factor)
 UNITS: dict[str, tuple[str, int]] = {
@@ -41,9 +41,9 @@ _PLACE = r"(?:S[0-9]+(?:-[A-Z]+[0-9]+)*|N[0-9]+)"
 
 @dataclass(frozen=True, kw_only=True)
 class CountScope:
-    """What a value is of. end_ns: end of its interval, null for the whole run. summary: of a run that was also printed
-    in intervals. cpu: null for all. group: what it was summed over where that is neither a CPU nor a thread
-    ("S0-D0-C1", "cgroup /a")."""
+    """The scope of a value. end_ns: end of its interval, null for the whole run. summary: of a run that was also
+    printed in intervals. cpu: null for all. group: the aggregate, if it is neither a CPU nor a thread ("S0-D0-C1",
+    "cgroup /a")."""
 
     end_ns: int | None = None
     summary: bool = False
@@ -57,9 +57,9 @@ class CountScope:
 class CountLine(CountScope):
     """One value of one counter.
 
-    value: in `unit`, null where `status` is not "ok". running_percent: share of the time in which the event had a
-    counter. deviation_percent: of the mean over repeated runs. metric_value, metric: the metric on the
-    same line, as printed ("1.25", "insn per cycle"), empty for none.
+    value: in `unit`, null if `status` is not "ok". running_percent: share of the time in which the event had a counter.
+    deviation_percent: of the mean over repeated runs. metric_value, metric: the metric on the same line, as printed
+    ("1.25", "insn per cycle"), empty for none.
     """
 
     event: str
@@ -74,7 +74,7 @@ class CountLine(CountScope):
 
 
 def parse_json(line: str) -> CountLine | None:
-    """A line of `perf stat -j`. Lines that hold a metric alone give None, as what is no count does."""
+    """A line of `perf stat -j`. Lines with only a metric yield None, like other lines without a count."""
     if not line.startswith("{") or '"counter-value"' not in line:
         return None
     try:
@@ -100,7 +100,7 @@ def parse_json(line: str) -> CountLine | None:
 
 def parse_columns(line: str, separator: str) -> CountLine | None:
     """A line of `perf stat -x SEPARATOR`."""
-    match = _columns(separator).match(line)
+    match = _split_columns(separator).match(line)
     if match is None:
         return None
     return _parse_count(
@@ -117,7 +117,7 @@ def parse_columns(line: str, separator: str) -> CountLine | None:
 
 
 def parse_text(line: str) -> CountLine | None:
-    """A line of the text that perf stat prints for people, in the C locale or with digits grouped."""
+    """A line of the human-readable text of perf stat, in the C locale or with digits grouped."""
     match = _TEXT.match(line)
     if match is None:
         return None
@@ -140,7 +140,7 @@ def detect_separator(line: str) -> str | None:
 
 
 @lru_cache(maxsize=32)
-def _columns(separator: str) -> re.Pattern[str]:
+def _split_columns(separator: str) -> re.Pattern[str]:
     s = re.escape(separator)
     # The parameters of an event are between slashes and may contain the separator: cpu/event=0x3c,umask=0x0/u
     event = rf"(?:[^{s}/\n]|/[^/\n]{{0,500}}/){{1,500}}?"
@@ -167,8 +167,8 @@ _TEXT = re.compile(
 )
 
 
-def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
-    """(place, comm, tid, cpu) of the word for the scope of a count."""
+def _parse_scope(text: str) -> tuple[str, str | None, int | None, int | None]:
+    """(group, comm, tid, cpu) of the text for the scope of a count."""
     text = text.strip()
     if not text:
         return "", None, None, None
@@ -177,11 +177,11 @@ def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
         return "", None, None, int(cpu[1])
     if re.fullmatch(_PLACE, text):
         return text, None, None, None
-    comm, tid = _thread(text)
+    comm, tid = _parse_thread(text)
     return ("", comm, tid, None) if tid is not None else (text, None, None, None)
 
 
-def _thread(text: str) -> tuple[str | None, int | None]:
+def _parse_thread(text: str) -> tuple[str | None, int | None]:
     comm, dash, tid = text.rpartition("-")
     if dash and re.fullmatch(r"[0-9]{1,10}", tid):
         return comm, int(tid)
@@ -193,9 +193,9 @@ def _join_place(place: str, cgroup: str) -> str | None:
 
 
 def parse_json_scope(data: dict[str, Any]) -> CountScope:
-    """What the row of `perf stat -j` is of."""
+    """The scope of a row of `perf stat -j`."""
     thread, interval = to_text(data.get("thread")), to_text(data.get("interval"))
-    comm, tid = _thread(thread) if thread else (None, None)
+    comm, tid = _parse_thread(thread) if thread else (None, None)
     place = next((to_text(data[name]) for name in AGGREGATIONS if name in data), "")
     cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", to_text(data.get("cpu")))
     # Without a number it is another kind of aggregate, and becomes the group's name.
@@ -211,8 +211,8 @@ def parse_json_scope(data: dict[str, Any]) -> CountScope:
 
 
 def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
-    """What a line is of that begins with a time and the word of what it was summed over, both empty for none."""
-    group, comm, tid, cpu = _aggregate(aggregate)
+    """The scope of a line that begins with a time and an aggregate, both empty for none."""
+    group, comm, tid, cpu = _parse_scope(aggregate)
     time = time.strip()
     return CountScope(
         end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_join_place(group, cgroup)
@@ -220,7 +220,7 @@ def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
 
 
 def _end_ns(text: str) -> int | None:
-    end_s = _decimal(text)
+    end_s = _parse_decimal(text)
     return None if end_s is None else int(end_s * NS_PER_S)
 
 
@@ -242,7 +242,7 @@ def _parse_count(
     if value.startswith("<"):
         status = NOT_SUPPORTED if "supported" in value else NOT_COUNTED
     else:
-        exact = _decimal(value)
+        exact = _parse_decimal(value)
         if exact is None:
             return None
         scaled = exact * factor
@@ -250,9 +250,9 @@ def _parse_count(
     # Nor would a longer interval count it.
     if not number and status != NOT_SUPPORTED and is_unobservable(event):
         status, number, deviation, metric_value = NOT_OBSERVABLE, None, "", ""
-    run = _decimal(running)
-    share = _decimal(percent)
-    spread = _decimal(deviation)
+    run = _parse_decimal(running)
+    share = _parse_decimal(percent)
+    spread = _parse_decimal(deviation)
     return CountLine(
         event=event,
         unit=own_unit,
@@ -267,7 +267,7 @@ def _parse_count(
     )
 
 
-def _decimal(text: str) -> Decimal | None:
+def _parse_decimal(text: str) -> Decimal | None:
     """A number that int64 nanoseconds can hold, or None."""
     try:
         number = Decimal(text) if text and len(text) < 60 else None
@@ -277,7 +277,7 @@ def _decimal(text: str) -> Decimal | None:
 
 
 def to_text(value: Any) -> str:
-    """A text or number of JSON as text, anything else as the empty one."""
+    """A text or number of JSON as text, anything else as the empty text."""
     if isinstance(value, str):
         return value
     return "" if value is None or isinstance(value, bool | list | dict) else str(value)

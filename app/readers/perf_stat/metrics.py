@@ -1,4 +1,4 @@
-"""Metrics that `perf stat` computes from its counts: behind a count, in a separate row, or alone (`--metric-only`).
+"""Metrics that `perf stat` computes from its counts: after a count, in a separate row, or alone (`--metric-only`).
 
 perf prints a metric's value and one text for name and unit ("insn per cycle", "K/sec", "%  tma_retiring"). Layouts as
 in perf's own source, tools/perf/util/stat-display.c of 5.x, 6.1 and later.
@@ -13,9 +13,9 @@ from .grammar import AGGREGATIONS, CountLine, CountScope, parse_json_scope, pars
 
 _SI = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?|-?nan|-?inf|none"
-# What perf leaves out of rows that hold metrics alone, though some versions name it in their heading.
+# perf omits these from rows with only metrics, though some versions list them in the heading.
 _NEVER_ALONE = re.compile(r"/sec|CPUs utilized")
-# Enough to distinguish a heading or row of metrics from other text: what each CPU has, and top-down analysis.
+# Enough to distinguish a heading or row of metrics from other text: metrics of every CPU, and top-down analysis.
 _KNOWN = re.compile(
     r"insn per cycle|\bGHz\b|stalled cycles per insn|(?:frontend|backend) cycles idle|of all |CPUs utilized"
     r"|\b(?:retiring|bad speculation|frontend bound|backend bound)\b|\btma_[a-z]|\b(?:CPI|IPC)\b"
@@ -30,7 +30,7 @@ _TEXT_ROW = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(CountScope):
-    """One value of one metric. event: behind which it was printed, empty for none. value: null where perf had none.
+    """One value of one metric. event: after which it was printed, empty for none. value: null if perf had none.
 
     rate: whether it is a count divided by time.
     """
@@ -45,12 +45,12 @@ class Metric(CountScope):
 def parse_count_metric(count_line: CountLine) -> Metric | None:
     """The metric on the line of a count, or None."""
     place = {name: getattr(count_line, name) for name in CountScope.__dataclass_fields__}
-    return _metric(count_line.metric_value, count_line.metric, count_line.event, CountScope(**place))
+    return _parse_metric(count_line.metric_value, count_line.metric, count_line.event, CountScope(**place))
 
 
 @dataclass
 class MetricLines:
-    """Reads lines that hold metrics and no count. separator: of columns, once known. event: of the last count before.
+    """Reads lines with metrics and no count. separator: of columns, once known. event: of the last count before.
     heading: the names above rows of values, empty before there was one."""
 
     separator: str = ","
@@ -58,26 +58,26 @@ class MetricLines:
     heading: tuple[str, ...] = field(default=())
 
     def read(self, line: str) -> list[Metric] | None:
-        """The metrics of a line; empty for a heading, None where it is neither."""
+        """The metrics of a line; empty for a heading, None if it is neither."""
         if line.startswith("{"):
-            return self._json(line)
-        return self._parse_continuation(line) or self._row(line)
+            return self._parse_json(line)
+        return self._parse_continuation(line) or self._parse_row(line)
 
-    def _json(self, line: str) -> list[Metric] | None:
+    def _parse_json(self, line: str) -> list[Metric] | None:
         if "metric-value" not in line:
             units = re.findall(r'"unit"\s*:\s*"([^"]*)"', line)
             rest = re.sub(r'"unit"\s*:\s*"[^"]*"|[{},\s]', "", line)
             if not rest:
                 self.heading = tuple(units)
                 return []
-        data = _object(line)
+        data = _parse_object(line)
         if data is None:
-            return self._joined_objects(line)
+            return self._parse_joined_objects(line)
         place = parse_json_scope(data)
         if "metric-value" in data:
             if "metric-unit" not in data:
                 return self._parse_named([to_text(data["metric-value"])], place)
-            metric = _metric(to_text(data["metric-value"]), to_text(data["metric-unit"]), self.event, place)
+            metric = _parse_metric(to_text(data["metric-value"]), to_text(data["metric-unit"]), self.event, place)
             return [metric] if metric else []
         if "metricgroup" in data:
             return []
@@ -88,15 +88,15 @@ class MetricLines:
         texts = {name: to_text(value) for name, value in data.items() if name not in _JSON_OTHER}
         if not all(re.fullmatch(_NUMBER, value) for value in texts.values() if value):
             return None
-        found = [_metric(value, name, "", place) for name, value in texts.items()]
+        found = [_parse_metric(value, name, "", place) for name, value in texts.items()]
         return [metric for metric in found if metric]
 
-    def _joined_objects(self, line: str) -> list[Metric] | None:
-        """perf 6.1 writes an object for each value, one behind the other and behind that of the place."""
+    def _parse_joined_objects(self, line: str) -> list[Metric] | None:
+        """perf 6.1 writes an object for each value, one after the other and after that of the scope."""
         values = re.findall(r'\{"metric-value"\s*:\s*"([^"]*)"\}', line)
         head = line.split('{"metric-value"', 1)[0].strip().rstrip(",{} ").lstrip("{")
-        data = _object("{" + head + "}")
-        # With --metric-only it begins an object that it never ends, also where there is no value.
+        data = _parse_object("{" + head + "}")
+        # With --metric-only it begins an object that it never ends, even without a value.
         if data is None or not (values or (data and data.keys() <= _JSON_OTHER)):
             return None
         return self._parse_named(values, parse_json_scope(data))
@@ -118,20 +118,20 @@ class MetricLines:
         if found is None:
             return None
         place = parse_text_scope(found["time"] or "", found["aggregate"] or "")
-        metric = _metric(found["value"], found["name"], self.event, place)
+        metric = _parse_metric(found["value"], found["name"], self.event, place)
         return [metric] if metric else []
 
-    def _row(self, line: str) -> list[Metric] | None:
+    def _parse_row(self, line: str) -> list[Metric] | None:
         """A heading of `--metric-only`, or a row of values below it."""
         s = self.separator
-        if names := _heading(line, s):
+        if names := _parse_heading(line, s):
             self.heading = names
             return []
         if not self.heading:
             return None
         if s in line and not line.lstrip().startswith("#"):
             cells = line.removesuffix(s).split(s)
-            before = len(cells) - len(self._alone(len(cells)))
+            before = len(cells) - len(self._parse_metric_row(len(cells)))
             time, *_ = [cell for cell in cells[:before] if re.fullmatch(r"\s*[0-9]+\.[0-9]{9}", cell)] or [""]
             words = [cell for cell in cells[:before] if re.match(r"\s*[A-Za-z]", cell)]
             return self._parse_named(cells[before:], parse_text_scope(time, words[0] if words else ""))
@@ -141,35 +141,35 @@ class MetricLines:
         values = [value.rstrip("%") for value in match["values"].split()]
         return self._parse_named(values, parse_text_scope(match["time"] or "", match["aggregate"] or ""))
 
-    def _alone(self, most: int) -> tuple[str, ...]:
+    def _parse_metric_row(self, most: int) -> tuple[str, ...]:
         """The names of the header that have values in rows of at most this many cells."""
         if len(self.heading) <= most and not any(_NEVER_ALONE.search(name) for name in self.heading):
             return self.heading
         return tuple(name for name in self.heading if not _NEVER_ALONE.search(name))
 
     def _parse_named(self, values: list[str], place: CountScope) -> list[Metric] | None:
-        names = self.heading if len(self.heading) == len(values) else self._alone(len(values))
+        names = self.heading if len(self.heading) == len(values) else self._parse_metric_row(len(values))
         if len(names) != len(values):
             return None
-        found = [_metric(value, name, "", place) for value, name in zip(values, names, strict=True)]
+        found = [_parse_metric(value, name, "", place) for value, name in zip(values, names, strict=True)]
         return [metric for metric in found if metric]
 
 
 def is_metric_line(line: str) -> bool:
     """Whether a line is certainly of perf stat because of the metrics in it."""
     if line.startswith("{"):
-        data = _object(line)
+        data = _parse_object(line)
         if data is None:
             return bool(re.match(r'\{"unit" : "[^"]*"\}', line) and _KNOWN.search(line))
         if "metric-value" in data:
             return True
         names = [name for name in data if _KNOWN.search(name)]
         return bool(names) and all(re.fullmatch(_NUMBER, to_text(data[name]) or "0") for name in names)
-    return any(_heading(line, s) for s in (",", ";", "\t", "|"))
+    return any(_parse_heading(line, s) for s in (",", ";", "\t", "|"))
 
 
-def _heading(line: str, separator: str) -> tuple[str, ...]:
-    """The names of metrics in a heading of columns or text; empty where it is none."""
+def _parse_heading(line: str, separator: str) -> tuple[str, ...]:
+    """The names of metrics in a heading of columns or text; empty if it is none."""
     if not _KNOWN.search(line) or re.search(r"\s#\s", line) or line.startswith("{"):
         return ()
     if line.rstrip().endswith(separator):
@@ -178,14 +178,14 @@ def _heading(line: str, separator: str) -> tuple[str, ...]:
             cells = cells[1:]
     else:
         text = re.sub(rf"^{_HEADING_WORDS}", "", line).strip()
-        # A name longer than its column is followed by one gap: such names are those of shares ("… of all branches").
+        # A name longer than its column is followed by one space: such names are those of shares ("… of all branches").
         cells = [cell for cell in re.split(r"\s{2,}|\s(?=\S+ of all )", text) if cell]
     known = all(re.fullmatch(r"[A-Za-z%][\w %./()+:-]{0,120}", cell) for cell in cells)
     return tuple(cells) if cells and known else ()
 
 
-def _metric(value: str, text: str, event: str, place: CountScope) -> Metric | None:
-    """A metric of perf's text for name and unit. None where there is none: perf then prints no text."""
+def _parse_metric(value: str, text: str, event: str, place: CountScope) -> Metric | None:
+    """A metric of perf's text for name and unit. None if there is none: perf then prints no text."""
     text = " ".join(text.split()).strip(" ,;|")
     if not text or text == "(null)":
         return None
@@ -208,7 +208,7 @@ def _metric(value: str, text: str, event: str, place: CountScope) -> Metric | No
     return Metric(name=name, unit=unit, value=number, event=event, rate=is_rate, **asdict(place))
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def _parse_object(line: str) -> dict[str, Any] | None:
     try:
         # printf of C writes numbers that are invalid in JSON.
         data = json.loads(re.sub(r"(:\s*)-?(?:nan|inf)\b", r"\1null", line))

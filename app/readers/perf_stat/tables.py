@@ -1,4 +1,4 @@
-"""What becomes of the lines of `perf stat`: rows of `counts` and `count_metrics`, and counters of intervals."""
+"""Converts the lines of `perf stat` to rows of `counts` and `count_metrics`, and counters of intervals."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,26 +28,26 @@ class StatTables:
 
 
 class _IntervalSeries:
-    """Values at intervals, by what they are of."""
+    """Values at intervals, by their scope."""
 
     def __init__(self, starts: dict[int, int]) -> None:
         self._starts = starts
         self._values: dict[tuple[str, str], dict[int, float]] = {}
 
     def add(self, name: str, unit: str, place: CountScope, value: float | None) -> None:
-        """Take in a value of the interval that ends at `place.end_ns`; None where there is none."""
+        """Add a value of the interval that ends at `place.end_ns`; None if there is none."""
         if place.end_ns is not None:
             label = _label(place)
             values = self._values.setdefault((f"{name}, {label}" if label else name, unit), {})
             values[place.end_ns] = np.nan if value is None else value
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """`series` and `counters`: each value holds from the start of its interval; where none follows, it ends."""
+        """`series` and `counters`: each value holds from the start of its interval; without a next one, it ends."""
         if not self._values:
             return empty_table("series"), empty_table("counters")
         names, units = zip(*self._values, strict=True)
         rows = len(names)
-        series = _table(
+        series = _build_table(
             "series",
             name=list(names),
             unit=list(units),
@@ -56,12 +56,12 @@ class _IntervalSeries:
             process=[None] * rows,
             device=[NO_ID] * rows,
         )
-        points = [self._points(values) for values in self._values.values()]
+        points = [self._make_points(values) for values in self._values.values()]
         number = np.repeat(np.arange(rows), [len(of) for of in points])
         time_ns, value = zip(*[point for of in points for point in of], strict=True)
-        return series, _table("counters", series=number, time_ns=time_ns, value=np.array(value, np.float64))
+        return series, _build_table("counters", series=number, time_ns=time_ns, value=np.array(value, np.float64))
 
-    def _points(self, values: dict[int, float]) -> list[tuple[int, float]]:
+    def _make_points(self, values: dict[int, float]) -> list[tuple[int, float]]:
         ends = sorted(values)
         points = []
         for end, following in zip(ends, [*ends[1:], None], strict=True):
@@ -74,23 +74,23 @@ class _IntervalSeries:
 def add_counts(
     builder: ProfileBuilder, count_lines: Sequence[CountLine], metrics: Sequence[Metric], run: int
 ) -> StatTables:
-    """Put counts into the builder. Returns the other tables.
+    """Add counts to the builder. Returns the other tables.
 
-    A summary behind intervals is left out, as it is their sum. A counter of an interval is its count a second, that of
-    a clock the CPUs in use, so that intervals of different length compare.
+    A summary after intervals is omitted, because it is their sum. A counter of an interval is its count per second,
+    that of a clock the CPUs in use, so that intervals of different length are comparable.
     """
-    kept = _without_summary(count_lines, lambda one: one.event)
-    kept_metrics = _without_summary(metrics, lambda one: (one.event, one.name))
+    kept = _remove_summary(count_lines, lambda one: one.event)
+    kept_metrics = _remove_summary(metrics, lambda one: (one.event, one.name))
     ends = sorted({one.end_ns for one in (*kept, *kept_metrics) if one.end_ns is not None})
     starts = dict(zip(ends, [0, *ends], strict=False))
     series = _IntervalSeries(starts)
-    scaling = _scaling(kept)
+    scaling = _compute_scaling(kept)
     threads = _CountThreads(builder, run)
     events: dict[str, int] = {}
     event_names = get_event_names(kept)
     for one in kept:
         name, attributes = event_names[one.event]
-        events[one.event] = _event(builder, one, name, attributes, scaling.get(one.event))
+        events[one.event] = _intern_event(builder, one, name, attributes, scaling.get(one.event))
         start_ns = None if one.end_ns is None else starts[one.end_ns]
         builder.add_count(
             run=run,
@@ -100,23 +100,23 @@ def add_counts(
             start_ns=start_ns,
             end_ns=one.end_ns,
             value=None if one.value is None else float(one.value),
-            enabled_ns=_enabled_ns(one),
+            enabled_ns=_compute_enabled_ns(one),
             running_ns=one.running_ns,
             status=one.status,
             deviation_percent=one.deviation_percent,
         )
         if start_ns is not None and one.end_ns is not None:
-            label, unit, factor = _rate(one, name)
+            label, unit, factor = _get_rate(one, name)
             length_ns = max(1, one.end_ns - start_ns)
             series.add(label, unit, one, None if one.value is None else float(one.value) * factor / length_ns)
         if one.status != "ok":
-            builder.add_loss(f"{EVENT_WITHOUT_VALUE}{one.status}", _example(one))
+            builder.add_loss(f"{EVENT_WITHOUT_VALUE}{one.status}", _format_example(one))
     for metric in kept_metrics:
         if metric.rate:
-            # The counter of its event has this already.
+            # The counter of its event already has this.
             continue
         series.add(metric.name, metric.unit, metric, metric.value)
-    table = _table(
+    table = _build_table(
         "count_metrics",
         run=[run] * len(kept_metrics),
         host=[None] * len(kept_metrics),
@@ -134,7 +134,7 @@ def add_counts(
 
 
 class _CountThreads:
-    """The builder's threads of what counts are of."""
+    """The builder's threads of the scopes of counts."""
 
     def __init__(self, builder: ProfileBuilder, run: int) -> None:
         self._builder, self._run = builder, run
@@ -155,25 +155,27 @@ class _CountThreads:
         return thread
 
 
-def _without_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashable]) -> list[AnyScope]:
+def _remove_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashable]) -> list[AnyScope]:
     rows = list(rows)
     in_intervals = {key(row) for row in rows if row.end_ns is not None}
     return [row for row in rows if row.end_ns is not None or key(row) not in in_intervals]
 
 
 def get_event_names(count_lines: Sequence[CountLine]) -> dict[str, tuple[str, str]]:
-    """What the events are called, and their attributes, by how they were typed: two of one name would add up."""
+    """The names of the events, and their attributes, by how they were typed: two with one name would be added."""
     typed = dict.fromkeys(one.event for one in count_lines)
     return dict(zip(typed, name_events((each, "") for each in typed), strict=True))
 
 
-def _event(builder: ProfileBuilder, count_line: CountLine, name: str, attributes: str, scaling: float | None) -> int:
+def _intern_event(
+    builder: ProfileBuilder, count_line: CountLine, name: str, attributes: str, scaling: float | None
+) -> int:
     unit = get_unit(name) if count_line.unit == "count" else count_line.unit
     return builder.intern_event(name, unit, scaling=scaling, attributes=attributes or None)
 
 
-def _rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
-    """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
+def _get_rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
+    """Name and unit of the counter of an event, and the factor of its count per nanosecond."""
     if count_line.unit == "ns":
         return f"{name} (CPUs)", "", 1
     if count_line.unit in ("count", "bytes"):
@@ -182,7 +184,7 @@ def _rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
 
 
 def _label(place: CountScope) -> str:
-    """What a value is of, as part of a name."""
+    """The scope of a value, as part of a name."""
     if place.cpu is not None:
         return f"CPU {place.cpu}" + (f" {place.group}" if place.group else "")
     if place.tid is not None:
@@ -190,7 +192,7 @@ def _label(place: CountScope) -> str:
     return place.group or ""
 
 
-def _example(count_line: CountLine) -> str:
+def _format_example(count_line: CountLine) -> str:
     if count_line.status == NOT_OBSERVABLE:
         return explain_unobservable(count_line.event)
     at = "" if count_line.end_ns is None else f" at {count_line.end_ns / NS_PER_S:.3f} s"
@@ -198,24 +200,24 @@ def _example(count_line: CountLine) -> str:
     return f"{count_line.event}{f' of {of}' if of else ''}{at}: <{count_line.status}>"
 
 
-def _table(table: str, **columns: Any) -> pa.Table:
+def _build_table(table: str, **columns: Any) -> pa.Table:
     schema = SCHEMAS[table]
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _scaling(count_lines: list[CountLine]) -> dict[str, float]:
-    """Time enabled ÷ time running of each event that had to share its counter."""
+def _compute_scaling(count_lines: list[CountLine]) -> dict[str, float]:
+    """Time enabled ÷ time running of each multiplexed event."""
     times: dict[str, tuple[float, float]] = {}
     for one in count_lines:
         if one.running_percent:
-            # The text for people has the share alone.
+            # The human-readable text has only the share.
             running = float(one.running_ns or 1)
             before = times.get(one.event, (0.0, 0.0))
             times[one.event] = (before[0] + running * 100 / one.running_percent, before[1] + running)
     return {event: enabled / running for event, (enabled, running) in times.items() if enabled > running * 1.00005}
 
 
-def _enabled_ns(count_line: CountLine) -> int | None:
+def _compute_enabled_ns(count_line: CountLine) -> int | None:
     """perf prints the time running and its share of the time enabled, the latter to two decimals."""
     if count_line.running_ns is None or not count_line.running_percent:
         return None

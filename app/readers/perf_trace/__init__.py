@@ -30,8 +30,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a text. `source` names it in messages. Raises UnreadableInput where there is no call in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput if it has no calls."""
+    # Compiled code is imported only when a file is read.
     from .profile import PerfTraceParser, build_profile
 
     perf_trace_parser = PerfTraceParser()

@@ -1,4 +1,4 @@
-"""From the lines of `perf trace` to a Profile."""
+"""Builds a Profile from the lines of `perf trace`."""
 
 import re
 
@@ -8,15 +8,15 @@ from ...domain.losses import STACK_OF_CALL
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE
 from ...ingest.perf_text.sched_events import decode_name
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT, LINE, LOST, NO_BEGIN, NO_END, NO_LINE, SUMMARY
+from .format import FORMAT, LINE, LOST, NO_BEGIN, NO_END, SUMMARY
 
-MAX_EXAMPLE_CHARS = 160
 CALL, FAULT, EVENT = "system calls", "page faults", "events"
 """Categories."""
 TIME, CALLS, ERRORS = "system call time", "system calls", "errors of system calls"
@@ -35,7 +35,7 @@ _WHAT = SliceType("other", FrameKind.KERNEL)
 
 
 class PerfTraceParser:
-    """What is in a text, while it is read."""
+    """The content of a text, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
@@ -49,7 +49,7 @@ class PerfTraceParser:
         self._told: dict[tuple[bytes, bytes], int] = {}
 
     def add_loss(self, reason: str, number: int, line: bytes, count: int = 1) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self._lost.get(
             reason,
             (0, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}" if number else decode_name(line)),
@@ -57,11 +57,11 @@ class PerfTraceParser:
         self._lost[reason] = (before + count, first)
 
     def get_losses(self) -> list[tuple[str, int, str]]:
-        """What could not be read."""
+        """All losses."""
         return [(reason, count, first) for reason, (count, first) in self._lost.items()]
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         for at, line in enumerate(text.split(b"\n"), number):
             match = LINE.fullmatch(line)
             if match is None:
@@ -74,10 +74,10 @@ class PerfTraceParser:
             start = None if ms is None else int(ms) * NS_PER_MS + int(part) * NS_PER_US
             length = None if long is None else int(long) * NS_PER_MS + int(fraction) * NS_PER_US
             if not self._add_call(task, start, length, body):
-                self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
+                self.add_loss(NO_BEGIN if start is None else UNRECOGNIZED_LINE, at, line)
 
     def _add_call(self, task: int, start: int | None, length: int | None, text: bytes) -> bool:
-        """Take in what a thread did; False where nothing can be made of it."""
+        """Parse a call of a thread; False if it cannot be parsed."""
         call = _CALL.fullmatch(text)
         if call is not None and start is not None:
             self._end_at_unknown_time(task)
@@ -95,9 +95,9 @@ class PerfTraceParser:
             self._end_at_unknown_time(task)
             self._open[task] = (match[1], start, match[2])
         elif fault := _FAULT.fullmatch(text):
-            self._instant(task, start, fault[1], fault[2], FAULT)
+            self._add_instant(task, start, fault[1], fault[2], FAULT)
         elif point := _POINT.fullmatch(text.rstrip()):
-            self._instant(task, start, point[1], point[2], EVENT)
+            self._add_instant(task, start, point[1], point[2], EVENT)
         else:
             return False
         return True
@@ -114,7 +114,7 @@ class PerfTraceParser:
         shown = decode_name(name)
         self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
 
-    def _instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
+    def _add_instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
         arguments = self.events.intern_arguments({"told": decode_name(text)} if text else {})
         self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=arguments)
 
@@ -125,7 +125,7 @@ class PerfTraceParser:
             self._add(task, begun[1], 0, begun[0], begun[2], b"")
 
     def _close(self, task: int) -> None:
-        """A call in which a thread still is."""
+        """Add a call that a thread has not yet left."""
         if begun := self._open.pop(task, None):
             arguments = self.events.intern_arguments({"arguments": decode_name(begun[2])} if begun[2] else {})
             self.markers.add("B", begun[1], decode_name(begun[0]), task, self._category[CALL], arguments=arguments)
@@ -140,10 +140,10 @@ class PerfTraceParser:
         elif match := _LOST.fullmatch(line):
             self.add_loss(LOST, number, line, int(match[1]))
         elif not _QUIET.fullmatch(line):
-            self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
+            self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else UNRECOGNIZED_LINE, number, line)
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were parsed."""
         for task in list(self._open):
             self._close(task)
         self.markers.finish(self.get_thread_name)
@@ -158,7 +158,7 @@ class PerfTraceParser:
 
 
 def build_profile(perf_trace_parser: PerfTraceParser, source: str, defect: str | None) -> Profile:
-    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    """The profile of all calls. Raises UnreadableInput if there are none."""
     perf_trace_parser.finish()
     if perf_trace_parser.events.has_timed_events():
         dialect = Dialect(FORMAT, SliceClassifier(lambda category, name: _WHAT), "")

@@ -1,7 +1,7 @@
 """The arguments of track events as texts in JSON, written by compiled loops. Needs the compiler.
 
-What is as writers make it is written here: each argument with one name and one value, text in ASCII. An event of which
-anything is otherwise is left to be written by hand (see `arguments`), which comes to the same.
+Only the usual arguments are written here: each with one name and one value, text in ASCII. An event with any other
+argument is left to Python code (see `arguments`), which yields the same.
 """
 
 from typing import Any
@@ -20,26 +20,26 @@ NAME_ID, BOOL, UINT, INT, DOUBLE, TEXT, POINTER, NESTED, JSON, NAME, DICT, ARRAY
 )
 """Fields of a DebugAnnotation."""
 OBJECT, LIST = 32, 33
-"""Kinds of a NestedValue that has others in it."""
+"""Kinds of a NestedValue that contains others."""
 MAX_DEPTH = 20
-"""Arguments in arguments are read so deep."""
+"""The maximum depth of nested arguments."""
 MAX_MEMBERS = 64
 MAX_INT32 = (1 << 31) - 1
 ROOM, ROWS, MAX_TEXT_BYTES, MARGIN = 1 << 20, 1 << 15, 1 << 14, 128
-"""Bytes and events that are written at a time. An event begins only where there is room for LONGEST; where the room
-comes to an end, up to MARGIN, it is written by hand."""
+"""Bytes and events that are written at a time. An event is started only if there is room for MAX_TEXT_BYTES; if it
+exceeds the room, up to MARGIN, it is left to Python code."""
 MAX_LOOKUPS = 1 << 22
 FALLBACK, RETRY = -1, -2
-"""What becomes of an event whose arguments were not written; again, once there are texts of all doubles in it."""
+"""Results for an event whose arguments were not written. RETRY: after all its doubles have texts."""
 
-# Places in `at`: the next argument, the next of the deferred ones, events and bytes that were written, doubles
-# that have no text yet, and where in `known` the table of each sort begins and the mask of its slots.
+# Indices into `at`: the next argument, the next of the deferred ones, events and bytes that were written, doubles
+# without a text, and where in `known` the table of each kind begins and the mask of its slots.
 ONE, OTHER, WRITTEN, END, ASKS, TABLES = range(6)
 KEYS, STRINGS, REALS = range(3)
-"""The sorts of tables."""
+"""The kinds of tables."""
 
-# Rows of `stack`, by depth, of enclosing messages: position of the next field, and of the next key if separate,
-# where it ends, DICT, ARRAY, OBJECT or LIST, how many were in it, and where the key of each of these begins and ends.
+# Rows of `stack`, by depth, of enclosing messages: position of the next field, and of the next key if separate, its
+# end, DICT, ARRAY, OBJECT or LIST, the number of entries, and where the key of each of these begins and ends.
 FIELD_AT, KEY_AT, LAST, KIND, MEMBERS, KEY = range(6)
 
 _QUOTE, _ESCAPE, _COMMA, _COLON, _BLANK, _ZERO, _MINUS, _X, _A = b'"\\,: 0-xa'
@@ -62,7 +62,7 @@ def _copy_text(quoted: Array, bounds: Array, text: int, out: Array, to: int) -> 
 
 
 @jit_no_refcount
-def _digits(out: Array, to: int, value: Any, base: Any) -> int:
+def _write_digits(out: Array, to: int, value: Any, base: Any) -> int:
     """Write a whole number (uint64)."""
     count = 1
     rest = value // base
@@ -77,7 +77,7 @@ def _digits(out: Array, to: int, value: Any, base: Any) -> int:
 
 
 @jit_no_refcount
-def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
+def _write_quoted(data: Array, begin: int, end: int, out: Array, to: int) -> int:
     if to + end - begin > len(out) - MARGIN:
         return FALLBACK
     out[to] = _QUOTE
@@ -93,8 +93,8 @@ def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
 
 
 @jit_no_refcount
-def _stands_for(known: Array, first: int, mask: int, key: int, factor: int) -> int:
-    """Which of the texts a key represents, -1 for none."""
+def _find_text(known: Array, first: int, mask: int, key: int, factor: int) -> int:
+    """The index of a key among the texts, -1 for none."""
     at = hash_slot(key, factor, mask)
     while known[1, first + at] >= 0 and known[0, first + at] != key:
         at = (at + 1) & mask
@@ -102,8 +102,8 @@ def _stands_for(known: Array, first: int, mask: int, key: int, factor: int) -> i
 
 
 @jit_no_refcount
-def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """(its kind, 0 without a value, or BY_HAND; the value and its size; the field that names it, or 0; its value and
+def _classify_argument(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int]:
+    """(its kind, 0 without a value, or FALLBACK; the value and its size; the field that names it, or 0; its value and
     size) of an argument."""
     kind = value = size = named = name = name_size = 0
     while at < end:
@@ -131,8 +131,8 @@ def _shape(data: Array, at: int, end: int) -> tuple[int, int, int, int, int, int
 
 
 @jit_no_refcount
-def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
-    """(its kind, 0 without a value, or BY_HAND; the value and its size) of a NestedValue."""
+def _classify_nested_value(data: Array, at: int, end: int) -> tuple[int, int, int]:
+    """(its kind, 0 without a value, or FALLBACK; the value and its size) of a NestedValue."""
     kind = value = size = keys = inner = 0
     while at < end:
         tag, at = read_varint(data, at, end)
@@ -161,8 +161,8 @@ def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
 
 @jit_no_refcount
 def _next(data: Array, at: int, end: int, least: Any, most: Any) -> tuple[int, int, int]:
-    """(where the next field of these numbers begins and ends, and the continuation; -1 without one) of a message that
-    is whole."""
+    """(where the next field with these numbers begins and ends, and the continuation; -1 without one) of a complete
+    message."""
     while at < end:
         tag, at = read_varint(data, at, end)
         begin, length, at = read_content(data, at, end, tag & 7)
@@ -172,7 +172,7 @@ def _next(data: Array, at: int, end: int, least: Any, most: Any) -> tuple[int, i
 
 
 @jit_no_refcount
-def _again(out: Array, begin: int, end: int, stack: Array, level: int, count: int) -> bool:
+def _is_repeated(out: Array, begin: int, end: int, stack: Array, level: int, count: int) -> bool:
     """Whether a key is among those before it."""
     for i in range(count):
         first, last = stack[KEY + 2 * i, level], stack[KEY + 2 * i + 1, level]
@@ -192,20 +192,20 @@ def _write_text(
     first: int, mask: int, generation: int, number: int, known: Array, quoted: Array, bounds: Array, out: Array,
     to: int, factor: int,
 ) -> int:  # fmt: skip
-    """Write the text that a number represents. first, mask: of the table in `known`."""
+    """Write the text with a number. first, mask: of the table in `known`."""
     text = -1
     if 0 <= number <= MAX_INT32:
         key: Any = (np.int64(generation) << 32) | number
-        text = _stands_for(known, first, mask, key, factor)
+        text = _find_text(known, first, mask, key, factor)
     return _copy_text(quoted, bounds, text if text >= 0 else EMPTY, out, to)
 
 
 @jit_no_refcount
-def _double(
+def _write_double(
     bits: int, known: Array, quoted: Array, bounds: Array, out: Array, asked: Array, at: Array, to: int, factor: int
 ) -> int:
-    """Write a double, the text of which is made where all are known."""
-    text = _stands_for(known, at[TABLES + 2 * REALS], at[TABLES + 2 * REALS + 1], bits, factor)
+    """Write a double; its text is created when all doubles are known."""
+    text = _find_text(known, at[TABLES + 2 * REALS], at[TABLES + 2 * REALS + 1], bits, factor)
     if text >= 0:
         return _copy_text(quoted, bounds, text, out, to)
     if at[ASKS] == len(asked):
@@ -216,18 +216,18 @@ def _double(
 
 
 @jit_no_refcount
-def _plain(
+def _write_plain(
     data: Array, kind: int, value: int, size: int, generation: int, known: Array, quoted: Array, bounds: Array,
     out: Array, asked: Array, at: Array, to: int, factor: int,
 ) -> int:  # fmt: skip
     """Write a value that is no list or object."""
     if kind == TEXT:
-        return _text(data, value, value + size, out, to)
+        return _write_quoted(data, value, value + size, out, to)
     if kind == TEXT_ID:
         table = TABLES + 2 * STRINGS
         return _write_text(at[table], at[table + 1], generation, value, known, quoted, bounds, out, to, factor)
     if kind == DOUBLE:
-        return _double(value, known, quoted, bounds, out, asked, at, to, factor)
+        return _write_double(value, known, quoted, bounds, out, asked, at, to, factor)
     if kind in (UINT, INT, POINTER):
         if kind == POINTER:
             out[to], out[to + 1], out[to + 2] = _QUOTE, _ZERO, _X
@@ -236,25 +236,25 @@ def _plain(
             out[to] = _MINUS
             to += 1
             value = -value
-        to = _digits(out, to, np.uint64(value), np.uint64(16 if kind == POINTER else 10))
+        to = _write_digits(out, to, np.uint64(value), np.uint64(16 if kind == POINTER else 10))
         out[to] = _QUOTE
         return to + (kind == POINTER)
     return _copy_text(quoted, bounds, NULL if kind != BOOL else TRUE if value else FALSE, out, to)
 
 
 @jit_no_refcount
-def _member(
+def _write_member(
     data: Array, begin: int, end: int, generation: int, known: Array, quoted: Array, bounds: Array,
     out: Array, stack: Array, asked: Array, at: Array, to: int, factor: int,
 ) -> int:  # fmt: skip
-    """Write an argument, its name and its value. Returns where it ends, or BY_HAND."""
+    """Write an argument, its name and its value. Returns its end, or FALLBACK."""
     level, two = 0, np.int64(2)
     while True:
         above = stack[KIND, level - 1] if level else 0
         if above < OBJECT:
-            kind, value, size, named, name, name_size = _shape(data, begin, end)
+            kind, value, size, named, name, name_size = _classify_argument(data, begin, end)
         else:
-            kind, value, size = _nested_shape(data, begin, end)
+            kind, value, size = _classify_nested_value(data, begin, end)
             named, name, name_size = 0, 0, 0
         if kind == FALLBACK or to > len(out) - MARGIN:
             return FALLBACK
@@ -263,9 +263,9 @@ def _member(
             if above == OBJECT:
                 name, name_end, behind = _next(data, stack[KEY_AT, level - 1], stack[LAST, level - 1], two, two)
                 stack[KEY_AT, level - 1] = behind
-                to = _text(data, name, name_end, out, to)
+                to = _write_quoted(data, name, name_end, out, to)
             elif named == NAME:
-                to = _text(data, name, name + name_size, out, to)
+                to = _write_quoted(data, name, name + name_size, out, to)
             else:
                 # A top-level argument without a name has name id 0.
                 number = name if named or not level else -1
@@ -274,14 +274,14 @@ def _member(
                 return FALLBACK
             if level:
                 count = stack[MEMBERS, level - 1] - 1
-                if count == MAX_MEMBERS or _again(out, key, to, stack, level - 1, count):
+                if count == MAX_MEMBERS or _is_repeated(out, key, to, stack, level - 1, count):
                     return FALLBACK
                 stack[KEY + 2 * count, level - 1], stack[KEY + 2 * count + 1, level - 1] = key, to
             out[to], out[to + 1] = _COLON, _BLANK
             to += 2
         if kind == NESTED:
             begin, end = value, value + size
-            kind, value, size = _nested_shape(data, begin, end)
+            kind, value, size = _classify_nested_value(data, begin, end)
             if kind == FALLBACK:
                 return FALLBACK
         if kind in (DICT, ARRAY, OBJECT, LIST):
@@ -294,10 +294,10 @@ def _member(
             to += 1
             level += 1
         else:
-            to = _plain(data, kind, value, size, generation, known, quoted, bounds, out, asked, at, to, factor)
+            to = _write_plain(data, kind, value, size, generation, known, quoted, bounds, out, asked, at, to, factor)
             if to < 0:
                 return FALLBACK
-        # On to the next one: what has no more is closed.
+        # Go to the next one: close messages without further fields.
         while level:
             if to > len(out) - MARGIN:
                 return FALLBACK
@@ -323,7 +323,7 @@ def _write_arguments(
     data: Array, given: Array, more: Array, generation: Array, known: Array, quoted: Array, bounds: Array,
     out: Array, stack: Array, asked: Array, at: Array, rows: Array, spans: Array, factor: int,
 ) -> None:  # fmt: skip
-    """Write the arguments of one event after the other, as long as there is room."""
+    """Write the arguments of events in order, as long as there is room."""
     one, other = at[ONE], at[OTHER]
     while one < given.shape[1] or other < more.shape[1]:
         begin, count = at[END], at[WRITTEN]
@@ -336,7 +336,7 @@ def _write_arguments(
         while one < given.shape[1] and given[0, one] == row:
             if to >= 0:
                 out[to], out[to + 1] = _COMMA, _BLANK
-                to = _member(
+                to = _write_member(
                     data, given[1, one], given[2, one], generation[row], known, quoted, bounds,
                     out, stack, asked, at, to + 2, factor,
                 )  # fmt: skip
@@ -358,9 +358,9 @@ def _write_arguments(
 
 
 class ArgumentWriter:
-    """Writes arguments. data: with packets.PAD. given: by column an argument: its event, ascending, where it begins and
-    where it ends. more: the deferred ones: the event, the indexes of key and value.
-    generation: by event. quoted: texts in quotes; WORDS come before them."""
+    """Writes arguments. data: with packets.PAD. given: by column of arguments: event, ascending, start and end. more:
+    the deferred ones: the event, the indexes of key and value. generation: by event. quoted: texts in quotes; WORDS
+    come before them."""
 
     def __init__(self, data: bytes, generation: Array, quoted: list[bytes]) -> None:
         self._data, self._generation = np.frombuffer(data, np.uint8), generation
@@ -371,13 +371,13 @@ class ArgumentWriter:
         self.texts = TextInterner()
 
     def add_table(self, index: RowIndex, texts: Array) -> None:
-        """Add a table: of KEYS, of STRINGS, and of REALS. texts: which of the texts each row of the index is."""
+        """Add a table: of KEYS, of STRINGS, and of REALS. texts: the index of the text of each row."""
         place = TABLES + 2 * len(self._tables)
         self._at[place : place + 2] = sum(table.shape[1] for table in self._tables), len(index.keys) - 1
         self._tables.append(np.stack((index.keys, np.append(texts, -1)[index.rows])))
 
     def write(self, given: Array, more: Array) -> tuple[Array, Array]:
-        """(the events that have arguments, ascending; which of `texts` has them, or BY_HAND)."""
+        """(the events with arguments, ascending; the index in `texts` of each, or FALLBACK)."""
         nothing = np.zeros(0, np.int64)
         self.add_table(RowIndex(nothing, nothing), nothing)
         rows, codes = self._write(given, more)

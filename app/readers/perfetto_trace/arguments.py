@@ -27,7 +27,7 @@ _VALUES = (_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _DICT, 
 
 
 class ArgumentDecoder:
-    """Makes texts of the arguments of track events."""
+    """Creates texts of the arguments of track events."""
 
     def __init__(self, packets: Packets, made: TraceEventBuilder, lost: LossCallback) -> None:
         self._packets, self._made, self._lost = packets, made, lost
@@ -37,9 +37,9 @@ class ArgumentDecoder:
         self._generation = 0
 
     def decode(self, events: MessageColumns, generation: Array, category: Array) -> Int32Array:
-        """The place of the arguments of each event. category: the place of the category among them, NONE for none."""
+        """The index of the arguments of each event. category: the index of the category among them, NONE for none."""
         contents = events.listed[ANNOTATION].select_contents()
-        more = self._more(events, generation, category)
+        more = self._find_deferred(events, generation, category)
         found = np.full(len(events), NONE, np.int32)
         if not len(contents) and not more.size:
             return found
@@ -47,7 +47,7 @@ class ArgumentDecoder:
         if HAS_NUMBA and self._keys.fits_in_key and self._strings.fits_in_key:
             by_hand[:] = False
             by_hand[self._write(contents, more, generation, found)] = True
-        members = self._members(contents.select(by_hand[contents.row]), generation)
+        members = self._format_members(contents.select(by_hand[contents.row]), generation)
         for row, key, place in more[:, by_hand[more[0]]].T.tolist():
             members.setdefault(row, []).append(f"{self.quote_text(key)}: {self.quote_text(place)}")
         for row, parts in members.items():
@@ -55,7 +55,7 @@ class ArgumentDecoder:
         return found
 
     def _write(self, given: FieldColumns, more: Array, generation: Array, found: Array) -> Array:
-        """Write what can be by compiled loops. Returns the events that are left."""
+        """Write arguments by compiled loops. Returns the events that are left."""
         from .argument_writer import WORDS, ArgumentWriter
 
         wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
@@ -74,7 +74,7 @@ class ArgumentDecoder:
         left: Array = rows[~done]
         return left
 
-    def _members(self, given: FieldColumns, generation: Array) -> dict[int, list[str]]:
+    def _format_members(self, given: FieldColumns, generation: Array) -> dict[int, list[str]]:
         """Arguments, each a member of an object in JSON, by the rows of their events."""
         members: dict[int, list[str]] = {}
         of = read_messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
@@ -109,25 +109,25 @@ class ArgumentDecoder:
             elif sort in (_DICT, _ARRAY, _NESTED):
                 plain = self._write_nested(begin, end)
             else:
-                plain = self._plain(sort, number, real, length)
+                plain = self._format_text(sort, number, real, length)
             members.setdefault(row, []).append(f"{self.quote_text(key)}: {plain}")
         return members
 
     def quote_text(self, place: int) -> str:
-        """The text at a place as JSON."""
+        """The text at a position as JSON."""
         known = self._quoted.get(place)
         if known is None:
             known = self._quoted[place] = json.dumps(self._made.get_texts()[place])
         return known
 
-    def _plain(self, kind: int, number: int, real: float, length: int) -> str:
+    def _format_text(self, kind: int, number: int, real: float, length: int) -> str:
         if kind == _BOOL:
             return "true" if number else "false"
         if kind == _DOUBLE:
             return format_float(real)
         if kind in (_TEXT, _JSON) and length >= 0:
             raw = self._packets.data[number : number + length]
-            return _json(raw) if kind == _JSON else json.dumps(decode_text(raw))
+            return _to_json(raw) if kind == _JSON else json.dumps(decode_text(raw))
         if kind in (_UINT, _POINTER):
             number &= 0xFFFF_FFFF_FFFF_FFFF
             return f'"0x{number:x}"' if kind == _POINTER else str(number)
@@ -135,23 +135,23 @@ class ArgumentDecoder:
 
     def _write_nested(self, begin: int, end: int) -> str:
         try:
-            found = self._annotation(memoryview(self._packets.data)[begin:end], 0)[1]
+            found = self._parse_annotation(memoryview(self._packets.data)[begin:end], 0)[1]
         except (MalformedMessage, TypeError, ValueError):
             self._lost(BAD_ARGUMENT, f"at byte {begin}", 1)
             return "null"
         return json.dumps(found)
 
-    def _annotation(self, data: memoryview, depth: int) -> tuple[str, Any]:
+    def _parse_annotation(self, data: memoryview, depth: int) -> tuple[str, Any]:
         """Name and value of an annotation of any type."""
         name = ""
         value: Any = None
         for number, _, content in iterate_fields(data):
             if number == _NAME:
-                name = _text(content)
+                name = _check_text(content)
             elif number == _NAME_ID:
                 name = self._text_of(self._keys, content)
             elif number in (_DICT, _ARRAY) and depth < MAX_DEPTH:
-                key, inner = self._annotation(content, depth + 1)
+                key, inner = self._parse_annotation(content, depth + 1)
                 if number == _ARRAY:
                     value = value if isinstance(value, list) else []
                     value.append(inner)
@@ -159,22 +159,22 @@ class ArgumentDecoder:
                     value = value if isinstance(value, dict) else {}
                     value[key] = inner
             elif number == _NESTED:
-                value = _nested_value(content, depth + 1)
+                value = _parse_nested_value(content, depth + 1)
             elif number == _TEXT_ID:
                 value = self._text_of(self._strings, content)
             elif number in (_TEXT, _JSON):
-                value = _text(content)
+                value = _check_text(content)
             elif number in _VALUES:
-                value = json.loads(self._plain(number, to_signed(content), _real(content), -1))
+                value = json.loads(self._format_text(number, to_signed(content), _to_double(content), -1))
         return name, value
 
     def _text_of(self, interned_strings: InternedStrings, number: int) -> str:
         place = interned_strings.table.get((self._generation, to_signed(number)))
         return self._made.get_texts()[place] if place is not None else ""
 
-    def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
-        """The deferred arguments, as columns row, position of the key and of the value: where in
-        source code an event is, given in it or by a number, and the category."""
+    def _find_deferred(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
+        """The deferred arguments, as columns row, position of the key and of the value: the source location of an
+        event, inline or interned, and the category."""
         text, data = self._made.intern_text, self._packets.data
         parts = []
         rows, spans = events.get_spans(LOCATION)
@@ -195,7 +195,7 @@ class ArgumentDecoder:
         return together if len(rows) == together.shape[1] else together[:, np.argsort(together[0], kind="stable")]
 
 
-def _json(raw: bytes) -> str:
+def _to_json(raw: bytes) -> str:
     try:
         orjson.loads(raw)
     except ValueError:
@@ -203,36 +203,36 @@ def _json(raw: bytes) -> str:
     return raw.decode()
 
 
-def _text(value: Any) -> str:
-    """Raises TypeError for what is no text."""
+def _check_text(value: Any) -> str:
+    """Raises TypeError for a value that is no text."""
     if isinstance(value, int):
         raise TypeError(value)
     return decode_text(bytes(value))
 
 
-def _real(value: Any) -> float:
+def _to_double(value: Any) -> float:
     return float(np.array([to_signed(value)], np.int64).view(np.float64)[0])
 
 
-def _nested_value(data: Any, depth: int) -> Any:
+def _parse_nested_value(data: Any, depth: int) -> Any:
     """A NestedValue: a list, an object, or one value."""
     keys: list[str] = []
     inner: list[Any] = []
     value: Any = None
     for number, _, content in iterate_fields(data):
         if number == 2:
-            keys.append(_text(content))
+            keys.append(_check_text(content))
         elif number in (3, 4) and depth < MAX_DEPTH:
-            inner.append(_nested_value(content, depth + 1))
+            inner.append(_parse_nested_value(content, depth + 1))
         elif number == 5:
             value = to_signed(content)
         elif number == 6:
-            real = _real(content)
+            real = _to_double(content)
             value = real if math.isfinite(real) else str(real)
         elif number == 7:
             value = bool(content)
         elif number == 8:
-            value = _text(content)
+            value = _check_text(content)
     if keys:
         return dict(zip(keys, inner, strict=False))
     return inner or value

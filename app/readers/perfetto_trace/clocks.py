@@ -1,6 +1,6 @@
 """The clocks of a Perfetto trace, and the times of its packets: of several clocks, one of them the trace's.
 
-A sequence may have its own clocks, which may count time from the packet before.
+A sequence may have its own clocks, which may count time from the previous packet.
 """
 
 from dataclasses import dataclass, field
@@ -8,29 +8,27 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.units import NS_PER_S
 from ...ingest.jit.protobuf_columns import read_messages, unique_rows
-from ...ingest.trace.events import MISSING
 from .format import NO_CLOCK
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, LossCallback, Packets
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
 REALTIME, BOOTTIME, SEQUENCE_SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)
-"""Numbers of clocks: of the date, of traces, those that each sequence has for itself, and all that there can be."""
+"""Ids of clocks: the time of day, the trace's clock, those of each sequence, and the upper limit."""
 
 ClockKey = tuple[int, int]
 
 
 @dataclass
 class TraceClocks:
-    """The clocks of a trace. trace: that of its times. snapshots: what clocks showed at one moment, in ns."""
+    """The clocks of a trace. trace: that of its times. snapshots: the values of clocks at one moment, in ns."""
 
     trace: ClockKey = (0, BOOTTIME)
     snapshots: list[dict[ClockKey, int]] = field(default_factory=list)
     incremental: dict[ClockKey, dict[int, tuple[int, int, bool]]] = field(default_factory=dict)
-    """Of the clocks of sequences, by packet: what it shows there, how many ns its unit has, and whether times count
-    from it."""
+    """The clocks of sequences, by packet: their value there, their unit in ns, and whether times count from it."""
     _with: dict[ClockKey, list[dict[ClockKey, int]]] = field(default_factory=dict)
     _beside: dict[ClockKey, dict[ClockKey, None]] = field(default_factory=dict)
 
@@ -42,7 +40,7 @@ class TraceClocks:
             self._beside.setdefault(key, {}).update(dict.fromkeys(shown))
 
     def find_path(self, clock: ClockKey) -> list[ClockKey] | None:
-        """From a clock to that of the trace, by clocks that were checked together."""
+        """The conversion from a clock to that of the trace, by snapshots that contain both."""
         came: dict[ClockKey, ClockKey | None] = {clock: None}
         todo = [clock]
         for one in todo:
@@ -59,7 +57,7 @@ class TraceClocks:
         return back[::-1] or None
 
     def convert(self, clock: ClockKey, time_ns: Array) -> Array | None:
-        """Times of a clock as those of the trace's; None where nothing ties them together."""
+        """Times of a clock as those of the trace's; None if no snapshot links them."""
         path = self.find_path(clock)
         if path is None:
             return None
@@ -73,7 +71,7 @@ class TraceClocks:
 
     @property
     def epoch(self) -> int | None:
-        """What is to be added to the trace's time for one since the epoch."""
+        """The offset from the trace's time to one since the epoch."""
         both = [shown for shown in self._with.get(self.trace, ()) if (0, REALTIME) in shown]
         return both[0][0, REALTIME] - both[0][self.trace] if both else None
 
@@ -88,7 +86,7 @@ def read_clocks(packets: Packets) -> TraceClocks:
     snapshots = read_messages(data, spans, (), (), (1, 2))
     contents = snapshots.listed[1].select_contents()
     clocks = read_messages(data, contents.spans, (), (), (1, 2, 3, 4))
-    # Of what comes twice the last.
+    # Of duplicates the last counts.
     said = [
         dict(zip(numbers.row.tolist(), numbers.value.tolist(), strict=True))
         for numbers in (clocks.listed[part].select_numbers() for part in (1, 2, 3, 4))
@@ -97,13 +95,13 @@ def read_clocks(packets: Packets) -> TraceClocks:
     packet = rows.tolist()
     for at, (row, bad) in enumerate(zip(contents.row.tolist(), clocks.malformed.tolist(), strict=True)):
         if bad or row in damaged:
-            # What follows the damage in a snapshot is lost.
+            # In a damaged snapshot, clocks after the damage are lost.
             damaged.add(row)
             continue
         number, time, counts, unit = (
             of.get(at, default) & UNSIGNED for of, default in zip(said, (0, 0, 0, 1), strict=True)
         )
-        key = _key(sequences[row], number)
+        key = _make_key(sequences[row], number)
         unit = min(max(unit, 1), NS_PER_S)
         time = min(time, (1 << 62) // unit)
         shown[row][key] = time * unit
@@ -123,12 +121,12 @@ def read_clocks(packets: Packets) -> TraceClocks:
     return trace_clocks
 
 
-def _key(sequence: int, clock: int) -> ClockKey:
+def _make_key(sequence: int, clock: int) -> ClockKey:
     return (sequence + 1, clock) if clock in SEQUENCE_SCOPED else (0, clock)
 
 
 def get_default_clocks(packets: Packets) -> Int64Array:
-    """The clock that each packet's sequence has set for it, 0 for none."""
+    """The default clock of each packet's sequence, 0 for none."""
     found = np.zeros(len(packets.all) + 1, np.int64)
     rows, spans = packets.all.get_spans(DEFAULTS)
     found[rows] = read_messages(packets.all.data, spans, (CLOCK,)).get_number(CLOCK)
@@ -136,7 +134,7 @@ def get_default_clocks(packets: Packets) -> Int64Array:
 
 
 def compute_times(packets: Packets, clocks: TraceClocks, loss_callback: LossCallback) -> Array:
-    """The time of each packet in ns of the trace's clock, MISSING where it has none."""
+    """The time of each packet in ns of the trace's clock, MISSING if it has none."""
     all_ = packets.all
     time = np.where(all_.has(TIME), all_.get_number(TIME), MISSING)
     timed = np.flatnonzero(all_.has(TIME))
@@ -163,12 +161,12 @@ def compute_times(packets: Packets, clocks: TraceClocks, loss_callback: LossCall
 
 
 def _resolve_incremental(time: Array, packet: Array, clocks: dict[int, tuple[int, int, bool]]) -> Int64Array:
-    """Times in ns of a clock that has its own unit or counts from the packet before. clocks: as in `counting`."""
+    """Times in ns of a clock that has its own unit or counts from the previous packet. clocks: as in `counting`."""
     found = np.empty(len(time), np.int64)
     cuts = np.searchsorted(packet, list(clocks)).tolist()
     for (shown, unit, counts), first, last in zip(clocks.values(), cuts, [*cuts[1:], len(time)], strict=True):
         part = time[first:last]
         found[first:last] = (shown + np.cumsum(part) if counts else part) * unit
-    # What comes before anything is known of the clock.
+    # For packets before the clock's first snapshot.
     found[: cuts[0]] = time[: cuts[0]] * next(iter(clocks.values()))[1]
     return found

@@ -1,6 +1,6 @@
 """Switches and wakeups of a scheduler that a Perfetto trace has in columns, bundle by bundle.
 
-Of a switch the thread that was left is not recorded: it is the one that its CPU took before.
+The thread that is switched out is not recorded: it is the one that was last switched in on the CPU.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ _COLUMNS = (SWITCH_TIME, SWITCH_STATE, SWITCH_TASK, 4, SWITCH_COMM, WAKE_TIME, W
 
 @dataclass(frozen=True, eq=False)
 class CompactSched:
-    """What bundles have, in their order. bundle: which of them. comm: the place of the name of the thread that was
-    taken. malformed: how many bundles are damaged, or have columns of several lengths: of these nothing is read, or all
-    but wakeups."""
+    """The content of bundles, in their order. bundle: which of them. comm: the index of the name of the thread that was
+    switched in. malformed: how many bundles are damaged, or have columns of different lengths: of these nothing, or
+    only wakeups, are read."""
 
     bundle: Array
     time_ns: Array
@@ -37,7 +37,7 @@ class CompactSched:
 
 
 def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText) -> CompactSched:
-    """What is in these bundles, each of a CPU. place: of a text."""
+    """The content of these bundles, each of one CPU. place: interns a text."""
     array = np.frombuffer(data, np.uint8)
     bundles = read_messages(array, spans, (), (), (*_COLUMNS, COMMS))
     count = len(bundles)
@@ -45,7 +45,7 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
     columns = {field: read_numbers(array, bundles.listed[field], damaged) for field in _COLUMNS}
     counts = {field: np.bincount(rows, minlength=count) for field, (rows, _) in columns.items()}
     names = bundles.listed[COMMS].select_contents()
-    # Where a bundle has no names at all the first is the empty one.
+    # If a bundle has no names, the first is the empty one.
     places = np.append(read_texts(data, names.spans, place), np.int32(place("")))
     of_names = np.bincount(names.row, minlength=count)
     first_name = np.cumsum(of_names) - of_names
@@ -70,7 +70,7 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
     return CompactSched(
         bundle=bundle,
         time_ns=_sum_deltas(delta, bundle),
-        prev_task=_before(next_task, cpu[bundle]),
+        prev_task=_find_previous(next_task, cpu[bundle]),
         state_bits=select_bundles(SWITCH_STATE, ~damaged)[1],
         next_task=next_task,
         comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
@@ -82,7 +82,7 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
 
 
 def _sum_deltas(values: Array, bundle: Array) -> Array:
-    """What the values of each bundle come to up to each of them."""
+    """The running sums of the values of each bundle."""
     total = np.cumsum(values)
     new = np.ones(len(bundle), bool)
     new[1:] = bundle[1:] != bundle[:-1]
@@ -91,8 +91,8 @@ def _sum_deltas(values: Array, bundle: Array) -> Array:
     return deltas
 
 
-def _before(taken: Array, cpu: Array) -> Int64Array:
-    """The thread that the same CPU took before each."""
+def _find_previous(taken: Array, cpu: Array) -> Int64Array:
+    """The thread that was switched in on the same CPU before each switch."""
     code, _ = factorize(cpu)
     order = np.argsort(code, kind="stable")
     found = np.full(len(taken), UNKNOWN_TASK, np.int64)

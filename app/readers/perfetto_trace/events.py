@@ -1,16 +1,15 @@
-"""The track events of a Perfetto trace, as events that are assembled as those of any trace."""
+"""Converts the track events of a Perfetto trace to the events of any trace."""
 
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from ...domain.arrays import Array, Float64Array, Int32Array
+from ...domain.arrays import MISSING, Array, Float64Array, Int32Array
 from ...domain.losses import PART_OF_EVENT
 from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
-from ...ingest.trace.events import MISSING
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, ArgumentDecoder
 from .clocks import UNSIGNED
 from .format import NO_VALUE
@@ -35,7 +34,7 @@ NO_NAME = "unnamed"
 PHASES_WITH_ID = tuple(b"benSTpFstf")
 """Letters of events that have an id."""
 BEGINS, ENDS, INSTANTS, LOWER_CASE_BIT = *b"BEi", 32
-"""The letters of slices on threads, of moments, and what makes of a letter one for what is on no thread."""
+"""The letters of slices on threads, of instants, and the corresponding letters for events without a thread."""
 
 
 @dataclass(eq=False)
@@ -71,7 +70,7 @@ class TrackEvents:
         if legacy:
             legacy.name(packets, self.event_builder.intern_text, generation, name)
         category = self._intern(events, CATEGORY_ID, CATEGORY, CATEGORIES, generation)
-        uuid, lane, lanes = self._lanes(events, packet, legacy)
+        uuid, lane, lanes = self._assign_lanes(events, packet, legacy)
         text = self.event_builder.intern_text
         texts = [
             [text(part) if part is not None else NONE for part in (one.process, one.thread, one.name)] for one in lanes
@@ -90,7 +89,7 @@ class TrackEvents:
         self._add_flows(events, legacy, time, process, thread)
 
     def _intern(self, events: MessageColumns, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
-        """Places of texts that are determined by a number or as they are."""
+        """Indices of texts that are interned or inline."""
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
         if len(rows):
@@ -101,7 +100,7 @@ class TrackEvents:
             found[present] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
-    def _uuids(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
+    def _find_tracks(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
         """The track of each event, and whether any is given."""
         packets = self.packets
         own, uuid = events.has(TRACK_ID), events.get_number(TRACK_ID)
@@ -117,9 +116,11 @@ class TrackEvents:
         given = packets.carry_forward(present[:-1])[packet]
         return np.where(own, uuid, default[given]), own | present[given]
 
-    def _lanes(self, events: MessageColumns, packet: Array, legacy: "LegacyEvents") -> tuple[Array, Array, list[Lane]]:
-        """The track of each event; which lane each is on; and the lanes."""
-        uuid, present = self._uuids(events, packet)
+    def _assign_lanes(
+        self, events: MessageColumns, packet: Array, legacy: "LegacyEvents"
+    ) -> tuple[Array, Array, list[Lane]]:
+        """The track of each event; the lane of each; and the lanes."""
+        uuid, present = self._find_tracks(events, packet)
         rows, spans = self.packets.all.get_spans(THREAD)
         columns = [np.where(present, uuid, 0)]
         if len(rows) or legacy.of_others:
@@ -157,7 +158,7 @@ class TrackEvents:
         apart: Array,
         arguments: Array,
     ) -> None:
-        """Add all but counters. label: of the lane that each is in. apart: what is on no thread."""
+        """Add all but counters. label: of the lane of each. apart: events without a thread."""
         letters = np.array([0, *b"BEi", 0, ord("b"), 0], np.uint8)
         phase = letters[np.where((kind >= 0) & (kind <= STATE), kind, STATE + 1)]
         if legacy:
@@ -190,7 +191,7 @@ class TrackEvents:
         )
 
     def _end_states(self, rows: Array, time: Array, lane: Array, process: Array, label: Array) -> None:
-        """A state of a track lasts until its next."""
+        """Add states: a state of a track lasts until its next."""
         rows = rows[np.lexsort((time[rows], lane[rows]))]
         same = lane[rows[:-1]] == lane[rows[1:]]
         ended, after = rows[:-1][same], rows[1:][same]
@@ -260,7 +261,7 @@ class TrackEvents:
         new[1:] = (flow[1:] != flow[:-1]) | ends[:-1]
         last = np.append(new[1:], True)[: len(row)]
         letters = np.where(new, ord("s"), np.where(last, ord("f"), ord("t")))
-        # Each chain has its own number, though one that ended gives its to the next.
+        # Each chain has its own number, which is reused when the chain ends.
         self.event_builder.add_events(
             *(letters, time[row], self.event_builder.intern_text("flow"), thread[row]),
             category=self.event_builder.intern_text("flow"),
@@ -270,7 +271,7 @@ class TrackEvents:
 
 
 def _sum_deltas(values: Array, generation: Array) -> Float64Array:
-    """What values come to that are added up in each generation."""
+    """The running sums of values in each generation."""
     order = np.argsort(generation, kind="stable")
     cuts = np.flatnonzero(np.diff(generation[order])) + 1
     deltas = np.empty(len(values))

@@ -1,4 +1,4 @@
-"""What the format is called, how it is recognized, and what may be lost of it."""
+"""The name of the format, how it is recognized, and its losses."""
 
 from ...domain.losses import KERNEL_EVENT, NO_MARKER, PACKET, PART_OF_EVENT
 from ...ingest.trace.losses import SCHEDULER_LOSSES, TRACE_LOSSES

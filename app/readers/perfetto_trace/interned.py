@@ -1,4 +1,4 @@
-"""What packets of a Perfetto trace name by numbers."""
+"""Interned data: values that packets of a Perfetto trace refer to by number."""
 
 from functools import cached_property
 
@@ -17,10 +17,10 @@ MAX_NUMBER = (1 << 31) - 1
 
 
 class InternedStrings:
-    """What numbers of one sort represent: places of texts."""
+    """The interned values of one kind: indices of texts."""
 
     def __init__(self, packets: Packets, kind: int, place: InternText, content: int = 2) -> None:
-        """kind: the field of InternedData. content: which field of its entries is meant."""
+        """kind: the field of InternedData. content: the field of its entries with the value."""
         found = packets.interned[kind]
         entries = read_messages(packets.all.data, found.spans, (1, content))
         present, spans = entries.get_spans(content)
@@ -34,23 +34,23 @@ class InternedStrings:
 
     @property
     def fits_in_key(self) -> bool:
-        """Whether the numbers are small enough to be in keys as they are."""
+        """Whether the numbers are small enough to be used in keys."""
         return self._codes is None
 
     def make_keys(self, generation: Array, number: Array) -> Array:
-        """Generations and numbers as one: the generation in the upper half; -1 for what is not known."""
+        """Generations and numbers as one: the generation in the upper half; -1 if unknown."""
         if self._codes is not None:
             number = self._codes.lookup(number)
         good = (number >= 0) & (number <= MAX_NUMBER)
         return np.where(good, (generation.astype(np.int64) << 32) | number, NONE)
 
     def lookup(self, generation: Array, number: Array) -> Array:
-        """The place of each text, NONE where the number represents nothing."""
+        """The index of each text, NONE if the number is unknown."""
         row = self.index.lookup(self.make_keys(generation, number))
         return np.append(self.places, NONE)[row]
 
     @cached_property
     def table(self) -> dict[tuple[int, int], int]:
-        """The place of each text, by generation and number."""
+        """The index of each text, by generation and number."""
         pairs = zip(self._generations.tolist(), self._numbers.tolist(), strict=True)
         return dict(zip(pairs, self.places.tolist(), strict=True))

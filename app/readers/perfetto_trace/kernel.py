@@ -1,4 +1,4 @@
-"""The events of the kernel in a Perfetto trace: what ran where, marks of programs, and frequencies of CPUs."""
+"""The kernel events in a Perfetto trace: switches and wakeups, marks of programs, and frequencies of CPUs."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,12 +22,12 @@ from .tracks import TrackNames
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
 ACTIVE = 4294967295
-"""How the kernel calls the state of a CPU that does not idle."""
+"""The kernel's number for the state of a CPU that does not idle."""
 
 
 @dataclass(eq=False)
 class KernelEvents:
-    """Adds what the kernel traced. last_ns: when the last of it was."""
+    """Adds the kernel's events. last_ns: the time of the last one."""
 
     packets: Packets
     names: TrackNames
@@ -38,7 +38,7 @@ class KernelEvents:
     last_ns: int = 0
 
     def add(self) -> None:
-        """Take in all bundles."""
+        """Add all bundles."""
         data = self.packets.all.data
         _, spans = self.packets.all.get_spans(FTRACE)
         if not spans.size:
@@ -60,21 +60,21 @@ class KernelEvents:
         if len(others):
             which = sorted(set(events.other[others].tolist()))
             self.lost(KERNEL_EVENT, f"fields {', '.join(map(str, which[:20]))} of FtraceEvent", len(others))
-        self._switches(events, time, cpu)
-        self._wakes(events, time)
-        self._marks(events, time)
-        self._cpus(events, time)
+        self._add_switches(events, time, cpu)
+        self._add_wakes(events, time)
+        self._add_marks(events, time)
+        self._add_cpu_counters(events, time)
         self._apply_renames(events)
-        self._compact(bundles, offset)
+        self._add_compact(bundles, offset)
 
-    def _texts(self, of: MessageColumns, field: int) -> Int64Array:
+    def _intern_texts(self, of: MessageColumns, field: int) -> Int64Array:
         texts = np.full(len(of), self.event_builder.intern_text(""), np.int64)
         rows, spans = of.get_spans(field)
         texts[rows] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return texts
 
     def _note_thread_names(self, tasks: Array, names: Array) -> None:
-        """Take note of the names of threads, the last of each."""
+        """Record the names of threads, the last of each."""
         code, first = factorize(tasks)
         last = np.zeros(len(first), np.int64)
         last[code] = np.arange(len(code))
@@ -83,18 +83,18 @@ class KernelEvents:
             if texts[place]:
                 self.scheduling.comms[task] = texts[place]
 
-    def _switches(self, events: MessageColumns, time: Array, cpu: Array) -> None:
+    def _add_switches(self, events: MessageColumns, time: Array, cpu: Array) -> None:
         rows, spans = events.get_spans(SWITCH)
         if not len(rows):
             return
         of = read_messages(events.data, spans, (1, 2, 4, 5, 6))
-        comm, before = self._texts(of, 5), self._texts(of, 1)
-        left, taken = of.get_number(2), of.get_number(6)
-        self._note_thread_names(np.concatenate((left, taken)), np.concatenate((before, comm)))
-        self.scheduling.add_switches(time[rows], cpu[rows], left, _states(of.get_number(4)), taken, comm)
+        comm, before = self._intern_texts(of, 5), self._intern_texts(of, 1)
+        left, entering = of.get_number(2), of.get_number(6)
+        self._note_thread_names(np.concatenate((left, entering)), np.concatenate((before, comm)))
+        self.scheduling.add_switches(time[rows], cpu[rows], left, _parse_states(of.get_number(4)), entering, comm)
 
-    def _wakes(self, events: MessageColumns, time: Array) -> None:
-        # What is about to be woken is given before it is, and in both cases by the same thread's number.
+    def _add_wakes(self, events: MessageColumns, time: Array) -> None:
+        # sched_waking comes before sched_wakeup, both with the same thread number.
         kinds = (WAKING, NEW) if events.has(WAKING).any() else (WAKEUP, NEW)
         for kind in kinds:
             rows, spans = events.get_spans(kind)
@@ -102,7 +102,7 @@ class KernelEvents:
                 woken = read_messages(events.data, spans, (2,)).get_number(2)
                 self.scheduling.add_wakeups(time[rows], woken, events.get_number(TASK, UNKNOWN_TASK)[rows])
 
-    def _marks(self, events: MessageColumns, time: Array) -> None:
+    def _add_marks(self, events: MessageColumns, time: Array) -> None:
         rows, spans = events.get_spans(PRINT)
         if not len(rows):
             return
@@ -116,7 +116,7 @@ class KernelEvents:
             example = next((mark for code in codes[none].tolist() if (mark := marks[code])), "")
             self.lost(NO_MARKER, example[:160], len(none))
 
-    def _cpus(self, events: MessageColumns, time: Array) -> None:
+    def _add_cpu_counters(self, events: MessageColumns, time: Array) -> None:
         for kind, name in ((FREQUENCY, "frequency (kHz)"), (IDLE, "idle state")):
             rows, spans = events.get_spans(kind)
             of = read_messages(events.data, spans, (1, 2))
@@ -135,10 +135,10 @@ class KernelEvents:
         rows, spans = events.get_spans(RENAME)
         if len(rows):
             of = read_messages(events.data, spans, (1, 3))
-            self._note_thread_names(of.get_number(1), self._texts(of, 3))
+            self._note_thread_names(of.get_number(1), self._intern_texts(of, 3))
 
-    def _compact(self, bundles: MessageColumns, offset: Array) -> None:
-        """Switches and wakeups that are in columns."""
+    def _add_compact(self, bundles: MessageColumns, offset: Array) -> None:
+        """Add switches and wakeups that are in columns."""
         rows, spans = bundles.get_spans(4)
         if not len(rows):
             return
@@ -148,7 +148,7 @@ class KernelEvents:
             self.lost(DAMAGED, "a bundle in columns", compact_sched.malformed)
         if len(compact_sched.next_task):
             time = compact_sched.time_ns + offset[compact_sched.bundle]
-            states = _states(compact_sched.state_bits)
+            states = _parse_states(compact_sched.state_bits)
             named = compact_sched.comm != self.event_builder.intern_text("")
             self._note_thread_names(compact_sched.next_task[named], compact_sched.comm[named])
             self.scheduling.add_switches(
@@ -159,18 +159,18 @@ class KernelEvents:
                 compact_sched.next_task,
                 compact_sched.comm,
             )
-            self._until(time, compact_sched.bundle)
+            self._update_last_time(time, compact_sched.bundle)
         if len(compact_sched.wake_task):
             woken = compact_sched.wake_ns + offset[compact_sched.wake_bundle]
             self.scheduling.add_wakeups(woken, compact_sched.wake_task)
-            self._until(woken, compact_sched.wake_bundle)
+            self._update_last_time(woken, compact_sched.wake_bundle)
 
-    def _until(self, time: Array, bundle: Array) -> None:
-        """Take note of when the last thing was, which in each bundle comes last."""
+    def _update_last_time(self, time: Array, bundle: Array) -> None:
+        """Record the time of the last event, which is the last in each bundle."""
         self.last_ns = max(self.last_ns, int(time[np.append(bundle[1:] != bundle[:-1], True)].max()))
 
 
-def _states(bits: Array) -> Int64Array:
-    """The states in which threads were left, by the kernel's bits."""
+def _parse_states(bits: Array) -> Int64Array:
+    """The states of threads that were switched out, by the kernel's bits."""
     code, first = factorize(bits)
     return np.array([parse_state_bits(one) for one in bits[first].tolist()], np.int64)[code]

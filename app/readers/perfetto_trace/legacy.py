@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE
-from ...ingest.trace.events import MISSING
 from .interned import NAMES, InternedStrings
 from .packets import Packets
 from .texts import InternText
@@ -47,7 +46,7 @@ class LegacyEvents:
         return len(self.rows) > 0
 
     def name(self, packets: Packets, place: InternText, generation: Array, names: Array) -> None:
-        """Fill in the places of names that events have by their own numbers."""
+        """Set the names that events have as interned numbers."""
         rows = np.flatnonzero(names[self.rows] < 0)
         of = self.rows[rows]
         names[of] = InternedStrings(packets, NAMES, place).lookup(generation[of], self._of.get_number(_NAME)[rows])
@@ -60,7 +59,7 @@ class LegacyEvents:
             tid[rows] = self._of.get_number(TID)[self._others]
 
     def flows(self) -> tuple[Array, Array, Array]:
-        """Arrows that events are ends of: their rows, numbers, and whether they end there."""
+        """The flows of events: (rows, numbers, whether they end there)."""
         direction = self._of.get_number(DIRECTION)
         rows = np.flatnonzero(self._of.has(BIND_ID) & (direction > 0))
         return self.rows[rows], self._of.get_number(BIND_ID)[rows], direction[rows] == 1

@@ -1,7 +1,7 @@
-"""The packets of a Perfetto trace: unpacked, by sequence, with what each refers to of those before it.
+"""The packets of a Perfetto trace: decompressed, by sequence, with the earlier packets that each refers to.
 
-A sequence is what one thread of a producer wrote. Its packets name things by numbers that earlier ones gave them, until
-that is cleared.
+A sequence is written by one thread of a producer. Its packets refer to values by numbers that earlier packets defined,
+until these are cleared.
 """
 
 import zlib
@@ -38,8 +38,8 @@ LossCallback = Callable[[str, str, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Packets:
-    """The packets of a file, in its order. sequence: what each belongs to. generation: which of the stretches of a
-    sequence in which numbers mean the same, below `generations`. usable: whether what it needs is there."""
+    """The packets of a file, in its order. sequence: the sequence of each. generation: the part of a sequence in which
+    interned numbers keep their meaning, below `generations`. usable: whether the data that it refers to exists."""
 
     data: bytes
     all: MessageColumns
@@ -50,14 +50,14 @@ class Packets:
 
     @cached_property
     def interned(self) -> dict[int, FieldColumns]:
-        """What packets name by numbers, of each sort, by the rows of the packets."""
+        """The interned data of packets, of each kind, by the rows of the packets."""
         rows, spans = self.all.get_spans(INTERNED)
         listed = read_messages(self.all.data, spans, (), (), INTERNED_FIELDS).listed
         found = {sort: every.select_contents() for sort, every in listed.items()}
         return {sort: replace(of, row=rows[of.row]) for sort, of in found.items()}
 
     def carry_forward(self, given: Array) -> Array:
-        """For each packet the last one that is so (bools) up to it in its generation; -1 where there is none."""
+        """For each packet the last one with the flag (bools) up to it in its generation; -1 if there is none."""
         if not given.any():
             return np.full(len(given), -1, np.int64)
         return _carry_forward(self.generation, given, np.full(self.generations, -1, np.int64))
@@ -77,7 +77,7 @@ def _carry_forward(generation: Array, given: Array, last: Array) -> Int64Array:
 def _assign_generations(
     sequence: Array, count: int, flags: Array, cleared: Array, dropped: Array, generation: Array, usable: Array
 ) -> int:
-    """Fill in the generation of each packet, and whether it can be used. Returns how many generations there are."""
+    """Set the generation of each packet, and whether it is usable. Returns the number of generations."""
     now = np.full(count, -1, np.int64)
     whole = np.zeros(count, np.bool_)
     generations = 0
@@ -87,7 +87,7 @@ def _assign_generations(
         if clears or now[of] < 0:
             now[of] = generations
             generations += 1
-        # Since it was cleared nothing is missing.
+        # After clearing, nothing is missing.
         if clears:
             whole[of] = True
         elif dropped[i]:
@@ -98,8 +98,8 @@ def _assign_generations(
 
 
 def read_packets(data: bytes, loss_callback: LossCallback) -> tuple[Packets, bool]:
-    """The packets of a file, and whether it is whole. data: the file, and PAD more bytes."""
-    found, whole = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
+    """The packets of a file, and whether it is complete. data: the file, and PAD more bytes."""
+    found, is_complete = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
     array = np.frombuffer(data, np.uint8)
     all_ = read_messages(array, found.spans, WANTED)
     if all_.has(COMPRESSED).any() or all_.has(ZSTD).any():
@@ -117,24 +117,24 @@ def read_packets(data: bytes, loss_callback: LossCallback) -> tuple[Packets, boo
     useless = np.flatnonzero(~usable)
     if len(useless):
         loss_callback(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
-    return Packets(data, all_, sequence, generation, generations, usable), whole
+    return Packets(data, all_, sequence, generation, generations, usable), is_complete
 
 
 def _find_packets(array: Array) -> tuple[FieldColumns, bool]:
-    """The packets of a trace, and whether they fill it."""
+    """The packets of a trace, and whether they span all of it."""
     trace = read_messages(array, np.array([[0], [len(array)]]), (), (), (1,))
     return trace.listed[1].select_contents(), not trace.malformed[0]
 
 
 def _unpack_packets(data: bytes, all_: MessageColumns, loss_callback: LossCallback) -> tuple[bytes, Array]:
-    """The bytes with those of packed packets behind them, and where each packet is, in order."""
+    """The bytes followed by those of compressed packets, and the position of each packet, in order."""
     pieces, room = [data], len(data)
     spans = [np.stack((all_.begin, all_.end))]
     place = [np.arange(len(all_), dtype=np.float64)]
     for kind in (COMPRESSED, ZSTD):
         rows, inner = all_.get_spans(kind)
         for row, (begin, end) in zip(rows.tolist(), inner.T.tolist(), strict=True):
-            more = _inflate(data[begin:end], kind, MAX_BYTES - room)
+            more = _decompress(data[begin:end], kind, MAX_BYTES - room)
             if more is None:
                 loss_callback(BAD_COMPRESSED, f"packet {row + 1}", 1)
                 continue
@@ -147,7 +147,7 @@ def _unpack_packets(data: bytes, all_: MessageColumns, loss_callback: LossCallba
     return b"".join((*pieces, bytes(PAD))), np.concatenate(spans, axis=1)[:, order]
 
 
-def _inflate(packed: bytes, kind: int, most: int) -> bytes | None:
+def _decompress(packed: bytes, kind: int, most: int) -> bytes | None:
     try:
         if kind == ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(packed) as stream:

@@ -1,23 +1,22 @@
-"""From the bytes of a Perfetto trace to a Profile."""
+"""Builds a Profile from the bytes of a Perfetto trace."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import MISSING
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import PACKET
 from ...domain.profile import Meta, Profile
-from ...domain.tables import FrameKind
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
-from ...ingest.trace.events import MISSING
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.scheduler import classify as of_scheduling
-from ...ingest.trace.slices import SliceClassifier, SliceType
+from ...ingest.trace.slices import PLAIN_SLICE, SliceClassifier
 from .clocks import compute_times, read_clocks
 from .events import TrackEvents
 from .format import FORMAT
@@ -27,7 +26,6 @@ from .samples import CpuSamples
 from .tracks import TrackNames, read_names
 
 EMPTY_ADVICE = "Record again with data sources that have times: track_event, or linux.ftrace with sched/sched_switch."
-_PLAIN = SliceType("other", FrameKind.USER)
 UNSUPPORTED_PACKETS = {
     4: "inode_file_map",
     5: "chrome_events",
@@ -56,7 +54,7 @@ UNSUPPORTED_PACKETS = {
     95: "etw_events",
     135: "stack_sample",
 }
-"""Sorts of packets that nothing is made of, with what the definition calls them."""
+"""Packets that are not used, by the name of their field."""
 METADATA_PACKETS = frozenset(
     {3, 33, 34, 35, 36, 46, 47, 67, 69, 70, 72, 78, 79, 82, 86, 87, 89, 90, 98, 109, 113, 123, 124, 126}
 )
@@ -76,9 +74,9 @@ class _TraceLosses:
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
-    """The profile of a trace. Raises UnreadableInput where nothing can be shown of it."""
+    """The profile of a trace. Raises UnreadableInput if it has nothing to show."""
     losses = _TraceLosses()
-    packets, whole = read_packets(data, losses.note)
+    packets, is_complete = read_packets(data, losses.note)
     del data
     clocks = read_clocks(packets)
     times = compute_times(packets, clocks, losses.note)
@@ -99,7 +97,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     _tell_names(trace_event_builder, names, scheduling, markers)
     _tell_others(packets, losses)
     if not trace_event_builder.has_timed_events() and len(samples):
-        return _build_sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
+        return _build_sampled(samples, names, losses, defect or (None if is_complete else CUT_OFF))
     if not trace_event_builder.has_timed_events():
         raise UnreadableInput(f"{source} has no data that Perfloom shows. {EMPTY_ADVICE}")
 
@@ -115,18 +113,18 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
 
     dialect = Dialect(
         FORMAT,
-        SliceClassifier(lambda category, name: of_scheduling(category, name) or _PLAIN),
+        SliceClassifier(lambda category, name: of_scheduling(category, name) or PLAIN_SLICE),
         EMPTY_ADVICE,
         names.facts,
         more,
     )
     top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
     events = trace_event_builder.finish(losses.to_list(), **top)
-    return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
+    return of_events(events, source, defect or (None if is_complete else CUT_OFF), dialect)
 
 
 def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:
-    """A trace in which there is nothing but samples."""
+    """The profile of a trace that has only samples."""
     builder = ProfileBuilder(FORMAT)
     for reason, count, first in losses.to_list():
         builder.add_loss(reason, first, count)
@@ -139,7 +137,7 @@ def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses,
 def _tell_names(
     trace_event_builder: TraceEventBuilder, names: TrackNames, scheduling: SchedulerTimeline, markers: AtraceMarkers
 ) -> None:
-    """What processes and threads are called, as metadata."""
+    """The names of processes and threads, as metadata."""
     for pid, name in names.processes.items():
         trace_event_builder.add_metadata("process_name", str(pid), str(pid), name=name)
     for tid in {*names.threads, *markers.threads}:
@@ -148,7 +146,7 @@ def _tell_names(
 
 
 def _tell_others(packets: Packets, losses: _TraceLosses) -> None:
-    """What nothing is made of, sort by sort."""
+    """Record unused packets, kind by kind."""
     rows = np.flatnonzero(packets.all.other)
     sorts, first, counts = np.unique(packets.all.other[rows], return_index=True, return_counts=True)
     for sort, at, count in zip(sorts.tolist(), rows[first].tolist(), counts.tolist(), strict=True):

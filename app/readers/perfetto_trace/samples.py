@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from ...ingest.jit.protobuf_columns import read_messages
 from ...ingest.perf_text.grammar import classify_frame
 from ...ingest.protobuf_wire import MalformedMessage, decode_packed, iterate_fields
 from ...ingest.trace.event_builder import NONE
-from ...ingest.trace.events import MISSING
 from ...ingest.trace.phases import MAX_TIME_NS
 from .format import NO_STACK, SKIPPED
 from .interned import InternedStrings
@@ -33,11 +32,11 @@ class CpuSamples:
         rows, spans = packets.all.get_spans(SAMPLE)
         of = read_messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
         # Without a thread it is about the profiler itself.
-        taken = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
-        skipped = np.flatnonzero(taken & (of.get_number(_SKIPPED) != 0))
+        selected = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
+        skipped = np.flatnonzero(selected & (of.get_number(_SKIPPED) != 0))
         if len(skipped):
             lost(SKIPPED, f"packet {int(rows[skipped[0]]) + 1}", len(skipped))
-        kept = np.flatnonzero(taken & (of.get_number(_SKIPPED) == 0))
+        kept = np.flatnonzero(selected & (of.get_number(_SKIPPED) == 0))
         self._packet, self._time = rows[kept], times[rows[kept]]
         self._cpu = of.get_number(_CPU, NONE)[kept]
         self._pid, self._tid = of.get_number(_PID, NONE)[kept], of.get_number(_TID)[kept]
@@ -55,14 +54,14 @@ class CpuSamples:
         threads = []
         for pid, tid in zip(self._pid[good].tolist(), self._tid[good].tolist(), strict=True):
             if (pid, tid) not in pairs:
-                pairs[pid, tid] = known[tid] if tid in known else self._thread(builder, pid, tid)
+                pairs[pid, tid] = known[tid] if tid in known else self._intern_thread(builder, pid, tid)
             threads.append(pairs[pid, tid])
         event = builder.intern_event(EVENT, "count", weighted=False)
         same = np.ones(len(good), np.int64)
-        stacks = self._stacks(builder, good)
+        stacks = self._intern_stacks(builder, good)
         builder.add_samples(time[good], np.array(threads, np.int64), self._cpu[good], same * event, stacks, same)
 
-    def _thread(self, builder: ProfileBuilder, pid: int, tid: int) -> int:
+    def _intern_thread(self, builder: ProfileBuilder, pid: int, tid: int) -> int:
         thread = builder.intern_thread(pid=pid if pid >= 0 else None, tid=tid)
         name = self._names.threads.get(tid) or f"thread {tid}"
         builder.set_thread_name(thread, 0, name)
@@ -70,16 +69,16 @@ class CpuSamples:
             builder.set_process_name(thread, self._names.processes[pid])
         return thread
 
-    def _stacks(self, builder: ProfileBuilder, good: Array) -> Array:
+    def _intern_stacks(self, builder: ProfileBuilder, good: Array) -> Array:
         """The call stack of each sample."""
-        frames, chains = self._frames(builder), self._interned_messages(STACKS)
+        frames, chains = self._intern_frames(builder), self._find_interned_messages(STACKS)
         generation = self._packets.generation[self._packet[good]]
         known: dict[tuple[int, int], int] = {}
         found, missing = [], 0
         for key in zip(generation.tolist(), self._stack[good].tolist(), strict=True):
             if key not in known:
                 chain = chains.get(key)
-                numbers = _numbers(chain, 2) if chain is not None else []
+                numbers = _read_numbers(chain, 2) if chain is not None else []
                 places_ = [frames[key[0], number] for number in numbers if (key[0], number) in frames]
                 known[key] = (
                     builder.intern_stack(places_) if chain is not None and len(places_) == len(numbers) else NONE
@@ -90,8 +89,8 @@ class CpuSamples:
             builder.add_loss(NO_STACK, "reference to an undefined stack", missing)
         return np.array(found, np.int64)
 
-    def _interned_messages(self, kind: int) -> dict[tuple[int, int], memoryview]:
-        """The messages of one sort, by generation and number."""
+    def _find_interned_messages(self, kind: int) -> dict[tuple[int, int], memoryview]:
+        """The messages of one kind, by generation and number."""
         entries = self._packets.interned[kind]
         number = read_messages(self._packets.all.data, entries.spans, (1,)).get_number(1)
         generation = self._packets.generation[entries.row]
@@ -102,7 +101,7 @@ class CpuSamples:
             for of, iid, begin, end in zip(*(column.tolist() for column in columns), strict=True)
         }
 
-    def _frames(self, builder: ProfileBuilder) -> dict[tuple[int, int], int]:
+    def _intern_frames(self, builder: ProfileBuilder) -> dict[tuple[int, int], int]:
         """The frames of stacks, by generation and number."""
         names, paths = (
             InternedStrings(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table
@@ -110,13 +109,13 @@ class CpuSamples:
         )
         texts = list(self._texts)
         modules = {}
-        for key, content in self._interned_messages(MAPPINGS).items():
-            parts = [texts[paths[key[0], one]] for one in _numbers(content, 7) if (key[0], one) in paths]
+        for key, content in self._find_interned_messages(MAPPINGS).items():
+            parts = [texts[paths[key[0], one]] for one in _read_numbers(content, 7) if (key[0], one) in paths]
             modules[key] = (
                 "/" + "/".join(parts).lstrip("/") if parts and not parts[0].startswith("[") else "".join(parts)
             )
         frames = {}
-        for key, content in self._interned_messages(FRAMES).items():
+        for key, content in self._find_interned_messages(FRAMES).items():
             of: dict[int, Any] = {}
             try:
                 of = {number: value for number, _, value in iterate_fields(content) if isinstance(value, int)}
@@ -135,7 +134,7 @@ class CpuSamples:
         return frames
 
 
-def _numbers(content: memoryview, field: int) -> list[int]:
+def _read_numbers(content: memoryview, field: int) -> list[int]:
     """The numbers of a repeated field, packed or not, as far as they can be read."""
     numbers: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""Distinct texts of a trace, found at the speed of memory. Needs the compiler."""
+"""Distinct texts of a trace, found at memory speed. Needs the compiler."""
 
 import numpy as np
 
@@ -24,14 +24,14 @@ def _intern_texts(data: Array, begin: Array, end: Array, texts: StringTable, cod
 
 
 class TextInterner:
-    """The distinct texts that were seen, each with a number, from 0 in the order in which they first come."""
+    """The distinct texts, numbered from 0 in the order of first appearance."""
 
     def __init__(self) -> None:
         self._texts, self._at = make_table(TEXTS, TEXT_BYTES), np.zeros(4, np.int64)
 
     def intern(self, data: Array, spans: Array) -> Int32Array:
-        """The number of each text between these places (int32); what ends before it begins has its negative length.
-        data: with PAD bytes behind the last text, not to be written to."""
+        """The number of each text between these positions (int32); a text that ends before it begins yields its
+        negative length. data: with PAD bytes after the last text, read-only."""
         begin, end = np.ascontiguousarray(spans, np.int64)
         codes = np.empty(len(begin), np.int32)
         at = self._at

@@ -12,9 +12,9 @@ InternText = Callable[[str], int]
 
 
 def read_texts(data: bytes, spans: Array, place: InternText) -> Array:
-    """The texts between these places (int32), as the numbers that `place` gives them. data: with packets.PAD."""
+    """The texts between these positions (int32), as the numbers that `place` returns. data: with packets.PAD."""
     if not HAS_NUMBA:
-        return _plainly(data, spans, place)
+        return _decode_plain(data, spans, place)
     from .text_interning import TextInterner
 
     text_interner = TextInterner()
@@ -23,16 +23,16 @@ def read_texts(data: bytes, spans: Array, place: InternText) -> Array:
 
 
 def decode_text(raw: bytes) -> str:
-    """What is no UTF-8 is shown as the numbers of its bytes."""
+    """Invalid UTF-8 is shown as the numbers of its bytes."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 def format_float(value: float) -> str:
-    """A number in JSON, which has no word for what is not finite."""
+    """A number in JSON, which cannot represent infinities and NaN."""
     return repr(value) if math.isfinite(value) else f'"{value}"'
 
 
-def _plainly(data: bytes, spans: Array, place: InternText) -> Array:
+def _decode_plain(data: bytes, spans: Array, place: InternText) -> Array:
     found: dict[bytes, int] = {}
     numbers = []
     for begin, end in spans.T.tolist():

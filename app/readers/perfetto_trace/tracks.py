@@ -1,4 +1,4 @@
-"""The tracks of a Perfetto trace: what each is, where it belongs, and what processes and threads are called."""
+"""The tracks of a Perfetto trace: kind, parent, and the names of processes and threads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from .packets import SYSTEM, THREAD, TRACK, TREE, LossCallback, Packets
 
 MAX_DEPTH = 50
 MAX_NAME_BYTES, MAX_FACTS = 1 << 12, 1 << 16
-"""So long, and so many, are the messages whose fields are kept at hand."""
+"""The maximum length, and number, of messages whose fields are cached."""
 UNITS = {1: "ns", 2: "count", 3: "bytes"}
 
 
 @dataclass
 class PerfettoTrack:
-    """What is given of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
+    """The description of a track. counter: whether it is one; its unit, factor and whether values are increments."""
 
     name: str = ""
     parent: int = 0
@@ -40,7 +40,7 @@ class Lane:
 
 @dataclass
 class TrackNames:
-    """Tracks, and the names of processes and threads; which process a thread is in."""
+    """Tracks, and the names of processes and threads; the process of each thread."""
 
     tracks: dict[int, PerfettoTrack] = field(default_factory=dict)
     processes: dict[int, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class TrackNames:
     facts: dict[str, str] = field(default_factory=dict)
 
     def iterate_ancestors(self, uuid: int) -> Iterator[PerfettoTrack]:
-        """A track and those it is in."""
+        """A track and its ancestors."""
         uuids: set[int] = set()
         while uuid in self.tracks and uuid not in uuids and len(uuids) < MAX_DEPTH:
             uuids.add(uuid)
@@ -83,7 +83,7 @@ def read_names(packets: Packets, loss_callback: LossCallback) -> TrackNames:
     """Tracks, processes and threads described by the packets; the last one applies where they differ."""
     names = TrackNames()
     fields = _MessageFieldCache()
-    for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
+    for kind, take in ((TREE, _read_tree), (THREAD, _read_thread), (TRACK, _read_track), (SYSTEM, _read_system)):
         rows, spans = packets.all.get_spans(kind)
         for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
             try:
@@ -94,7 +94,7 @@ def read_names(packets: Packets, loss_callback: LossCallback) -> TrackNames:
 
 
 class _MessageFieldCache:
-    """The fields of messages, as `wire.fields` gives them. Many come again and again: those are checked once."""
+    """The fields of messages, as `wire.fields` returns them. Many messages recur: those are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[list[tuple[int, int, Any]], MalformedMessage | None]] = {}
@@ -120,25 +120,25 @@ class _MessageFieldCache:
             raise damage
 
 
-def _text(value: Any) -> str:
-    """Raises TypeError for what is no text."""
+def _check_text(value: Any) -> str:
+    """Raises TypeError for a value that is no text."""
     if isinstance(value, int):
         raise TypeError(value)
     return bytes(value).decode("utf-8", "backslashreplace")
 
 
-def _number(value: Any) -> int:
-    """A number with a sign, as pids are. Raises TypeError for what is none."""
+def _parse_number(value: Any) -> int:
+    """A signed number, as pids are. Raises TypeError for another value."""
     if not isinstance(value, int):
         raise TypeError(value)
     return to_signed(value)
 
 
 def _to_unsigned(value: Any) -> int:
-    return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
+    return _parse_number(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _tree(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
+def _read_tree(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     for number, kind, value in fields(data):
         if kind != BYTES or number not in (1, 2):
             continue
@@ -146,65 +146,65 @@ def _tree(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
         for inner, _, content in fields(value):
             of.setdefault(inner, content)
         if number == 1 and isinstance(of.get(1), int):
-            pid = _number(of[1])
-            if 3 in of and (name := _text(of[3])):
+            pid = _parse_number(of[1])
+            if 3 in of and (name := _check_text(of[3])):
                 names.processes[pid] = name
             names.process_of_thread.setdefault(pid, pid)
         elif number == 2 and isinstance(of.get(1), int):
-            tid = _number(of[1])
-            names.process_of_thread[tid] = _number(of.get(3, tid))
-            if 2 in of and (name := _text(of[2])):
+            tid = _parse_number(of[1])
+            names.process_of_thread[tid] = _parse_number(of.get(3, tid))
+            if 2 in of and (name := _check_text(of[2])):
                 names.threads[tid] = name
 
 
-def _thread(names: TrackNames, fields: _MessageFieldCache, data: Any) -> tuple[int | None, int | None]:
+def _read_thread(names: TrackNames, fields: _MessageFieldCache, data: Any) -> tuple[int | None, int | None]:
     of = {number: value for number, _, value in fields(data)}
     if not isinstance(of.get(1), int) or not isinstance(of.get(2), int):
         return None, None
-    pid, tid = _number(of[1]), _number(of[2])
+    pid, tid = _parse_number(of[1]), _parse_number(of[2])
     names.process_of_thread[tid] = pid
-    if 5 in of and (name := _text(of[5])):
+    if 5 in of and (name := _check_text(of[5])):
         names.threads[tid] = name
     return pid, tid
 
 
-def _process(names: TrackNames, fields: _MessageFieldCache, data: Any) -> int | None:
+def _read_process(names: TrackNames, fields: _MessageFieldCache, data: Any) -> int | None:
     pid, name, command = None, "", ""
     for number, _, value in fields(data):
         if number == 1:
-            pid = _number(value)
+            pid = _parse_number(value)
         elif number == 2:
-            command = command or _text(value)
+            command = command or _check_text(value)
         elif number == 6:
-            name = _text(value)
+            name = _check_text(value)
     if pid is None:
         return None
     if name and name != command:
         names.processes[pid] = name
     elif command:
-        # Chrome sometimes calls a process by its whole command line, which may be in one piece.
+        # Chrome sometimes names a process by its whole command line, which may be one string.
         names.processes.setdefault(pid, command.split(" -")[0].rpartition("/")[2] or command)
     return pid
 
 
-def _track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
+def _read_track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     uuid, track = 0, PerfettoTrack()
     for number, kind, value in fields(data):
         if number == 1:
             uuid = _to_unsigned(value)
         elif number in (2, 10, 13):
-            track.name = _text(value)
+            track.name = _check_text(value)
         elif number == 5:
             track.parent = _to_unsigned(value)
         elif number == 3 and kind == BYTES:
-            track.pid = _process(names, fields, value)
+            track.pid = _read_process(names, fields, value)
         elif number == 4 and kind == BYTES:
-            track.pid, track.tid = _thread(names, fields, value)
+            track.pid, track.tid = _read_thread(names, fields, value)
         elif number == 8 and kind == BYTES:
-            _counter(track, fields, value)
+            _read_counter(track, fields, value)
     known = names.tracks.get(uuid)
     if known is not None:
-        # What one description leaves out another may have.
+        # One description may have what another one omits.
         track.name = track.name or known.name
         track.parent = track.parent or known.parent
         track.pid, track.tid = (track.pid, track.tid) if track.pid is not None else (known.pid, known.tid)
@@ -218,7 +218,7 @@ def _track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     names.tracks[uuid] = track
 
 
-def _counter(track: PerfettoTrack, fields: _MessageFieldCache, data: Any) -> None:
+def _read_counter(track: PerfettoTrack, fields: _MessageFieldCache, data: Any) -> None:
     track.counter = True
     for number, _, value in fields(data):
         if number == 1:
@@ -227,17 +227,17 @@ def _counter(track: PerfettoTrack, fields: _MessageFieldCache, data: Any) -> Non
         elif number == 3:
             track.unit = track.unit or UNITS.get(value, "")
         elif number == 6:
-            track.unit = _text(value)
+            track.unit = _check_text(value)
         elif number == 4:
             track.factor = to_signed(value) or 1
         elif number == 5:
             track.incremental = bool(value)
 
 
-def _system(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
+def _read_system(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     for number, kind, value in fields(data):
         if number == 1 and kind == BYTES:
-            of = {inner: _text(content) for inner, sort, content in fields(value) if sort == BYTES}
+            of = {inner: _check_text(content) for inner, sort, content in fields(value) if sort == BYTES}
             names.facts["system"] = " ".join(filter(None, (of.get(part, "") for part in (1, 3, 4))))
         elif number == 2 and kind == BYTES:
-            names.facts["build"] = _text(value)
+            names.facts["build"] = _check_text(value)

@@ -1,8 +1,8 @@
-"""Reader of pprof's files: what Go, gperftools, Pyroscope, Parca and others write. Definition: proto/profile.proto.
+"""Reader of pprof files, which Go, gperftools, Pyroscope, Parca and others write. Definition: proto/profile.proto.
 
-The file has values and no times: each becomes a sample that weighs so much, all of them at time 0. Each type of value
-is an event. Labels that name a thread (`thread`, `tid`, `process`, `pid`, `host`, `rank`) distinguish threads; others
-are not kept, and are listed among what could not be read.
+The file has values and no times: each becomes a sample with that weight, all of them at time 0. Each type of value is
+an event. Labels that name a thread (`thread`, `tid`, `process`, `pid`, `host`, `rank`) distinguish threads; others are
+not stored, and are reported as losses.
 """
 
 from typing import Any, BinaryIO
@@ -31,15 +31,15 @@ _PROFILE: _Shape = {
     **dict.fromkeys((7, 8, 9, 10, 12, 14, 15), _NUMBER),
     13: _PACKED,
 }
-"""The fields of a Profile, and of the messages in it, with the wire types that each may have."""
-_MOST_FIELDS, _ENOUGH = 500, 10
+"""The fields of a Profile, and of the messages in it, with the possible wire types of each."""
+_MAX_FIELDS, _ENOUGH = 500, 10
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is a Profile of pprof, by its structure.
 
-    Its fields may come in any order: Go's runtime writes the type of the period or the time first. Each has to be one
-    of a Profile, with its wire type; so have those of its messages; and the first string is the empty one.
+    Its fields may come in any order: Go's runtime writes the type of the period or the time first. Each must be a field
+    of a Profile, with its wire type; likewise those of its messages; and the first string must be empty.
     """
     count = messages = strings = 0
     try:
@@ -47,7 +47,7 @@ def sniff(head: bytes) -> bool:
             if kind not in _PROFILE.get(number, ()):
                 return False
             if number in _MESSAGES:
-                if not _fits(value, _MESSAGES[number]):
+                if not _are_fields_valid(value, _MESSAGES[number]):
                     return False
                 messages += len(value) > 0
             elif number == _STRING:
@@ -55,7 +55,7 @@ def sniff(head: bytes) -> bool:
                     return False
                 strings += 1
             count += 1
-            if count == _MOST_FIELDS:
+            if count == _MAX_FIELDS:
                 break
     except MalformedMessage as error:
         if count < _ENOUGH and not _cut(head, error.at):
@@ -64,8 +64,8 @@ def sniff(head: bytes) -> bool:
     return count > 1 and (messages > 0 or (strings == count and _is_text(head)))
 
 
-def _fits(content: memoryview, known: _Shape) -> bool:
-    """Whether all fields of a message are such."""
+def _are_fields_valid(content: memoryview, known: _Shape) -> bool:
+    """Whether all fields of a message are valid."""
     try:
         return all(kind in known.get(number, ()) for number, kind, _ in iterate_fields(content))
     except MalformedMessage:
@@ -73,7 +73,7 @@ def _fits(content: memoryview, known: _Shape) -> bool:
 
 
 def _cut(head: bytes, at: int) -> bool:
-    """Whether the field that begins at `at` could be one of a Profile, had `head` not ended in it."""
+    """Whether the field that begins at `at` may be one of a Profile that `head` truncates."""
     try:
         tag, at = read_varint(head, at, len(head))
         if tag & 7 not in _PROFILE.get(tag >> 3, ()):
@@ -94,8 +94,8 @@ def _is_text(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file of pprof. `source` names it in messages. Raises UnreadableInput where it has no sample."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a file of pprof. `source` names it in messages. Raises UnreadableInput if it has no samples."""
+    # Compiled code is imported only when a file is read.
     from .profile import build_profile
 
     data: Any = stream.read(MAX_BYTES)

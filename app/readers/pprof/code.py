@@ -1,4 +1,4 @@
-"""Functions and places in code of a pprof file, as whole tables."""
+"""Functions and code locations of a pprof file, as whole tables."""
 
 import re
 
@@ -20,7 +20,7 @@ _KERNEL = re.compile(r"^\[kernel|(?:^|/)vmlinux$|^\[guest\.kernel")
 
 
 class CodeTables:
-    """What locations are. frames_of: the frames of all, innermost first; those of row i are begin[i] to begin[i + 1].
+    """Locations. frames_of: the frames of all, innermost first; those of row i are begin[i] to begin[i + 1].
 
     functions, frames: the tables.
     """
@@ -37,21 +37,21 @@ class CodeTables:
         # Of several with one id the last counts.
         self._rows = RowIndex(locations.get_number(1)[::-1], np.arange(len(locations))[::-1])
         mapping = RowIndex(mappings.get_number(1)[::-1], np.arange(len(mappings))[::-1]).lookup(locations.get_number(2))
-        # The last one represents locations of no mapping.
+        # The last one represents locations without a mapping.
         modules = np.append(texts.get_codes(mappings.get_number(5)), texts.none)
         self._module = modules[mapping]
         self._address = locations.get_number(3)
-        self._lines(locations)
+        self._read_lines(locations)
 
     def find_rows(self, ids: Array) -> Array:
-        """The rows of locations by their ids; -1 where there is none."""
+        """The rows of locations by their ids; -1 if there is none."""
         return self._rows.lookup(ids)
 
-    def _lines(self, locations: MessageColumns) -> None:
+    def _read_lines(self, locations: MessageColumns) -> None:
         places = locations.listed[4].select_contents()
         lines = read_messages(locations.data, places.spans, (1, 2))
         count = np.bincount(places.row, minlength=len(locations))
-        # The innermost comes first; each of the others has all before it inlined.
+        # The innermost comes first; all before each of the others are inlined into it.
         depth = np.cumsum(count)[places.row] - 1 - np.arange(len(lines))
         function = RowIndex(self._functions.get_number(1)[::-1], np.arange(len(self._functions))[::-1]).lookup(
             lines.get_number(1)
@@ -64,21 +64,21 @@ class CodeTables:
         row = np.concatenate((places.row[kept], bare))
         names, shown, file, first = self._resolve_names(function[kept], bare)
         number, rows = factorize_rows(names, self._module[row], file, first)
-        self._function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
+        self._build_function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
         line = np.concatenate((lines.get_number(2)[kept], np.zeros(len(bare), np.int64)))
         line = np.where((line > 0) & (line <= MAX_LINE_NUMBER), line, 0)
         depth = np.concatenate((np.clip(depth[kept], 0, MAX_INLINED), np.zeros(len(bare), np.int64)))
-        kind = np.where(depth > 0, int(FrameKind.INLINED), self._kinds()[self._module[row]])
+        kind = np.where(depth > 0, int(FrameKind.INLINED), self._classify_modules()[self._module[row]])
         kind[len(kept) :] = int(FrameKind.UNKNOWN)
         address, _ = factorize(self._address[row])
         frame, rows = factorize_rows(number, address, line, depth * len(FrameKind) + kind)
-        self._frame_table(number[rows], self._address[row[rows]], line[rows], depth[rows], kind[rows])
+        self._build_frame_table(number[rows], self._address[row[rows]], line[rows], depth[rows], kind[rows])
         order = np.argsort(row, kind="stable")
         self.frames_of = frame[order]
         self.begin = np.append(0, np.cumsum(np.bincount(row, minlength=len(locations))))
 
     def _resolve_names(self, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
-        """(name, name that is shown, file, first line) of the functions of lines, then of locations without a line."""
+        """(name, displayed name, file, first line) of the functions of lines, then of locations without a line."""
         texts, of = self._texts, self._functions
         shown, system, file = (texts.get_codes(of.get_number(field)) for field in (2, 3, 4))
         first = of.get_number(5)
@@ -97,15 +97,15 @@ class CodeTables:
             np.concatenate((first[function], np.zeros(len(bare), np.int64))),
         )
 
-    def _kinds(self) -> Array:
-        """What sort of code is in a module, by its code as a text."""
+    def _classify_modules(self) -> Array:
+        """The kind of code in a module, by its code as a text."""
         kinds = np.full(len(self._texts.words), int(FrameKind.USER))
         for code in np.unique(self._module).tolist():
             if _KERNEL.search(self._texts.get_text(code)):
                 kinds[code] = int(FrameKind.KERNEL)
         return kinds
 
-    def _function_table(self, name: Array, shown: Array, module: Array, file: Array, first: Array) -> None:
+    def _build_function_table(self, name: Array, shown: Array, module: Array, file: Array, first: Array) -> None:
         texts = self._texts
         unknown = [texts.get_code(word) for word in UNKNOWN_NAMES]
         by_module = np.flatnonzero((shown == texts.none) & np.isin(name, unknown))
@@ -124,7 +124,7 @@ class CodeTables:
             schema=SCHEMAS["functions"],
         )
 
-    def _frame_table(self, function: Array, address: Array, line: Array, depth: Array, kind: Array) -> None:
+    def _build_frame_table(self, function: Array, address: Array, line: Array, depth: Array, kind: Array) -> None:
         self.frames = pa.Table.from_arrays(
             [
                 pa.array(function.astype(np.int32)),
@@ -139,8 +139,8 @@ class CodeTables:
 
 
 def factorize_rows(*columns: Array) -> tuple[Array, Array]:
-    """Numbers of the distinct rows of columns, none below 0 or of more than 31 bits, in the order in which they first
-    come, and where each first comes."""
+    """Ids of the distinct rows of columns, none below 0 or of more than 31 bits, in the order of first appearance, and
+    the first index of each."""
     all_ = np.arange(len(columns[0]))
     number, rows = factorize(columns[0])
     for column in columns[1:]:

@@ -1,4 +1,4 @@
-"""What the format is called, how it is recognized, and what may be lost of it."""
+"""The name of the format, how it is recognized, and its losses."""
 
 from ...domain.builder import IMPOSSIBLE_WEIGHT
 from ...domain.losses import SAMPLE_LABELS

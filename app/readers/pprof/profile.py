@@ -1,4 +1,4 @@
-"""From the bytes of a pprof file to a Profile: whole columns of messages at a time."""
+"""Builds a Profile from the bytes of a pprof file: whole columns of messages at a time."""
 
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, read_numbers
+from ...ingest.losses import MAX_SHORT_EXAMPLE_CHARS
 from .code import CodeTables
 from .format import (
     BAD_FUNCTION,
@@ -30,10 +31,9 @@ from .threads import ThreadLabels
 
 UNITS = {"nanoseconds": "ns", "nanosecond": "ns", "bytes": "bytes", "byte": "bytes", "count": "count"}
 UNIT_FACTORS = {"microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
-"""Units of time that become ns here, by how many."""
+"""Units of time that are converted to ns, with their factors."""
 BLOCK_BYTES = 16 << 20
-"""Samples of so many bytes are unpacked at a time."""
-MAX_EXAMPLE_CHARS = 80
+"""How many bytes of samples are unpacked at a time."""
 MAX_VALUE = (1 << 63) - 1
 _TYPES, _SAMPLES, _MAPPINGS, _LOCATIONS, _FUNCTIONS, _STRINGS, _PERIOD_TYPE = 1, 2, 3, 4, 5, 6, 11
 _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT = 9, 10, 12, 13, 14
@@ -49,7 +49,7 @@ _LISTED = (*_MALFORMED, _STRINGS, _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
-    """The profile. Raises UnreadableInput where there is no sample in it."""
+    """The profile. Raises UnreadableInput if it has no samples."""
     return _PprofConverter(data).finish(source, defect)
 
 
@@ -68,8 +68,8 @@ class _PprofConverter:
         self._taken = 0
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that is there."""
-        events = self._events()
+        """The profile of the whole file."""
+        events = self._intern_events()
         if not events:
             raise UnreadableInput(f"{source} is a pprof file without sample types. Record again.")
         code = CodeTables(
@@ -79,13 +79,13 @@ class _PprofConverter:
             self._read(_LOCATIONS, (1, 2, 3), (4,)),
             self._read(_FUNCTIONS, (1, 2, 3, 4, 5)),
         )
-        self._samples(events, code)
+        self._add_samples(events, code)
         if not self._taken:
             raise UnreadableInput(f"{source} has no samples. Record again, for longer.")
         self._builder.set_code_tables(code.functions, code.frames)
         self._builder.add_run()
-        duration, start = self._number(_DURATION), self._number(_TIME)
-        main = self._texts[self._number(_DEFAULT)] or events[-1][0]
+        duration, start = self._get_number(_DURATION), self._get_number(_TIME)
+        main = self._texts[self._get_number(_DEFAULT)] or events[-1][0]
         _, places = read_numbers(self._data, self._parts[_COMMENTS], np.zeros(1, bool))
         comments = [self._texts[place] for place in places.tolist()]
         reasons = [*self._reasons, *([defect] if defect else [])]
@@ -101,13 +101,13 @@ class _PprofConverter:
             )
         )
 
-    def _number(self, field: int) -> int:
+    def _get_number(self, field: int) -> int:
         """A number of the Profile itself; of several the last."""
         numbers = self._parts[field].select_numbers()
         return int(numbers.value[-1]) if len(numbers) else 0
 
     def _read(self, field: int, fields: tuple[int, ...], listed: tuple[int, ...] = ()) -> MessageColumns:
-        """The messages of a sort that are sound; others are lost."""
+        """The valid messages of a kind; others are lost."""
         places = self._parts[field]
         messages = read_messages(self._data, places.select_contents().spans, fields, (), listed)
         wrong = np.flatnonzero(messages.malformed)
@@ -120,9 +120,9 @@ class _PprofConverter:
         sound = np.flatnonzero(messages.malformed == 0)
         return read_messages(self._data, np.stack((messages.begin[sound], messages.end[sound])), fields, (), listed)
 
-    def _events(self) -> list[tuple[str, int, int]]:
-        """(name, id, by how much values are to be multiplied) of each type of value."""
-        types, period = self._read(_TYPES, (1, 2)), self._number(_PERIOD)
+    def _intern_events(self) -> list[tuple[str, int, int]]:
+        """(name, id, factor of the values) of each type of value."""
+        types, period = self._read(_TYPES, (1, 2)), self._get_number(_PERIOD)
         of_period = next(iter(self._read(_PERIOD_TYPE, (1, 2)).get_number(1).tolist()), 0)
         events = []
         for kind, unit_place in zip(types.get_number(1).tolist(), types.get_number(2).tolist(), strict=True):
@@ -138,7 +138,7 @@ class _PprofConverter:
             events.append((name, event, times))
         return events
 
-    def _samples(self, events: list[tuple[str, int, int]], code: CodeTables) -> None:
+    def _add_samples(self, events: list[tuple[str, int, int]], code: CodeTables) -> None:
         places = self._parts[_SAMPLES]
         spans = places.select_contents().spans
         if spans.shape[1] < len(places):
@@ -148,13 +148,13 @@ class _PprofConverter:
         block = np.cumsum(spans[1] - spans[0]) // BLOCK_BYTES
         bounds = np.append(np.flatnonzero(np.diff(block, prepend=-1)), len(block)).tolist()
         for first, last in pairwise(bounds):
-            self._block(
+            self._add_block(
                 read_messages(self._data, spans[:, first:last], (), (), (1, 2, 3)), events, code, threads, stacks
             )
-        # The builder has no stack yet: nodes get there the numbers that they have here.
+        # The builder has no stack yet: nodes get the same numbers there as here.
         self._builder.add_stack_tree(*stacks.get_tree())
 
-    def _block(
+    def _add_block(
         self,
         found: MessageColumns,
         events: list[tuple[str, int, int]],
@@ -162,7 +162,7 @@ class _PprofConverter:
         threads: ThreadLabels,
         stacks: StackTree,
     ) -> None:
-        """Take in some samples."""
+        """Add some samples."""
         damaged = found.malformed != 0
         value_rows, values = read_numbers(self._data, found.listed[2], damaged)
         location_rows, ids = read_numbers(self._data, found.listed[1], damaged)
@@ -183,15 +183,15 @@ class _PprofConverter:
             self._builder.add_loss(NO_LOCATION, f"location {int(ids[unknown[0]])}", count)
         ends = np.cumsum(np.bincount(location_rows, minlength=len(found))[good])
         stack, thread = stacks.intern(locations, ends), threads.intern_threads(found.listed[3], good)
-        self._values(values[good[value_rows]].reshape(-1, len(events)), events, thread, stack)
+        self._add_values(values[good[value_rows]].reshape(-1, len(events)), events, thread, stack)
 
-    def _values(self, values: Array, events: list[tuple[str, int, int]], thread: Array, stack: Array) -> None:
-        """Add samples: a row of `values` each, a column an event. Zeros are omitted."""
+    def _add_values(self, values: Array, events: list[tuple[str, int, int]], thread: Array, stack: Array) -> None:
+        """Add samples: a row of `values` each, a column per event. Zeros are omitted."""
         times = np.array([times for _, _, times in events], np.int64)
         for reason, wrong in ((NEGATIVE, values < 0), (IMPOSSIBLE_WEIGHT, values > MAX_VALUE // times)):
             if wrong.any():
                 first, kind = (int(places[0]) for places in np.nonzero(wrong))
-                example = f"{int(values[first, kind])} of {events[kind][0][:MAX_EXAMPLE_CHARS]}"
+                example = f"{int(values[first, kind])} of {events[kind][0][:MAX_SHORT_EXAMPLE_CHARS]}"
                 self._builder.add_loss(reason, example, int(wrong.sum()))
         row, column = np.nonzero((values > 0) & (values <= MAX_VALUE // times))
         same = np.zeros(len(row), np.int64)

@@ -9,7 +9,7 @@ from .code import CodeTables
 
 
 @jit
-def _longer(values: Array, count: int) -> Array:
+def _enlarge(values: Array, count: int) -> Array:
     more = np.empty(2 * count, values.dtype)
     more[:count] = values
     return more
@@ -29,7 +29,7 @@ def _add_nodes(
     node_of: Array,
     factor: int,
 ) -> tuple[Array, Array, Array, Array, int]:
-    """Walk each stack from its outermost frame inwards and make the nodes that are new."""
+    """Walk each stack from its outermost frame inwards and add new nodes."""
     start = 0
     for i in range(len(ends)):
         node = 0
@@ -47,7 +47,7 @@ def _add_nodes(
                     node = values[at]
                     continue
                 if count == len(parent):
-                    parent, label = _longer(parent, count), _longer(label, count)
+                    parent, label = _enlarge(parent, count), _enlarge(label, count)
                 parent[count], label[count] = node, frames[k]
                 keys[at], values[at] = key, count
                 node = count
@@ -69,8 +69,8 @@ class StackTree:
         self._count = 1
 
     def intern(self, location: Array, ends: Array) -> Int32Array:
-        """The nodes of stacks given as rows of locations, innermost first, -1 for what is left out: stack i ends
-        before ends[i]."""
+        """The nodes of stacks given as rows of locations, innermost first, -1 for omitted ones: stack i ends before
+        ends[i]."""
         node = np.zeros(len(ends), np.int32)
         self._keys, self._values, self._parent, self._label, self._count = _add_nodes(
             *(location, ends, self._begin, self._frames, self._keys, self._values, self._parent, self._label),

@@ -7,11 +7,11 @@ from ...domain.arrays import Array
 
 
 class PprofStrings:
-    """The strings of a file, and some more. Each has a get_code: the same text has the same one."""
+    """The strings of a file, and some more. Each has a code: equal texts have equal codes."""
 
     def __init__(self, data: Array, spans: Array) -> None:
         self._count = spans.shape[1]
-        # The last one, an empty one, is that of a place that is none.
+        # The last one, an empty one, represents invalid indices.
         spans = np.append(spans, np.full((2, 1), spans[1, -1] if self._count else 0), axis=1)
         offsets = np.append(spans.T.ravel(), spans[1, -1]).astype(np.int32)
         pieces = pa.Array.from_buffers(
@@ -28,7 +28,7 @@ class PprofStrings:
         self.none = int(self._codes[-1])
 
     def __getitem__(self, place: int) -> str:
-        """The string at a place of the file's table."""
+        """The string at an index of the file's table."""
         return self.get_text(self.get_codes(np.array([place]))[0])
 
     def get_text(self, code: int) -> str:
@@ -36,13 +36,13 @@ class PprofStrings:
         return str(self.words[int(code)])
 
     def get_codes(self, places: Array) -> Array:
-        """The codes (int32) of the strings at these places of the file's table; the empty one where it is shorter."""
+        """The codes (int32) of the strings at these indices of the file's table; the empty one if it is shorter."""
         there = (places >= 0) & (places < self._count)
         codes: Array = self._codes[np.where(there, places, self._count)]
         return codes
 
     def add_texts(self, words: list[str]) -> Array:
-        """The codes of further texts, which are known from now on."""
+        """The codes of further texts, which are added."""
         if not words:
             return np.zeros(0, np.int32)
         encoded = pa.concat_arrays([self.words, pa.array(words, pa.string())]).dictionary_encode()
@@ -51,7 +51,7 @@ class PprofStrings:
         return indices
 
     def get_code(self, word: str) -> int:
-        """The code of a text; -1 where the file does not have it."""
+        """The code of a text; -1 if the file does not contain it."""
         code: int = self.words.index(word).as_py()
         return code
 

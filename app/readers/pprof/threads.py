@@ -7,11 +7,11 @@ from ...domain.builder import ProfileBuilder
 from ...domain.losses import SAMPLE_LABELS
 from ...ingest.jit.hashing import factorize
 from ...ingest.jit.protobuf_columns import FieldColumns, read_messages
+from ...ingest.losses import MAX_SHORT_EXAMPLE_CHARS
 from .code import factorize_rows
 from .format import BAD_LABEL
 from .strings import PprofStrings
 
-MAX_EXAMPLE_CHARS = 80
 _WORDS = ("thread", "thread_name", "process", "host")
 _NUMBERS = ("pid", "tid", "thread_id", "stream", "rank", "process_id")
 _PASSED = "device"
@@ -19,7 +19,7 @@ _PASSED = "device"
 
 
 class ThreadLabels:
-    """Threads by labels. All samples without any are of one thread."""
+    """Threads by labels. All samples without any belong to one thread."""
 
     def __init__(self, builder: ProfileBuilder, texts: PprofStrings, data: Array) -> None:
         self._builder, self._texts, self._data = builder, texts, data
@@ -27,7 +27,7 @@ class ThreadLabels:
         self._codes = {name: texts.get_code(name) for name in (*_WORDS, *_NUMBERS, _PASSED)}
 
     def intern_threads(self, labels: FieldColumns, good: Array) -> Array:
-        """The threads of the samples that are good. labels: of all samples, by their rows."""
+        """The threads of the valid samples. labels: of all samples, by their rows."""
         labels = labels.select_contents()
         labels = labels.select(good[labels.row])
         sample = (np.cumsum(good) - 1)[labels.row]
@@ -38,7 +38,7 @@ class ThreadLabels:
         key, text = (self._texts.get_codes(messages.get_number(field)) for field in (1, 2))
         number = messages.get_number(3)
         code, first = factorize(number)
-        # A label without a text is a number, and one that is missing is 0.
+        # A label without a text is a number, and a missing one is 0.
         is_text = messages.get_number(2) != 0
         has_text = is_text & (text != self._texts.none)
         values: dict[str, Array] = {}
@@ -52,7 +52,7 @@ class ThreadLabels:
         if len(lost):
             row = int(lost[0])
             example = f"{self._texts.get_text(key[row])}={self._texts.get_text(text[row]) or int(number[row])}"
-            self._builder.add_loss(SAMPLE_LABELS, example[:MAX_EXAMPLE_CHARS], len(lost))
+            self._builder.add_loss(SAMPLE_LABELS, example[:MAX_SHORT_EXAMPLE_CHARS], len(lost))
         if not values:
             return np.full(int(good.sum()), self._builder.intern_thread() if good.any() else 0)
         which, rows = factorize_rows(*values.values())
@@ -61,10 +61,10 @@ class ThreadLabels:
             fields = {name: int(column[row]) - 1 for name, column in values.items() if column[row]}
             words = {name: self._texts.get_text(value) for name, value in fields.items() if name in _WORDS}
             numbers = {name: int(number[first[value]]) for name, value in fields.items() if name in _NUMBERS}
-            threads.append(self._thread(words, numbers))
+            threads.append(self._intern_thread(words, numbers))
         return np.array(threads, np.int64)[which]
 
-    def _thread(self, words: dict[str, str], numbers: dict[str, int]) -> int:
+    def _intern_thread(self, words: dict[str, str], numbers: dict[str, int]) -> int:
         if not words and not numbers:
             return self._builder.intern_thread()
         rank, name = numbers.get("rank"), words.get("thread", words.get("thread_name", ""))

@@ -15,13 +15,14 @@ from ...domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, Profil
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import decode_text, format_example
-from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
+from ...ingest.text_lines import MAX_WEIGHT, is_binary, iterate_blocks
 
 FORMAT = "py-spy"
 NO_FRAMES = "stack without a frame: counted in totals, but not in flame graphs"
-LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, NO_FRAMES, IMPOSSIBLE_WEIGHT)
+LOSSES = (UNRECOGNIZED_LINE, IMPOSSIBLE_STACK_WEIGHT, NO_FRAMES, IMPOSSIBLE_WEIGHT)
 MAX_COMMAND_BYTES = 1 << 16
 MAX_FRAME_BYTES = 1 << 12
 
@@ -33,7 +34,7 @@ _PYTHON = re.compile(rb"[^;]+ \((?:[^;:]+\.pyx?|<[^;:]+>)(?::\d+)?\)")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is one of py-spy: all elements are such, and one is of Python."""
+    """Whether a file that starts with `head` comes from py-spy: all elements have its form, and one is of Python."""
     if is_binary(head):
         return False
     lines = [line for line, _ in _join_lines(enumerate(head.split(b"\n")[:200], 1))]
@@ -43,7 +44,7 @@ def sniff(head: bytes) -> bool:
         match = _LINE.fullmatch(line)
         if not match:
             return False
-        stack = _after_thread(_after_processes(match[1])[0])[0]
+        stack = _parse_thread(_parse_processes(match[1])[0])[0]
         frames = stack.split(b";") if stack else []
         if not all(len(frame) < MAX_FRAME_BYTES and _FRAME.fullmatch(frame) for frame in frames):
             return False
@@ -66,28 +67,28 @@ def _join_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int
 
 
 def _open(line: bytes) -> bool:
-    """Whether the last command of a process has no end yet."""
-    rest = _after_processes(line)[0]
+    """Whether the last command of a process is still open."""
+    rest = _parse_processes(line)[0]
     return rest.startswith(b"process ") and not _LINE.fullmatch(rest)
 
 
-def _after_processes(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
-    """What follows the processes at the beginning, and the innermost of them."""
+def _parse_processes(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
+    """The text after the processes at the beginning, and the innermost of them."""
     last = None
     while match := _PROCESS.match(line):
         line, last = line[match.end() + 1 :], match
     return line, last
 
 
-def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
+def _parse_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     first, _, rest = line.partition(b";")
     match = _THREAD.fullmatch(first)
     return (rest, match) if match else (line, None)
 
 
-@check_parse_quality("py-spy stacks", NO_STACK)
+@check_parse_quality("py-spy stacks", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has no samples."""
     builder = ProfileBuilder(FORMAT)
     event = builder.intern_event("samples", "count")
     frames: dict[bytes, int] = {}
@@ -99,22 +100,22 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             continue
         match = _LINE.fullmatch(line)
         if not match or len(match[2]) > 19 or int(match[2]) >= MAX_WEIGHT:
-            builder.add_loss(IMPOSSIBLE_STACK_WEIGHT if match else NO_STACK, format_example(line, number))
+            builder.add_loss(IMPOSSIBLE_STACK_WEIGHT if match else UNRECOGNIZED_LINE, format_example(line, number))
             continue
-        stack, process = _after_processes(match[1])
-        stack, thread = _after_thread(stack)
+        stack, process = _parse_processes(match[1])
+        stack, thread = _parse_thread(stack)
         key = (process[0] if process else b"", thread[0] if thread else b"")
         row = threads.get(key)
         if row is None:
-            row = threads[key] = _thread(builder, process, thread)
-            # A thread has no name yet while it begins.
+            row = threads[key] = _intern_thread(builder, process, thread)
+            # A thread has no name yet while it starts.
             if thread and (thread[2] or row not in names):
                 names[row] = decode_text(thread[2] or b"").strip() or f"thread {decode_text(thread[1])}"
         places = []
         for piece in stack.split(b";") if stack else ():
             place = frames.get(piece)
             if place is None:
-                place = frames[piece] = _frame(builder, piece)
+                place = frames[piece] = _intern_frame(builder, piece)
             places.append(place)
         if not places:
             builder.add_loss(NO_FRAMES, format_example(line, number))
@@ -134,7 +135,7 @@ def _number_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield from enumerate(lines, first)
 
 
-def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re.Match[bytes] | None) -> int:
+def _intern_thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re.Match[bytes] | None) -> int:
     # If the system's thread id is unknown, this is Python's thread id, in hexadecimal.
     tid = int(thread[1], 16 if thread[1].startswith(b"0x") else 10) if thread else None
     known = tid is not None and tid < 1 << 63
@@ -149,7 +150,7 @@ def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re
     return row
 
 
-def _frame(builder: ProfileBuilder, piece: bytes) -> int:
+def _intern_frame(builder: ProfileBuilder, piece: bytes) -> int:
     match = _FRAME.fullmatch(piece) if len(piece) < MAX_FRAME_BYTES else None
     if not match:
         name = decode_text(piece)

@@ -16,7 +16,7 @@ _EVENTS = re.compile(
     rb'cpu_instant_event|Operator)"|"name"\s*:\s*"(?:ProfilerStep#\d+|PyTorch Profiler \(\d+\))"'
 )
 _OTHER = re.compile(rb'"otherData": \{"exporter": "Perfloom", "format": "(?!pytorch")')
-"""What we wrote ourselves of another sort of recording, which may have a time of PyTorch's sort, too."""
+"""A file of Perfloom for another kind of recording, which may have a time like PyTorch's."""
 
 
 def sniff(head: bytes) -> bool:
@@ -27,8 +27,8 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
+    # Compiled code is imported only when a file is read.
     from ...ingest.trace.dialects import PYTORCH
     from ...ingest.trace.profile import build_profile
     from ...ingest.trace_json.reader import read_events

@@ -1,4 +1,4 @@
-"""Reader of speedscope's files, which py-spy, rbspy, and many converters write. Format: file-format-schema.json."""
+"""Reader of speedscope files, which py-spy, rbspy, and many converters write. Format: file-format-schema.json."""
 
 import re
 from typing import Any, BinaryIO
@@ -17,13 +17,13 @@ _PARTS = re.compile(rb'"shared"\s*:\s*\{\s*"frames"\s*:')
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is one of speedscope."""
+    """Whether a file that starts with `head` is a speedscope file."""
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and bool(_SCHEMA.search(head) or _PARTS.search(head))
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where nothing can be read of it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has nothing to show."""
+    # Compiled code is imported only when a file is read.
     from .profile import build_profile
 
     text = stream.read(MAX_BYTES)

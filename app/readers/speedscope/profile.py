@@ -1,8 +1,8 @@
-"""From what is in a file of speedscope to a Profile.
+"""Builds a Profile from the content of a speedscope file.
 
-A profile of time becomes slices: what begins and ends as it is given, samples one after the other, each as long as it
-weighs, and frames common to two samples continue. A profile of another unit becomes samples; if it contains what begins
-and ends, its values count up, and each is what was counted since the one before.
+A profile of time becomes slices: begin and end events as they are, samples consecutively, each as long as its weight,
+and frames common to two samples continue. A profile of another unit becomes samples; if it contains begin and end
+events, its values count up, and each sample is the increment since the previous event.
 """
 
 import math
@@ -16,6 +16,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ...ingest.losses import MAX_EXAMPLE_CHARS
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
@@ -25,7 +26,6 @@ from .format import BACKWARDS, FORMAT, NEVER_ENDED, NO_FRAME, NO_PROFILE, NO_TIM
 TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
 UNITS = {"bytes": "bytes", "none": "count"}
 MAX_VALUE = 1 << 61
-MAX_EXAMPLE_CHARS = 160
 
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")
@@ -56,11 +56,11 @@ class _FileLosses:
 
 
 def build_profile(file: Any, source: str, defect: str | None) -> Profile:
-    """The profile. Raises UnreadableInput where there is nothing in it."""
+    """The profile. Raises UnreadableInput if it is empty."""
     lost = _FileLosses()
     profiles = file.get("profiles") if isinstance(file, dict) else None
     shared = file.get("shared") if isinstance(file, dict) else None
-    frames = _frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
+    frames = _read_frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
     times, counts = [], []
     for place, profile in enumerate(profiles if isinstance(profiles, list) else []):
         if not isinstance(profile, dict) or profile.get("type") not in ("sampled", "evented"):
@@ -76,19 +76,23 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     matches = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
     names = {match[1]: match[2] for match in matches if match}
     for name, profile, factor in times:
-        spans = _spans(profile, factor, lost) if profile["type"] == "evented" else _stretches(profile, factor, lost)
+        spans = (
+            _read_spans(profile, factor, lost)
+            if profile["type"] == "evented"
+            else _merge_samples(profile, factor, lost)
+        )
         thread, process = name, NONE
         if exporter.startswith("py-spy@") and (matched := _OF_PY_SPY.fullmatch(name)):
             thread, process = matched[2], events.intern_text(matched[1] or "")
-            # A thread has no name yet while it begins; that of its outermost frame comes later.
+            # A thread has no name yet while it starts; that of its outermost frame comes later.
             named = matched[3] or names.get(matched[2]) or f"thread {thread}"
             events.add_metadata("thread_name", thread, matched[1] or "", name=named)
         _add_slices(events, thread, spans, frames, lost, process)
     about = {"exporter": exporter} if exporter else {}
     if not times:
         builder = ProfileBuilder(FORMAT)
-        taken = _add_counted(builder, counts, frames, lost, exporter.startswith("memray"))
-        if not taken:
+        sample_count = _add_counted(builder, counts, frames, lost, exporter.startswith("memray"))
+        if not sample_count:
             raise UnreadableInput(f"{source} has no samples: its profiles are empty. Record again.")
         lost.tell(builder)
         builder.add_run()
@@ -107,18 +111,18 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
 
     nothing = "its profiles are empty. Record again."
     dialect = Dialect(FORMAT, SliceClassifier(what), nothing, about, more)
-    made = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
-    return of_events(made, source, defect, dialect)
+    trace_events = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
+    return of_events(trace_events, source, defect, dialect)
 
 
-def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
+def _read_frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     frames = {}
-    for place, one in enumerate(given if isinstance(given, list) else []):
+    for index, one in enumerate(given if isinstance(given, list) else []):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             lost.note(NO_FRAME, one)
             continue
         file, line = one.get("file"), one.get("line")
-        frames[place] = _FileFrame(
+        frames[index] = _FileFrame(
             one["name"],
             file if isinstance(file, str) and file else None,
             line if isinstance(line, int) and 0 < line < 1 << 31 else None,
@@ -126,33 +130,33 @@ def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     return frames
 
 
-def _number(value: Any, factor: int) -> int | None:
-    """A time or weight as a whole number; exact where it is one in the file."""
+def _parse_number(value: Any, factor: int) -> int | None:
+    """A time or weight as a whole number; exact if it is one in the file."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     found = value * factor if isinstance(value, int) else round(value * factor)
     return found if abs(found) < MAX_VALUE else None
 
 
-def _spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
-    """(O or C, time, frame) of what begins and ends."""
+def _read_spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
+    """(O or C, time, frame) of begin and end events."""
     events = one.get("events")
     for event in events if isinstance(events, list) else []:
         sort, at, frame = (
             (event.get(key) for key in ("type", "at", "frame")) if isinstance(event, dict) else (None,) * 3
         )
-        time = _number(at, factor)
+        time = _parse_number(at, factor)
         if sort not in ("O", "C") or time is None or not isinstance(frame, int):
             lost.note(NO_TIME, event)
             continue
         yield sort, time, frame
 
 
-def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
+def _merge_samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
     """The same for samples: consecutive samples in the same frames are merged."""
     opened: list[int] = []
     at = 0
-    for stack, weight in _samples(one, factor, lost):
+    for stack, weight in _read_samples(one, factor, lost):
         same = 0
         while same < len(stack) and same < len(opened) and stack[same] == opened[same]:
             same += 1
@@ -165,24 +169,24 @@ def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[
         yield "C", at, frame
 
 
-def _samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
+def _read_samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """(frames from the outermost, weight) of each sample."""
     stacks, weights = one.get("samples"), one.get("weights")
     stacks = stacks if isinstance(stacks, list) else []
     weights = weights if isinstance(weights, list) else []
     for place, stack in enumerate(stacks):
-        weight = _number(weights[place], factor) if place < len(weights) else None
+        weight = _parse_number(weights[place], factor) if place < len(weights) else None
         if weight is None or weight < 0 or not isinstance(stack, list) or not all(type(f) is int for f in stack):
             lost.note(NO_WEIGHT, f"sample {place + 1}")
             continue
         yield stack, weight
 
 
-def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
-    """The same of what begins and ends at values: what was counted from one event to the next."""
+def _read_steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
+    """The same for begin and end events at values: the increments from one event to the next."""
     frames: list[int] = []
-    last = _number(one.get("startValue"), 1)
-    for sort, at, frame in _spans(one, 1, lost):
+    last = _parse_number(one.get("startValue"), 1)
+    for sort, at, frame in _read_spans(one, 1, lost):
         last = at if last is None else last
         if at < last:
             lost.note(BACKWARDS, f"{at} behind {last}")
@@ -197,7 +201,7 @@ def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], 
         else:
             while (ended := frames.pop()) != frame:
                 lost.note(NEVER_ENDED, f"frame {ended} before {at}")
-    end = _number(one.get("endValue"), 1)
+    end = _parse_number(one.get("endValue"), 1)
     for frame in frames:
         lost.note(NEVER_ENDED, f"frame {frame}")
     if frames and last is not None and end is not None and end > last:
@@ -212,7 +216,7 @@ def _add_slices(
     lost: _FileLosses,
     process: int,
 ) -> None:
-    """Slices of what begins and ends, on a thread of that name."""
+    """Slices of begin and end events, on a thread with that name."""
     opened: list[tuple[int, int, int | None]] = []
     last = 0
     for sort, at, frame in spans:
@@ -245,11 +249,11 @@ def _begin_slice(
     lost: _FileLosses,
     process: int,
 ) -> int | None:
-    """The slice of a frame that begins; None where no such frame is known."""
+    """Begin the slice of a frame; None if no such frame is known."""
     if frame not in frames:
         lost.note(NO_FRAME, f"frame {frame}")
         return None
-    # The category distinguishes functions with one name in several files.
+    # The category distinguishes functions with equal names in several files.
     return events.begin_slice(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
 
 
@@ -260,20 +264,20 @@ def _add_counted(
     lost: _FileLosses,
     of_memray: bool,
 ) -> int:
-    """Add the profiles that are not of time; how many samples."""
-    taken = 0
+    """Add the profiles that are not of time; returns the number of samples."""
+    count = 0
     units = [str(one.get("unit") or "none") for _, one in counts]
     alike = len(set(units)) == 1
-    for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
+    for index, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
         unit_name = UNITS.get(unit, unit)
-        # What memray counts is of one thread each time.
+        # memray counts each time for one thread.
         shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else unit_name
         event = builder.intern_event(shown, unit_name)
-        thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - place)
+        thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - index)
         if not of_memray:
             builder.set_thread_name(thread, 0, name)
         rows = []
-        for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else _steps(one, lost):
+        for stack, weight in _read_samples(one, 1, lost) if one["type"] == "sampled" else _read_steps(one, lost):
             known = [frames[frame] for frame in stack if frame in frames]
             if len(known) < len(stack):
                 lost.note(NO_FRAME, stack)
@@ -288,5 +292,5 @@ def _add_counted(
             rows.append((0, thread, -1, event, builder.intern_stack(places), weight))
         if rows:
             builder.add_samples(*(list(values) for values in zip(*rows, strict=True)))
-        taken += len(rows)
-    return taken
+        count += len(rows)
+    return count

@@ -1,1 +1,1 @@
-"""Forms: what a person types ↔ what the domain means. Pure: text in, values and errors by field out."""
+"""Forms: conversion between typed text and values of the domain. Pure: returns values and errors by field."""

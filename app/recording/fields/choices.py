@@ -1,4 +1,4 @@
-"""What there is to choose from, with labels: what a field declares, or the registered adapters."""
+"""The choices of fields, with labels: those that a field declares, or the registered adapters."""
 
 from ...domain.fields import ChoiceField, EitherField, FieldKind, Option, OptionalChoiceField
 from ...domain.jobs import MpiFlavor, RecorderName
@@ -11,7 +11,7 @@ NO_SCHEDULER = Option(SchedulerName.NONE, "None", "Programs are started directly
 
 
 def list_options(kind: FieldKind) -> tuple[Option, ...]:
-    """The options of a kind, each with the value of the form; empty for a kind that is no choice."""
+    """The options of a kind, each with its form value; empty for a kind without choices."""
     match kind:
         case EitherField():
             return (kind.off, kind.on)
@@ -24,7 +24,7 @@ def list_options(kind: FieldKind) -> tuple[Option, ...]:
 
 
 def option_label(kind: FieldKind, value: object) -> str:
-    """The label of a value; the value itself where it has none."""
+    """The label of a value; the value itself if it has none."""
     return next((option.label for option in list_options(kind) if option.value == value), str(value))
 
 

@@ -1,8 +1,7 @@
-"""A command line as a person types it ↔ argv, and one value ↔ one line of text.
+"""Conversion between a typed command line and argv, and between a value and one line of text.
 
-Quoting is that of the POSIX shell, with `$'…'` (POSIX.1-2024, as in bash) for what cannot be typed: control characters
-and bytes that are no UTF-8. Nothing is ever expanded, since no shell runs the command; what looks as if it were meant
-for a shell is reported instead of being passed on silently.
+Quoting is that of the POSIX shell, with `$'…'` (POSIX.1-2024, as in bash) for control characters and bytes that are
+not UTF-8. Nothing is expanded, since no shell runs the command; syntax that only a shell would interpret is reported.
 """
 
 import re
@@ -40,16 +39,16 @@ MAX_ARGUMENT_BYTES = 131_071
 
 @dataclass(frozen=True)
 class CommandLine:
-    """argv, and sentences about what looks like a mistake but may be meant."""
+    """argv, and sentences about likely mistakes that are valid."""
 
     argv: tuple[str, ...]
     hints: tuple[str, ...] = ()
 
 
 def split(text: str) -> CommandLine:
-    """The words of a command line.
+    """The arguments of a command line.
 
-    Raises InvalidRequest for an open quote, a last backslash, and shell operators outside quotes.
+    Raises InvalidRequest for an unclosed quote, a trailing backslash, and shell operators outside quotes.
     """
     words: list[str] = []
     word: str | None = None
@@ -90,7 +89,7 @@ def _value(kind: str, value: str) -> str:
 
 
 def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, first: bool) -> None:
-    """Add what a shell would have done with this piece of a word."""
+    """Add a hint for characters of this part that a shell would expand."""
     unquoted = kind == "plain"
     here = (_NOT_BLANK.match(text, at) or [""])[0]
     variable = found == "$" and _VARIABLE.match(text, at)
@@ -104,7 +103,7 @@ def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, 
 
 
 def _near(text: str, position: int) -> str:
-    """The text from a position on, short enough for a message."""
+    """The text from a position on, shortened for a message."""
     return shorten(text[position:], 25).replace("\n", " ")
 
 
@@ -148,14 +147,14 @@ def _quote_ansi(value: str) -> str:
             return names[code]
         if not _CONTROL_CHARACTERS.match(character):
             return character
-        # Octal has a fixed length: a digit that follows is not taken for a part of it.
+        # Octal escapes have a fixed length, so that a following digit is not a part of them.
         return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
 
     return "$'" + "".join(map(shown, value)) + "'"
 
 
 def join(argv: tuple[str, ...]) -> str:
-    """The command line that `split` turns into these words. Line breaks stay readable inside single quotes."""
+    """The command line that `split` converts to these arguments. Line breaks are kept inside single quotes."""
     return " ".join(_quote_ansi(word) if _CONTROL_CHARACTERS.search(word) else shlex.quote(word) for word in argv)
 
 
@@ -166,7 +165,7 @@ def format_value(value: str) -> str:
 
 
 def parse_value(line: str) -> str:
-    """The value of a line, stripped of blanks. Raises InvalidRequest for a `$'…` left open."""
+    """The value of a line, without blanks at its ends. Raises InvalidRequest for an unclosed `$'…`."""
     line = line.strip()
     if not line.startswith("$'"):
         return line

@@ -1,4 +1,4 @@
-"""Events as a person writes them for `perf -e`, and the search in what a host offers."""
+"""Events as users write them for `perf -e`, and the search in the events of a host."""
 
 import re
 from collections import Counter
@@ -10,9 +10,9 @@ from ...domain.host_facts import PerfEvent
 from ..recorders.events import split_event_list
 
 GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
-"""The groups that a page shows first, in this order; perf's other ones follow by name."""
+"""The groups that a page shows first, in this order; perf's other groups follow by name."""
 _PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
-"""What `perf list` writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
+"""Placeholders in `perf list` for a number or a term: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
 _UNPAIRED = {
     "}": "“{}” closes a group that was not opened. Add a {{.",
     "/": "“{}” has one / too few or too many. Write an event of a PMU as pmu/terms/.",
@@ -23,17 +23,17 @@ PAGE_ROWS = 60
 
 
 def split_events(text: str) -> tuple[str, ...]:
-    """The events of a text: one a line, or several with commas as `perf -e` takes them.
+    """The events of a text: one per line, or several separated by commas as for `perf -e`.
 
-    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises InvalidRequest if such a pair is not closed,
-    and for a line of commas.
+    A comma inside `pmu/…/` or `{…}` is a part of the event. Raises InvalidRequest if such a pair is not closed, and for
+    a line of commas.
     """
     return tuple(event for line in text.splitlines() for event in _split_line(line))
 
 
 def split_event_lists(events: Iterable[str]) -> tuple[str, ...]:
-    """Events of a list, of which each may hold several with commas, as after `-e` of perf. What cannot be split stays
-    as it is; see `event_problem`."""
+    """The single events of a list in which an element may have several, separated by commas, as for perf's `-e`.
+    Invalid elements are unchanged; see `event_problem`."""
     found: list[str] = []
     for event in events:
         try:
@@ -89,7 +89,7 @@ class EventMatches:
 
 @dataclass(frozen=True)
 class EventIndex:
-    """A host's events made ready for searching: lower-case names and texts, in the order they are shown."""
+    """A search index of a host's events: lower-case names and texts, in display order."""
 
     events: tuple[PerfEvent, ...]
     names: tuple[str, ...]

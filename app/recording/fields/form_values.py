@@ -1,4 +1,4 @@
-"""What is in a form, as typed, and what of it every form of declared fields parses alike."""
+"""The content of a form as typed, and the parsing that all forms of declared fields share."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -10,7 +10,7 @@ from .kinds import format_value, parse_text
 
 
 class FormValues(Mapping[str, str | bool]):
-    """What is in a form, as typed, by names of fields: a text, or whether a switch is on. What is not given is as in an
+    """The content of a form as typed, by field name: a text, or whether a switch is on. Missing fields are as in an
     empty form."""
 
     DEFAULTS: ClassVar[Mapping[str, str | bool]]
@@ -36,9 +36,10 @@ class FormValues(Mapping[str, str | bool]):
 
     @classmethod
     def from_form(cls, values: Mapping[str, Sequence[str]]) -> Self:
-        """From the lists of values of a posted form; what is missing is as in an empty form.
+        """From the lists of values of a posted form; missing fields are as in an empty form.
 
-        A switch that is off has an empty value, since a browser sends nothing for an empty box. Line breaks become \\n.
+        A switch that is off has an empty value, since browsers send nothing for an unchecked box. Line breaks become
+        \\n.
         """
         typed: dict[str, str | bool] = {}
         for name, default in cls.DEFAULTS.items():
@@ -51,7 +52,7 @@ class FormValues(Mapping[str, str | bool]):
 
 
 def default_values(declared_fields: Iterable[DeclaredField]) -> dict[str, str | bool]:
-    """What the empty form has in each field."""
+    """The values of an empty form, by field."""
     return {
         each.name: format_value(each.kind, each.default) if each.info.prefilled else ""
         for each in declared_fields
@@ -59,19 +60,19 @@ def default_values(declared_fields: Iterable[DeclaredField]) -> dict[str, str | 
     }
 
 
-def format_fields(declared_fields: Iterable[DeclaredField], whole: Any) -> dict[str, str | bool]:
-    """What the form has in each field for `whole`; a part that is none has no fields."""
+def format_fields(declared_fields: Iterable[DeclaredField], instance: Any) -> dict[str, str | bool]:
+    """The form values of the instance `whole`, by field; a part that is None has no fields."""
     return {
-        each.name: format_value(each.kind, each.get(whole))
+        each.name: format_value(each.kind, each.get(instance))
         for each in declared_fields
-        if not each.info.internal and (not each.part or getattr(whole, each.part) is not None)
+        if not each.info.internal and (not each.part or getattr(instance, each.part) is not None)
     }
 
 
 def parse_fields(
     declared_fields: Iterable[DeclaredField], form_values: FormValues, parts: Collection[str], errors: dict[str, str]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
-    """(values by part ("": the class itself) and attribute, hints by field). What cannot be parsed is in `errors`."""
+    """(values by part ("": the class itself) and attribute, hints by field). Adds errors by field to `errors`."""
     values: dict[str, dict[str, Any]] = {part: {} for part in ("", *parts)}
     hints: dict[str, tuple[str, ...]] = {}
     for each in declared_fields:
@@ -94,5 +95,5 @@ def parse_fields(
 
 
 def no_choice_text(text: str, choices: Iterable[str]) -> str:
-    """The message for a choice that there is not."""
+    """The message for an invalid choice."""
     return f"“{text[:60]}” is not valid. Use one of: {', '.join(choices)}."

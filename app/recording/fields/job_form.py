@@ -1,4 +1,4 @@
-"""The job form: fields as typed ↔ JobSpec, with an error by field and the typed text always kept."""
+"""The job form: conversion between typed fields and a JobSpec, with errors by field. The typed text is never lost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,11 @@ from ..recorders.preflight import PreflightFinding, Severity
 from .form_values import FormValues, default_values, format_fields, no_choice_text, parse_fields
 from .job_validity import validate_job
 from .kinds import parse_text
-from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, choices, normalize, relevant_fields
+from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, list_choices, normalize, relevant_fields
 
 
 class JobForm(FormValues):
-    """What is in the job form, as typed. mpi: an MPI implementation or "none". recorded: "ranks" or "hosts"."""
+    """The content of the job form as typed. mpi: an MPI implementation or "none". recorded: "ranks" or "hosts"."""
 
     DEFAULTS = default_values(JOB_FIELDS.values()) | {"sampling": "frequency", "mpi": NO_MPI}
 
@@ -28,8 +28,7 @@ class JobForm(FormValues):
     def from_form(cls, values: Mapping[str, Sequence[str]]) -> Self:
         """From the lists of values of a posted form.
 
-        `event` (any number of times) is added to `events`: it comes from the search without JavaScript, where each
-        match is a box to tick.
+        Each `event` is added to `events`: without JavaScript, the search results are checkboxes of that name.
         """
         typed = super().from_form(values)
         ticked = [event for event in values.get("event", ()) if event.strip()]
@@ -42,7 +41,7 @@ class JobForm(FormValues):
 
 @dataclass(frozen=True)
 class ParsedJob:
-    """A spec, or the reasons why there is none. errors and hints: by field, sentences for a person.
+    """A spec, or the reasons why there is none. errors and hints: sentences by field.
 
     A hint marks a value that is valid but usually a mistake.
     """
@@ -58,15 +57,15 @@ class ParsedJob:
 
 
 def to_form(spec: JobSpec) -> JobForm:
-    """The form of a spec; `parse` gives the spec back, without what its choices leave unused."""
+    """The form of a spec; `parse` returns the spec again, without fields that its choices leave unused."""
     fields = format_fields(JOB_FIELDS.values(), spec)
     return JobForm(**fields, sampling="frequency" if spec.period is None else "period")
 
 
 def parse(job_form: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complete: bool = True) -> ParsedJob:
-    """The spec that was typed, or an error for each field that has one. Never raises.
+    """The typed spec, or errors by field. Never raises.
 
-    Fields that the choices and the target leave unused are not looked at, so that nothing invisible can be wrong.
+    Fields that the choices and the target leave unused are not checked, because the user cannot see them.
     targets, complete: see `validate_job`.
     """
     errors: dict[str, str] = {}
@@ -74,18 +73,18 @@ def parse(job_form: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, comp
     used = relevant_fields(chosen, targets.get(job_form.target))
     fields = [each for name, each in JOB_FIELDS.items() if name in used and name not in CHOICES_OF_FORM]
     values, hints = parse_fields(fields, job_form, JOB_PARTS, errors)
-    whole = values.pop("")
+    own_values = values.pop("")
     if "sampling" in used:
-        _keep_one_rate(job_form, whole, errors)
+        _keep_one_rate(job_form, own_values, errors)
     parts = {name: replace(part, **values[name]) for name in JOB_PARTS if (part := getattr(chosen, name)) is not None}
-    spec = replace(chosen, **whole, **parts)
-    # A field that could not be read keeps its own message: the check of its empty value would hide it.
+    spec = replace(chosen, **own_values, **parts)
+    # The message of a field that could not be parsed takes precedence over the one about its empty value.
     errors = validate_job(spec, targets, complete=complete) | errors
     return ParsedJob(None if errors else normalize(spec, targets.get(spec.target)), errors, hints)
 
 
 def _keep_one_rate(job_form: JobForm, values: dict[str, Any], errors: dict[str, str]) -> None:
-    """Of frequency and period only the one that was chosen counts."""
+    """Only the selected one of frequency and period counts."""
     other = "frequency" if job_form["sampling"] == "period" else "period"
     values.pop(other, None)
     errors.pop(other, None)
@@ -110,7 +109,7 @@ def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
             job_spec = replace(job_spec, mpi=mpi)
         except ValueError:
             errors["mpi"] = _no_choice("mpi", job_form)
-        if job_form["recorded"] not in choices()["recorded"]:
+        if job_form["recorded"] not in list_choices()["recorded"]:
             errors["recorded"] = _no_choice("recorded", job_form)
     used, plain = relevant_fields(job_spec, None), JobSpec()
     for name in ("call_graph", "splitting", "mpi"):
@@ -124,4 +123,4 @@ def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
 
 
 def _no_choice(name: str, job_form: JobForm) -> str:
-    return no_choice_text(str(job_form[name]), choices()[name])
+    return no_choice_text(str(job_form[name]), list_choices()[name])

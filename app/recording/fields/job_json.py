@@ -1,4 +1,4 @@
-"""A job as JSON, from the API or a file: the words of JobSpec, each looked at before it is believed."""
+"""A job as JSON, from the API or a file: the fields of JobSpec, all validated."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,8 +16,8 @@ from .relevance import LOCAL_ONLY, normalize
 
 
 def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> ParsedJob:
-    """A spec that came as JSON: JobSpec's words, where `command` may be a command line too; or an error for each field
-    that has one. Never raises."""
+    """The spec of JSON with JobSpec's fields, where `command` may also be a command line; or errors by field. Never
+    raises."""
     parsed = parse_unvalidated(data)
     if parsed.spec is None:
         return parsed
@@ -28,8 +28,8 @@ def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> Parse
 
 
 def parse_unvalidated(data: object) -> ParsedJob:
-    """The same without checks of the values. The spec contains what can be read, beside errors for the rest; None if
-    nothing can."""
+    """The same without checks of the values. The spec contains the readable fields, and errors the others; it is None
+    if there are none."""
     if not isinstance(data, dict):
         return ParsedJob(None, {"": "Send one JSON object with the fields of a job."})
     errors: dict[str, str] = {}

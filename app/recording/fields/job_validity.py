@@ -1,4 +1,4 @@
-"""The checks of a JobSpec that need no machine: which fields apply, and their permitted values.
+"""The checks of a JobSpec that need no host: which fields apply, and their permitted values.
 
 One definition for form, API and command line.
 """
@@ -16,11 +16,10 @@ from .relevance import LOCAL_ONLY, relevant_fields
 
 
 def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, complete: bool = True) -> dict[str, str]:
-    """An error for each field of the form that cannot be used. Values of any type are looked at, since a spec may
-    come from JSON. Empty: nothing is wrong that can be seen without asking the machine.
+    """Errors by form field. Values of any type are checked, since a spec may come from JSON. Empty if all checks that
+    need no host pass.
 
-    targets: those that there are, by name. complete: False lets the fields be empty that a job cannot do without: a
-    preset need not name a command.
+    targets: the existing ones, by name. complete: if False, required fields may be empty: a preset needs no command.
     """
     target = targets.get(spec.target) if isinstance(spec.target, str) else None
     used = relevant_fields(spec, target) | {"target", "sudo"}

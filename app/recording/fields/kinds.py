@@ -1,5 +1,5 @@
-"""What the kinds of fields mean: how the text of a form becomes a value, how a value is shown as text, and what makes a
-value unfit."""
+"""The kinds of fields: how form text is parsed to a value, how a value is formatted as text, and which values are
+invalid."""
 
 import re
 from functools import singledispatch
@@ -12,18 +12,18 @@ from ..recorders.torch_inject import MAX_SPANS, WHOLE, parse_steps
 from . import command_line, values
 from .events import event_problem, split_events
 from .value_checks import (
-    control_error,
-    first_error,
-    host_error,
-    host_key_error,
-    jump_host_error,
-    path_error,
-    private_key_error,
-    target_name_error,
-    target_path_error,
-    target_program_error,
-    text_error,
-    user_error,
+    find_control_error,
+    find_first_error,
+    find_host_error,
+    find_host_key_error,
+    find_jump_host_error,
+    find_path_error,
+    find_private_key_error,
+    find_target_name_error,
+    find_target_path_error,
+    find_target_program_error,
+    find_text_error,
+    find_user_error,
 )
 
 MAX_NAME = 200
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @singledispatch
 def parse_text(kind: kinds.FieldKind, text: Any) -> Any:
-    """The value that was typed; of a CommandLine or Arguments with hints. Raises InvalidRequest."""
+    """The typed value; for a CommandLine or Arguments with hints. Raises InvalidRequest."""
     raise TypeError(kind)
 
 
@@ -156,7 +156,7 @@ def _(kind: kinds.VariablesField, text: str) -> Any:
 
 @singledispatch
 def format_value(kind: kinds.FieldKind, value: Any) -> str | bool:
-    """What `parse_text` reads: the text of a field, or whether a switch is on."""
+    """The inverse of `parse_text`: the text of a field, or whether a switch is on."""
     return str(value)
 
 
@@ -238,7 +238,7 @@ def find_problem(kind: kinds.FieldKind, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.TextField, value: Any) -> str | None:
-    return text_error(value, kind.what)
+    return find_text_error(value, kind.what)
 
 
 @find_problem.register
@@ -252,7 +252,7 @@ def _(kind: kinds.TitleField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.LineField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value and not value.isprintable():
         return f"{kind.what} contains a line break or another control character. Write it on one line."
     return problem
@@ -268,7 +268,7 @@ def _(kind: kinds.WordField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.ProgramField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value.startswith("-"):
         return f"{kind.what} starts with a hyphen, like an option. Write only its name or path."
     if problem is None and any(sign in value for sign in "\r\n"):
@@ -278,59 +278,59 @@ def _(kind: kinds.ProgramField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.PathField, value: Any) -> str | None:
-    return path_error(value, kind.what)
+    return find_path_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.NewTargetNameField, value: Any) -> str | None:
-    return target_name_error(value)
+    return find_target_name_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.ParagraphsField, value: Any) -> str | None:
     if len(value) > kind.most:
         return f"{kind.what} has {len(value):,} characters. Use at most {kind.most:,}."
-    return control_error(value, kind.what, lines=True)
+    return find_control_error(value, kind.what, lines=True)
 
 
 @find_problem.register
 def _(kind: kinds.HostNameField, value: Any) -> str | None:
-    return host_error(value)
+    return find_host_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.UserNameField, value: Any) -> str | None:
-    return user_error(value)
+    return find_user_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.PrivateKeyField, value: Any) -> str | None:
-    return private_key_error(value, kind.what)
+    return find_private_key_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.JumpHostField, value: Any) -> str | None:
-    return jump_host_error(value)
+    return find_jump_host_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.HostKeyField, value: Any) -> str | None:
-    return host_key_error(value)
+    return find_host_key_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.TargetPathField, value: Any) -> str | None:
-    return target_path_error(value, kind.what)
+    return find_target_path_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.TargetProgramField, value: Any) -> str | None:
-    return target_program_error(value, kind.what) if value else None
+    return find_target_program_error(value, kind.what) if value else None
 
 
 @find_problem.register
 def _(kind: kinds.PatternField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value and not re.fullmatch(kind.pattern, value, re.ASCII):
         return f"{kind.what} “{value[:60]}” is not valid. Write for example {kind.example}."
     return problem
@@ -353,7 +353,7 @@ def _(kind: kinds.RanksField, value: Any) -> str | None:
 def _(kind: kinds.StepsField, value: Any) -> str | None:
     try:
         parse_steps(value)
-        # Python takes more for a number than people do, such as 1_0 and digits of every script.
+        # Python accepts other notations, such as 1_0 and digits of every script.
         fit = value.strip().lower() == WHOLE or not value.strip(" ,0123456789")
     except ValueError:
         fit = False
@@ -369,7 +369,7 @@ def _(kind: kinds.StepsField, value: Any) -> str | None:
 def _(kind: kinds.TextListField, value: Any) -> str | None:
     if kind.most is not None and len(value) > kind.most:
         return f"The list has {len(value):,} entries. Use at most {kind.most}."
-    return first_error(*(_find_entry_problem(kind, entry) for entry in value))
+    return find_first_error(*(_find_entry_problem(kind, entry) for entry in value))
 
 
 @find_problem.register
@@ -395,7 +395,7 @@ def _(kind: kinds.VariablesField, value: Any) -> str | None:
             return f"“{name[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
         if name.startswith(kind.reserved):
             return f"The variable {name[:60]} is reserved for Perfloom. Use another name."
-        problem = text_error(text, f"The value of {name[:60]}")
+        problem = find_text_error(text, f"The value of {name[:60]}")
         if problem is not None:
             return problem
     return None
@@ -406,7 +406,7 @@ def _(kind: kinds.ProgramsField, value: Any) -> str | None:
     for name, program in value.items():
         if name not in tuple(kind.type):
             return f"“{name[:40]}” is not a known {kind.type.kind}. Use one of: {', '.join(kind.type)}."
-        problem = target_program_error(program, f"the {kind.what} of {name}")
+        problem = find_target_program_error(program, f"the {kind.what} of {name}")
         if problem is not None:
             return problem
     return None
@@ -414,7 +414,7 @@ def _(kind: kinds.ProgramsField, value: Any) -> str | None:
 
 @singledispatch
 def _find_entry_problem(kind: kinds.TextListField, entry: Any) -> str | None:
-    """What makes one of several texts unfit."""
+    """The first problem of several texts, or None."""
     return find_problem(kind.entry, entry)
 
 

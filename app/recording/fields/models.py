@@ -1,6 +1,7 @@
-"""Types and ranges of declared fields, checked by pydantic, which finds every wrong field at once, in our sentences.
+"""Checks the types and ranges of declared fields with pydantic, which finds all invalid fields, with Perfloom's
+messages.
 
-Only what reads forms, requests and files imports this: pydantic takes longer to import than a short command runs.
+Imported only to read forms, requests and files: importing pydantic takes longer than a short command.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ _STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 def find_problems(values: Mapping[str, Any], declared: Mapping[str, kinds.DeclaredField]) -> dict[str, str]:
-    """What is wrong with values of declared fields, by the names of the form."""
+    """The problems of values of declared fields, by form field."""
     problems: dict[str, str] = {}
     for name, error in _errors(_flat_model(tuple((name, declared[name].kind) for name in values)), values):
         problems.setdefault(name[0], _sentence(declared[name[0]].kind, error))
@@ -26,9 +27,9 @@ def find_problems(values: Mapping[str, Any], declared: Mapping[str, kinds.Declar
 
 
 def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str) -> dict[tuple[str, ...], str]:
-    """What of the JSON of a class with declared fields cannot be read, by path: unknown and missing fields, what is no
-    object or list, and choices that do not exist. Values of other types are for `find_problems`. title: what the class
-    is, in a message."""
+    """The structural problems of the JSON of a class with declared fields, by path: unknown and missing fields, values
+    that are not objects or lists, and invalid choices. `find_problems` checks other types. title: the class's name in
+    messages."""
     parts = kinds.declared_parts(cls)
     structure_problems = _unknown_fields(cls, data, title)
     for name, part in parts.items():
@@ -36,7 +37,7 @@ def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str)
             structure_problems |= {
                 (name, *path): text for path, text in _unknown_fields(part.type, data[name], f"“{name}”").items()
             }
-    # Only known names are checked further: pydantic reports no name that has half of a surrogate pair.
+    # Only known names are checked further: pydantic cannot report a name with a lone surrogate.
     for loc, error in _errors(_structure(cls), without_paths(cls, data, structure_problems)):
         kind = kinds.declared_kinds(cls).get(loc[0])
         part_kind = kind if isinstance(kind, kinds.PartField) else None
@@ -65,8 +66,8 @@ def form_errors(declared: Mapping[str, kinds.DeclaredField], problems: Mapping[t
 
 
 def without_paths(cls: type[Any], data: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """The JSON of a class without what `find_structure_problems` found, so that the rest can be checked, too. A field
-    without a default has any value that can be read instead."""
+    """The JSON of a class without the fields that `find_structure_problems` found, so that the others can be checked. A
+    field without a default gets any value that can be read."""
     remaining = {name: dict(value) if isinstance(value, Mapping) else value for name, value in data.items()}
     parts = kinds.declared_parts(cls)
     for whole, *inner in paths:
@@ -101,7 +102,7 @@ def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple
 
 @cache
 def _flat_model(declared: tuple[tuple[str, kinds.FieldKind], ...]) -> type[BaseModel]:
-    """Fields by the names of the form. Names are aliases: pydantic reserves some."""
+    """Fields by form name. The names are aliases, because pydantic reserves some."""
     fields: dict[str, Any] = {
         f"field_{number}": (annotation(kind), Field(alias=name)) for number, (name, kind) in enumerate(declared)
     }
@@ -109,13 +110,13 @@ def _flat_model(declared: tuple[tuple[str, kinds.FieldKind], ...]) -> type[BaseM
 
 
 def _structure(cls: type[Any]) -> type[BaseModel]:
-    # mypy takes a class for a value that cannot be hashed.
+    # mypy considers a class unhashable.
     return _cached_structure(cast(Hashable, cls))
 
 
 @cache
 def _cached_structure(cls: Any) -> type[BaseModel]:
-    """A class with declared fields and its parts, of which only lists, objects and choices are checked."""
+    """A pydantic model that checks only lists, objects and choices of a class with declared fields and of its parts."""
     declared: dict[str, Any] = {}
     required_fields = kinds.required_fields(cls)
     for number, (name, kind) in enumerate(kinds.declared_kinds(cls).items()):
@@ -155,7 +156,7 @@ def _no_choice(kind: kinds.ChoiceField, value: Any) -> str:
 
 @singledispatch
 def annotation(kind: kinds.FieldKind) -> Any:
-    """The type of a kind's values for pydantic, with its range; notations are checked by `find_problem`."""
+    """The pydantic type of a kind's values, with its range; `find_problem` checks notations."""
     raise TypeError(kind)
 
 
@@ -240,7 +241,7 @@ def _(kind: kinds.OptionalChoiceField) -> Any:
 
 
 def _sentence(kind: kinds.FieldKind, error: Mapping[str, Any]) -> str:
-    """What a person reads of an error of pydantic."""
+    """The message for an error of pydantic."""
     type_, value = error["type"], error["input"]
     match kind:
         case _ if type_ == "unfit":

@@ -1,4 +1,4 @@
-"""What of a JobSpec does not go together, or not with its target."""
+"""Checks which fields of a JobSpec are incompatible with each other or with its target."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ Messages = list[tuple[str, str]]
 
 
 def target_problems(spec: JobSpec, targets: Mapping[str, Target]) -> Messages:
-    """Whether the target exists, and whether what is observed can be reached there."""
+    """Errors if the target does not exist, or if the scope is not possible there."""
     if not isinstance(spec.target, str):
         return []
     target = targets.get(spec.target)
@@ -30,7 +30,7 @@ def target_problems(spec: JobSpec, targets: Mapping[str, Target]) -> Messages:
 
 
 def placement_problems(spec: JobSpec) -> Messages:
-    """What does not go together, by field of the form."""
+    """Incompatible fields, by form field."""
     return [*_ranks(spec), *_only_command(spec)]
 
 

@@ -1,5 +1,5 @@
-"""The problems of a job before it is queued, and its command: one preflight for form, API and command
-line. What only the machine can tell is checked there, by `perfloom.workers.local.checks`. Pure."""
+"""The problems of a job before it is queued, and its command: one preflight for form, API and command line.
+`perfloom.workers.local.checks` makes the checks that need the host. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from ..plan import command_line
 from ..plan.plan import choose_executor, preview, recording_host, require_plannable
 from ..plan.runs import plan_runs, with_run_number
 from ..recorders.preflight import PreflightFinding, Severity, preflight
-from .relevance import form_field
+from .relevance import get_form_field
 from .target_preflight import check_at_target
 
 Groups = tuple[tuple[str, ...], ...]
@@ -20,8 +20,8 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """findings: of the preflight. command: what would be started, "" if unknown. groups: the
-    events of each run of the command, where there are several. note: what of the command is still open."""
+    """findings: of the preflight. command: what would be started, "" if unknown. groups: the events of each run if
+    there are several. note: which part of the command is still unknown."""
 
     findings: tuple[PreflightFinding, ...]
     command: str = ""
@@ -30,8 +30,8 @@ class PreflightResult:
 
 
 def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None) -> PreflightResult:
-    """Findings without a check on the machine. recording: facts of the host where perf runs, facts: of the target's
-    last check; null as long as they are not known."""
+    """Findings without a check on the host. recording: facts of the host where perf runs; facts: of the target's last
+    check; null if unknown."""
     found = [*preflight(spec, recording), *check_at_target(spec, target, facts)]
     try:
         command, groups, note = _compose(spec, target, recording, facts)
@@ -41,15 +41,14 @@ def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts:
 
 
 def with_form_fields(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
-    """Findings with the form's names of their fields, each once, errors first."""
+    """Findings with form field names, without duplicates, errors first."""
     order = list(Severity)
-    named = dict.fromkeys(replace(finding, field=form_field(finding.field)) for finding in findings)
+    named = dict.fromkeys(replace(finding, field=get_form_field(finding.field)) for finding in findings)
     return tuple(sorted(named, key=lambda finding: order.index(finding.level)))
 
 
 def spec_for_worker(spec: JobSpec, preflight_result: PreflightResult) -> JobSpec:
-    """The job for a check on its machine. Where there are runs, the number of one stands in for each: of the
-    first."""
+    """The job for a check on its host. If there are several runs, with the number of the first."""
     if len(preflight_result.groups) < 2:
         return spec
     command, inputs = (tuple(with_run_number(text, 0) for text in texts) for texts in (spec.command, spec.inputs))
@@ -57,7 +56,7 @@ def spec_for_worker(spec: JobSpec, preflight_result: PreflightResult) -> JobSpec
 
 
 def credible_findings(spec: JobSpec, target: Target, findings: Iterable[PreflightFinding]) -> list[PreflightFinding]:
-    """The reliable findings of its machine: the path of a program is unknown before modules are loaded."""
+    """The reliable findings of its host: the path of a program is unknown before modules are loaded."""
     modules = spec.modules or target.modules
     return [
         finding for finding in findings if not (modules and finding.field == "command" and "/" not in spec.command[0])

@@ -1,4 +1,4 @@
-"""The settings of a job as a file that people exchange: TOML or JSON, without secrets."""
+"""The settings of a job as a file for exchange: TOML or JSON, without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -21,17 +21,20 @@ _SECRET_VALUE = re.compile(r"://[^/@\s:]*:[^/@\s]+@|-----BEGIN [A-Z ]*PRIVATE KE
 
 
 def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of variables that look as if they held a secret, by their name or value."""
+    """Matches variables that look like secrets, by name or value."""
     return tuple(n for n, value in environment.items() if _SECRET_NAME.search(n) or _SECRET_VALUE.search(value))
 
 
-def to_file(spec: JobSpec, form: str, title: str = "") -> str:
-    """A spec as text: what differs from its default. form: of FORMATS. title: a comment, where the form has such.
+def to_file(spec: JobSpec, file_format: str, title: str = "") -> str:
+    """A spec as text: the fields that differ from their defaults. form: the file format, of FORMATS. title: a comment,
+    if the format has comments.
 
     Variables that look like secrets are left out, and named in a comment.
     """
-    if form not in FORMATS:
-        raise InvalidRequest(f"Settings can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+    if file_format not in FORMATS:
+        raise InvalidRequest(
+            f"Settings can be written as {' or '.join(FORMATS)}, not as {file_format[:40]!r}.", "format"
+        )
     left_out = find_secrets(spec.environment)
     environment = {name: value for name, value in spec.environment.items() if name not in left_out}
     data = _select_changed(replace(spec, environment=environment).to_json(), JobSpec().to_json())
@@ -41,7 +44,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     for name, part in JOB_PARTS.items():
         if not part.optional and getattr(spec, name) != part.type():
             data[name] = _select_changed(vars(getattr(spec, name)), vars(part.type()))
-    if form == "json":
+    if file_format == "json":
         return serialization.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
     heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]
@@ -51,7 +54,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
 
 
 def from_file(data: bytes | str) -> JobSpec:
-    """The spec in a preset file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
+    """The spec in a preset file; the command may be missing and the target unknown. Raises InvalidRequest."""
     parsed = parse_unvalidated(serialization.from_text(data))
     spec = parsed.spec
     errors = parsed.errors
@@ -71,5 +74,5 @@ def _select_changed(values: Mapping[str, Any], plain: Mapping[str, Any]) -> dict
 
 
 def _plain(text: str) -> str:
-    """Text that stays on the line of a comment."""
+    """Text without line breaks, for a comment."""
     return "".join(sign if sign.isprintable() else " " for sign in text)[:200]

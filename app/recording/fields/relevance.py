@@ -1,7 +1,7 @@
-"""Which fields of the job form count, after the choices that were made and the target that was chosen.
+"""Which fields of the job form apply, given the choices in the form and the target.
 
-One definition for form, API and command line, from the declarations of the fields; the page hides a field exactly
-where it does not count.
+One definition for form, API and command line, from the declarations of the fields; the page hides the fields that do
+not apply.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from ..recorders import RECORDERS
 from ..schedulers import SCHEDULERS, field_label
 
 LOCAL_ONLY: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
-"""The targets where nobody has added one."""
+"""The targets if no user has added one."""
 
 NO_MPI = "none"
 FORM_ONLY: Mapping[str, Info] = {
@@ -29,15 +29,15 @@ FORM_ONLY: Mapping[str, Info] = {
 }
 """Fields of the form that a JobSpec does not have."""
 BATCH_FIELDS = {each.attribute: each.name for each in JOB_FIELDS.values() if each.part == "batch"}
-"""Fields of the form by names in Batch."""
+"""Form fields by attribute of Batch."""
 _BY_PATH = {each.path: each.name for each in JOB_FIELDS.values()}
 
 CHOICES_OF_TARGET = ("scheduler", "sudo")
-"""What the target decides."""
+"""Conditions that depend on the target."""
 
 
-def choices() -> dict[str, tuple[str, ...]]:
-    """What decides which fields count, by name, with the values that each may have."""
+def list_choices() -> dict[str, tuple[str, ...]]:
+    """The conditions by name, with their possible values."""
     return {
         **{
             each.name: tuple(each.kind.type)
@@ -51,19 +51,19 @@ def choices() -> dict[str, tuple[str, ...]]:
     }
 
 
-CHOICES_OF_FORM = tuple(name for name in choices() if name not in CHOICES_OF_TARGET)
-"""The choices that are fields of the form themselves."""
+CHOICES_OF_FORM = tuple(name for name in list_choices() if name not in CHOICES_OF_TARGET)
+"""The conditions that are form fields themselves."""
 
 
-def form_field(name: str) -> str:
-    """The field of the form for a name in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
+def get_form_field(name: str) -> str:
+    """The form field of a path in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
     if name == "mpi":
         return name
     return _BY_PATH.get(name, name.partition(".")[0])
 
 
-def conditions() -> Mapping[str, Applies]:
-    """For each field of the form the choices with which it counts."""
+def list_conditions() -> Mapping[str, Applies]:
+    """For each form field the choices with which it applies."""
     return _conditions(tuple(SCHEDULERS), tuple(RECORDERS))
 
 
@@ -89,29 +89,29 @@ def _of_recorders(applies: Applies) -> Applies:
 
 
 def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> frozenset[str]:
-    """The fields of the form that count for the choices of `spec` at `target`. None: at any target."""
+    """The form fields that apply with the choices of `spec` at `target`. None: at any target."""
     chosen = {name: str(getattr(spec, name)) for name in ("recorder", "scope", "call_graph", "splitting")}
     chosen["mpi"] = NO_MPI if spec.mpi is None else str(spec.mpi.flavour)
     if spec.mpi is not None:
         chosen["recorded"] = "hosts" if spec.mpi.per_host else "ranks"
     if target is not None:
-        chosen |= target_choices(target)
+        chosen |= get_target_choices(target)
     return frozenset(
         field
-        for field, condition in conditions().items()
+        for field, condition in list_conditions().items()
         if all(chosen[name] in values for name, values in condition.items() if name in chosen)
     )
 
 
 @dataclass(frozen=True)
 class FieldLabel:
-    """What some batch systems call a field. hidden_by: the choices with which it has another label, as a page hides."""
+    """The label of a field for some batch systems. hidden_by: the choices with which another label applies."""
 
     text: str
     hidden_by: str
 
 
-def batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
+def list_batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
     """The labels of fields that batch systems name differently, by field of the form."""
     found: dict[str, tuple[FieldLabel, ...]] = {}
     for name, field in BATCH_FIELDS.items():
@@ -125,33 +125,33 @@ def _hidden_without(name: str, label: str) -> str:
 
 
 def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSpec:
-    """The spec with every field that does not count at its default."""
+    """The spec with the defaults in all fields that do not apply."""
     used = relevant_fields(spec, target)
     changes: dict[str, dict[str, Any]] = {part: {} for part in ("", *JOB_PARTS)}
     for each in JOB_FIELDS.values():
         if each.name not in used:
             changes[each.part][each.attribute] = each.default
     parts = {name: getattr(spec, name) for name in JOB_PARTS}
-    whole = {name: part and replace(part, **changes[name]) for name, part in parts.items() if name != "mpi"}
-    whole["mpi"] = replace(spec.mpi, **changes["mpi"]) if spec.mpi is not None and "mpi" in used else None
-    return replace(spec, **changes[""], **whole)
+    changed_parts = {name: part and replace(part, **changes[name]) for name, part in parts.items() if name != "mpi"}
+    changed_parts["mpi"] = replace(spec.mpi, **changes["mpi"]) if spec.mpi is not None and "mpi" in used else None
+    return replace(spec, **changes[""], **changed_parts)
 
 
-def target_choices(target: Target) -> dict[str, str]:
-    """What a target decides, in the words of `choices`."""
+def get_target_choices(target: Target) -> dict[str, str]:
+    """The choices that a target determines, by name, see `list_choices`."""
     return {"scheduler": str(target.scheduler), "sudo": "yes" if target.sudo else "no"}
 
 
-def hiding_choices() -> Mapping[str, str]:
-    """For each field of the form the choices that leave it unused, as words "name-value" with blanks between.
+def list_hiding_choices() -> Mapping[str, str]:
+    """For each form field the choices with which it does not apply, as words "name-value" separated by blanks.
 
-    A field is used exactly if none of them is made.
+    A field applies exactly if none of them is made.
     """
-    return hiding_words(conditions(), choices())
+    return list_hiding_words(list_conditions(), list_choices())
 
 
-def hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collection[str]]) -> Mapping[str, str]:
-    """The same for the conditions of a form's fields, and the values of what they depend on."""
+def list_hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collection[str]]) -> Mapping[str, str]:
+    """The same for the conditions of a form's fields, and the possible values of the choices."""
     return {
         field: " ".join(
             f"{name}-{value}"
@@ -163,18 +163,18 @@ def hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collec
     }
 
 
-def hiding_rules() -> str:
-    """Rules of CSS that hide what the choices of a form leave unused, by its attribute data-hidden-by.
+def make_hiding_rules() -> str:
+    """CSS rules that hide the fields that do not apply, by their attribute data-hidden-by.
 
-    What the target decides is an attribute of the form and always hides. Without scripts the other choices cannot be
-    followed: all fields are there.
+    Conditions of the target are attributes of the form and always hide fields. Without scripts the other choices cannot
+    be observed, and all fields are visible.
     """
     rules: dict[bool, list[str]] = {True: [], False: []}
-    for name, values in choices().items():
+    for name, values in list_choices().items():
         for value in values:
             of_target = name in CHOICES_OF_TARGET
-            # A select has options below it; other choices are radio buttons.
+            # A select contains options; other choices are radio buttons.
             control = f'[name="{name}"] [value="{value}"]' if name == "mpi" else f'[name="{name}"][value="{value}"]'
-            form = f'form[data-{name}="{value}"]' if of_target else f"form:has({control}:checked)"
-            rules[of_target].append(f'{form} [data-hidden-by~="{name}-{value}"] {{ display: none; }}\n')
+            selector = f'form[data-{name}="{value}"]' if of_target else f"form:has({control}:checked)"
+            rules[of_target].append(f'{selector} [data-hidden-by~="{name}-{value}"] {{ display: none; }}\n')
     return "".join(rules[True]) + "@media (scripting: enabled) {\n" + "".join(rules[False]) + "}\n"

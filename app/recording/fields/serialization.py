@@ -1,6 +1,6 @@
-"""Settings as a file that people exchange: job presets and targets, written as TOML or JSON, read as either.
+"""Settings as a file for exchange: job presets and targets, written and read as TOML or JSON.
 
-No secret is ever among them: neither a JobSpec nor a Target holds one.
+They contain no secrets: neither a JobSpec nor a Target has any.
 """
 
 import json
@@ -18,7 +18,7 @@ _ADVICE = "Export one here to see an example."
 
 
 def to_toml(data: Mapping[str, Any], heading: str = "") -> str:
-    """`data` as TOML; what is null is left out, for TOML has no word for it. heading: a comment above it."""
+    """`data` as TOML; null values are left out, because TOML has none. heading: a comment above it."""
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     return "\n".join([*lines, "", ""] if lines else []) + tomli_w.dumps(_plain(data))
 
@@ -36,17 +36,17 @@ def from_text(text: str | bytes) -> dict[str, Any]:
     if len(text) > MAX_BYTES:
         raise InvalidRequest(f"The file has {len(text):,} bytes, but settings have a few hundred. {_ADVICE}")
     try:
-        whole = text if isinstance(text, str) else text.decode("utf-8-sig")
-        # JSON and quoted keys allow half of a pair, which no file and no database takes.
-        whole.encode()
+        content = text if isinstance(text, str) else text.decode("utf-8-sig")
+        # JSON and quoted keys allow lone surrogates, which cannot be stored in files and databases.
+        content.encode()
     except UnicodeError:
         raise InvalidRequest(f"The file is not UTF-8 text. {_ADVICE}") from None
-    whole = whole.removeprefix("\ufeff")
+    content = content.removeprefix("\ufeff")
     try:
-        if whole.lstrip().startswith("{"):
-            data = json.loads(whole, parse_constant=_no_number)
+        if content.lstrip().startswith("{"):
+            data = json.loads(content, parse_constant=_no_number)
         else:
-            data = tomllib.loads(whole.replace("\r\n", "\n"))
+            data = tomllib.loads(content.replace("\r\n", "\n"))
     except RecursionError:
         raise InvalidRequest(f"The file has too many nested brackets. {_ADVICE}") from None
     except ValueError as error:
@@ -58,7 +58,7 @@ def from_text(text: str | bytes) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples, plain texts for named ones, and nothing that is null."""
+    """The value with lists for tuples, strings for enum members, and without nulls."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items() if each is not None}
     if isinstance(value, list | tuple):

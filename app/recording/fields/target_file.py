@@ -1,4 +1,4 @@
-"""A target as a file that people exchange: TOML or JSON, without secrets and without keys of hosts."""
+"""A target as a file for exchange: TOML or JSON, without secrets and host keys."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,17 +12,19 @@ from .preset_file import FORMATS, find_secrets
 from .target_validity import raise_problems, validate_target
 
 
-def to_file(target: Target, form: str) -> str:
-    """A target as text: what differs from its default. form: of FORMATS.
+def to_file(target: Target, file_format: str) -> str:
+    """A target as text: the fields that differ from their defaults. form: the file format, of FORMATS.
 
-    Variables that look like secrets are left out, and named in a comment where the form has such.
+    Variables that look like secrets are left out, and named in a comment if the format has comments.
     """
-    if form not in FORMATS:
-        raise InvalidRequest(f"Targets can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+    if file_format not in FORMATS:
+        raise InvalidRequest(
+            f"Targets can be written as {' or '.join(FORMATS)}, not as {file_format[:40]!r}.", "format"
+        )
     left_out = find_secrets(target.environment)
     environment = {name: value for name, value in target.environment.items() if name not in left_out}
     data = to_data(replace(target, environment=environment))
-    if form == "json":
+    if file_format == "json":
         return serialization.to_json(data)
     heading = ["A target of Perfloom. Use it with: perfloom target import THIS-FILE, or under Targets, New target."]
     if left_out:
@@ -42,10 +44,10 @@ def from_file(data: bytes | str, name: str | None = None) -> Target:
 
 
 def from_data(data: Mapping[str, Any], *, name: str | None = None) -> Target:
-    """A target as it is in a file that was exchanged. name: in place of the file's own.
+    """The target of a file for exchange. name: overrides its own.
 
-    Keys of hosts in it are left out: a person accepts them, for each Perfloom anew. Raises InvalidRequest with
-    everything that is wrong: unknown fields, and values that cannot be used.
+    Host keys in it are ignored: users accept them in each installation of Perfloom. Raises InvalidRequest with all
+    problems: unknown fields and invalid values.
     """
     values = dict(data) | ({} if name is None else {"name": name})
     for each in TARGET_FIELDS.values():
@@ -63,7 +65,7 @@ def from_data(data: Mapping[str, Any], *, name: str | None = None) -> Target:
 
 
 def to_data(target: Target) -> dict[str, Any]:
-    """A target for a file to exchange: what differs from its default, and no key of a host."""
+    """A target for a file for exchange: the fields that differ from their defaults, without host keys."""
     data: dict[str, Any] = {}
     for each in TARGET_FIELDS.values():
         value = each.get(target)

@@ -1,4 +1,4 @@
-"""The form of a target: fields as typed ↔ Target, with an error by field and the typed text always kept."""
+"""The target form: conversion between typed fields and a Target, with errors by field. The typed text is never lost."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,37 +15,37 @@ ACCESS = EitherField(
 FORM_ONLY = {"way": Info(ACCESS, "How it is reached")}
 """Fields of the form that a Target does not have."""
 CHOICES = {"way": (ACCESS.off.value, ACCESS.on.value)}
-"""What decides which fields count, with the values that it may have."""
+"""The conditions by name, with their possible values."""
 CONDITIONS: dict[str, Applies] = {
     name: each.info.applies for name, each in TARGET_FIELDS.items() if not each.info.internal
 } | {"way": {}}
-"""For each field of the form the choices with which it counts."""
+"""For each form field the choices with which it applies."""
 
 
 class TargetForm(FormValues):
-    """What is in the form of a target, as typed. way: "ssh" or "here"."""
+    """The content of the target form as typed. way: "ssh" or "here"."""
 
     DEFAULTS = default_values(TARGET_FIELDS.values()) | {"way": "ssh"}
 
 
 @dataclass(frozen=True)
 class ParsedTarget:
-    """A target, or the reasons why there is none: a sentence by field."""
+    """A target, or the reasons why there is none: sentences by field."""
 
     target: Target | None
     errors: dict[str, str] = field(default_factory=dict)
 
 
 def to_form(target: Target) -> TargetForm:
-    """The form of a target; `parse` gives the target back."""
+    """The form of a target; `parse` returns the target again."""
     return TargetForm(**format_fields(TARGET_FIELDS.values(), target), way="here" if target.ssh is None else "ssh")
 
 
 def parse(target_form: TargetForm, earlier: Target | None = None) -> ParsedTarget:
-    """The target that was typed, or an error for each field that has one. Never raises.
+    """The typed target, or errors by field. Never raises.
 
-    Fields that do not count are not checked. earlier: what the form was filled from; accepted keys of hosts, which the
-    form does not show, are taken over from it as long as the host is the same.
+    Fields that do not apply are not checked. earlier: the target that filled the form; its accepted host keys, which
+    the form does not show, are kept if the host is the same.
     """
     errors: dict[str, str] = {}
     way = str(target_form["way"])

@@ -17,8 +17,7 @@ from ..schedulers import field_label
 
 
 def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[PreflightFinding]:
-    """All findings about `spec` at `target`. facts: of its last check, null if none has
-    succeeded."""
+    """All findings about `spec` at `target`. facts: of its last check, null if none has succeeded."""
     found = list(_command(spec, target))
     if facts is None:
         if target.name == LOCAL:
@@ -27,7 +26,7 @@ def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) ->
         return [*found, PreflightFinding(Severity.HINT, "target", text, "Check it on its page under Targets.")]
     found += [
         *_modules(spec, target, facts),
-        *_place(target, facts),
+        *_directories(target, facts),
         *_mpi(spec, target, facts),
         *_batch(spec, target, facts),
     ]
@@ -66,7 +65,7 @@ def _modules(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Pref
         yield PreflightFinding(Severity.WARNING, "target", text, "Correct them under Targets, and check again.")
 
 
-def _place(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
+def _directories(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
     if target.scheduler is not SchedulerName.NONE:
         if facts.missing:
             text = f"The check of “{target.name}” did not find {', '.join(facts.missing[:4])}."
@@ -88,12 +87,12 @@ def _place(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
 
 def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
     mpi = spec.mpi
-    if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.starters:
+    if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.mpi_launchers:
         return
-    labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.starters]
+    labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.mpi_launchers]
     text = f"The check of “{target.name}” found no {mpi_title(mpi.flavour)}"
     text += f"; it found {', '.join(labels)}." if labels else ", and no other MPI implementation."
-    # A module of the job may bring it.
+    # A module of the job may provide it.
     level = Severity.HINT if spec.modules or spec.path else Severity.WARNING
     yield PreflightFinding(
         level, "mpi", text, "Load its module, set the launcher, or choose another MPI implementation."
@@ -104,12 +103,12 @@ def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefli
     if target.scheduler is SchedulerName.NONE or not facts.queues:
         return
     noun = field_label(target.scheduler, "queue", "Queue").lower()
-    wanted = spec.batch.queue
-    queue = next((one for one in facts.queues if one.name == wanted or (not wanted and one.default)), None)
+    queue_name = spec.batch.queue
+    queue = next((one for one in facts.queues if one.name == queue_name or (not queue_name and one.default)), None)
     if queue is None:
-        if wanted and not set(wanted.replace(",", " ").split()) <= {one.name for one in facts.queues}:
+        if queue_name and not set(queue_name.replace(",", " ").split()) <= {one.name for one in facts.queues}:
             names = ", ".join(one.name for one in facts.queues[:12])
-            text = f"The check of “{target.name}” found no {noun} {wanted}."
+            text = f"The check of “{target.name}” found no {noun} {queue_name}."
             yield PreflightFinding(Severity.WARNING, "queue", text, f"Choose one of: {names}.")
         return
     if not queue.open:

@@ -1,4 +1,4 @@
-"""What the values of a Target may be. One definition for form, files and command line."""
+"""The permitted values of a Target. One definition for form, files and command line."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from .models import find_problems
 
 
 def validate_target(target: Target) -> dict[str, str]:
-    """A sentence for each field of the form that has a value that cannot be used. Empty: all can.
+    """The problems of a target, by form field. Empty if it is valid.
 
     Values of any type are checked, since a target may come from a file.
     """
@@ -19,12 +19,6 @@ def validate_target(target: Target) -> dict[str, str]:
     for name, message in _contradictions(target):
         problems.setdefault(name, message)
     return problems
-
-
-def require_valid(target: Target) -> Target:
-    """The same target. Raises InvalidRequest with everything that is wrong."""
-    raise_problems(validate_target(target))
-    return target
 
 
 def raise_problems(problems: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Why a value is invalid, in any field: a sentence that tells what to do, or None."""
+"""Checks of values, shared by all fields: each returns a sentence with advice, or None for a valid value."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ from .command_line import MAX_ARGUMENT_BYTES
 MAX_PATH = 4_096
 MAX_TARGET_NAME = 60
 RESERVED_TARGET_NAMES = ("new", "import")
-"""Words that are other pages beside those of the targets."""
+"""Names of other pages below /targets."""
 
 _TARGET_NAME = re.compile(r"\w[\w .@+-]*")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
@@ -25,15 +25,15 @@ _CONTROL_OF_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True)
 class JumpHostAddress:
-    """A host that a connection goes through: [user@]host[:port]."""
+    """A jump host: [user@]host[:port]."""
 
     host: str
     user: str = ""
     port: int | None = None
 
 
-def text_error(value: str, what: str) -> str | None:
-    """What makes a text unfit as an argument, variable or path of a program."""
+def find_text_error(value: str, what: str) -> str | None:
+    """The problem of a text as an argument, variable or path of a program."""
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
@@ -45,8 +45,8 @@ def text_error(value: str, what: str) -> str | None:
     return None
 
 
-def control_error(value: str, what: str, *, lines: bool = False) -> str | None:
-    """What makes a text unfit to be shown or stored. lines: whether it may have line breaks and tabs."""
+def find_control_error(value: str, what: str, *, lines: bool = False) -> str | None:
+    """The problem of a text for display and storage. lines: whether it may have line breaks and tabs."""
     if any("\ud800" <= character <= "\udfff" for character in value):
         return f"{what} contains bytes that are not UTF-8. Remove them."
     if (_CONTROL_OF_LINES if lines else _CONTROL).search(value):
@@ -54,9 +54,9 @@ def control_error(value: str, what: str, *, lines: bool = False) -> str | None:
     return None
 
 
-def path_error(value: str, what: str) -> str | None:
-    """What makes a text unfit as an absolute path."""
-    problem = text_error(value, what)
+def find_path_error(value: str, what: str) -> str | None:
+    """The problem of a text as an absolute path."""
+    problem = find_text_error(value, what)
     if problem is None and not value.startswith("/"):
         return f"{what} “{value[:80]}” is not an absolute path. Start it with /."
     if problem is None and len(value) > MAX_PATH:
@@ -64,8 +64,8 @@ def path_error(value: str, what: str) -> str | None:
     return problem
 
 
-def target_name_error(name: str) -> str | None:
-    """Why a target cannot have this name."""
+def find_target_name_error(name: str) -> str | None:
+    """The problem of a target's name."""
     if not name:
         return "Enter a name."
     if len(name) > MAX_TARGET_NAME:
@@ -77,9 +77,9 @@ def target_name_error(name: str) -> str | None:
     return None
 
 
-def target_path_error(path: str, what: str) -> str | None:
-    """What makes a text unfit as a directory at a target, in which variables are expanded."""
-    problem = control_error(path, what)
+def find_target_path_error(path: str, what: str) -> str | None:
+    """The problem of a text as a directory at a target, in which variables are expanded."""
+    problem = find_control_error(path, what)
     if problem is not None or not path:
         return problem
     if not path.startswith(("/", "~/", "$")) and path != "~":
@@ -97,9 +97,9 @@ def target_path_error(path: str, what: str) -> str | None:
     return None
 
 
-def target_program_error(value: str, what: str) -> str | None:
-    """Why a program at a target cannot have this name: one that PATH finds, or an absolute path."""
-    problem = control_error(value, f"The name of {what}")
+def find_target_program_error(value: str, what: str) -> str | None:
+    """The problem of a program at a target: a name to search in PATH, or an absolute path."""
+    problem = find_control_error(value, f"The name of {what}")
     if problem is not None:
         return problem
     if value.startswith("/"):
@@ -110,8 +110,8 @@ def target_program_error(value: str, what: str) -> str | None:
     return None
 
 
-def host_error(host: str) -> str | None:
-    """What makes a text unfit as the name or address of a host."""
+def find_host_error(host: str) -> str | None:
+    """The problem of a host's name or address."""
     if not host:
         return "Enter the name or address of the host, or its alias in ~/.ssh/config."
     if "@" in host:
@@ -123,16 +123,16 @@ def host_error(host: str) -> str | None:
     return None
 
 
-def user_error(user: str) -> str | None:
-    """What makes a text unfit as a login name."""
+def find_user_error(user: str) -> str | None:
+    """The problem of a login name."""
     if user and (len(user) > 100 or not _USER.fullmatch(user)):
         return f"“{user[:80]}” cannot be the name of a user. Correct it."
     return None
 
 
-def private_key_error(path: str, what: str) -> str | None:
-    """What makes a text unfit as the path of a private key."""
-    problem = control_error(path, what)
+def find_private_key_error(path: str, what: str) -> str | None:
+    """The problem of the path of a private key."""
+    problem = find_control_error(path, what)
     if problem is not None or not path:
         return problem
     if not path.startswith(("/", "~/")):
@@ -143,7 +143,7 @@ def private_key_error(path: str, what: str) -> str | None:
 
 
 def parse_jump_host(text: str) -> JumpHostAddress:
-    """A jump host as it is written: [user@]host[:port], an IPv6 address in brackets. Raises InvalidRequest."""
+    """Parse [user@]host[:port], with an IPv6 address in brackets. Raises InvalidRequest."""
     user, at, rest = text.rpartition("@")
     bracket = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", rest)
     if bracket:
@@ -159,8 +159,8 @@ def parse_jump_host(text: str) -> JumpHostAddress:
     return JumpHostAddress(host, user, None if port is None else int(port))
 
 
-def jump_host_error(text: str) -> str | None:
-    """What makes a text unfit as a jump host."""
+def find_jump_host_error(text: str) -> str | None:
+    """The problem of a jump host."""
     try:
         parse_jump_host(text)
     except InvalidRequest as error:
@@ -168,21 +168,21 @@ def jump_host_error(text: str) -> str | None:
     return None
 
 
-def host_key_error(line: str) -> str | None:
-    """What makes a text unfit as a line of a known_hosts file."""
+def find_host_key_error(line: str) -> str | None:
+    """The problem of a line of a known_hosts file."""
     wrong = "This is not a line of a known_hosts file. Write host, key type, key."
     words = line.split()
-    if control_error(line, "") or len(words) < 3 or words[0].startswith("@") or not _KEY_TYPE.fullmatch(words[1]):
+    if find_control_error(line, "") or len(words) < 3 or words[0].startswith("@") or not _KEY_TYPE.fullmatch(words[1]):
         return wrong
     try:
         blob = base64.b64decode(words[2], validate=True)
     except (binascii.Error, ValueError):
         return wrong
-    # The key begins with the length of the name of its type, and that name.
+    # The key begins with the length of its type's name, and that name.
     kind = words[1].encode()
     return None if blob.startswith(len(kind).to_bytes(4) + kind) else wrong
 
 
-def first_error(*problems: str | None) -> str | None:
-    """The first problem, None where there is none."""
+def find_first_error(*problems: str | None) -> str | None:
+    """The first problem, or None."""
     return next(filter(None, problems), None)

@@ -1,4 +1,4 @@
-"""Values of form fields as typed: whole numbers, durations, environment variables. For every form alike."""
+"""Parsing and formatting of form values: integers, durations, environment variables. Shared by all forms."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"(?:export[ \t]+)?([^=\s]+)=(.*)", re.ASCII | re.DOTALL)
 
 
 def parse_int(text: str) -> int | None:
-    """A whole number, None for an empty field."""
+    """An integer, None for an empty field."""
     text = text.strip()
     if not text:
         return None
@@ -24,7 +24,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds, None for an empty field; 90, 1.5 s, 500 ms, 2 min and 1 h are understood."""
+    """Seconds, None for an empty field. Accepts 90, 1.5 s, 500 ms, 2 min and 1 h."""
     text = text.strip()
     if not text:
         return None
@@ -35,7 +35,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_variables(text: str) -> dict[str, str]:
-    """Variables from lines NAME=value. A value is not shown in a message: it may be a secret."""
+    """Variables from lines NAME=value. Messages do not contain values, which may be secret."""
     variables: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -54,7 +54,8 @@ def parse_variables(text: str) -> dict[str, str]:
 
 
 def format_variables(values: Mapping[str, str]) -> str:
-    """What `parse_variables` reads. Blanks at the ends of a value stay; only what a line cannot hold is quoted."""
+    """The inverse of `parse_variables`. Blanks at the ends of a value are kept; only line breaks and the like are
+    quoted."""
     return "\n".join(f"{name}={_variable_text(value)}" for name, value in values.items())
 
 
@@ -70,9 +71,9 @@ def format_number(value: float | int | None) -> str:
 
 
 def parse_wall_time(text: str) -> int | None:
-    """Seconds, None for an empty field; 30 min, 1.5 h, 2 d, 1:30 (hours, minutes), 1:30:00 and 1-12:00 are understood.
+    """Seconds, None for an empty field. Accepts 30 min, 1.5 h, 2 d, 1:30 (hours, minutes), 1:30:00 and 1-12:00.
 
-    A number alone is not: batch systems take it for minutes, and our other fields for seconds.
+    Rejects a number without a unit: batch systems interpret it as minutes, and Perfloom's other fields as seconds.
     """
     text = text.strip()
     if not text:
@@ -88,7 +89,7 @@ def parse_wall_time(text: str) -> int | None:
 
 
 def format_wall_time(seconds: int | None) -> str:
-    """What `parse_wall_time` reads, in the largest unit that is exact."""
+    """The inverse of `parse_wall_time`, in the largest exact unit."""
     if seconds is None:
         return ""
     for unit, name in ((3600, "h"), (60, "min")):
@@ -98,15 +99,15 @@ def format_wall_time(seconds: int | None) -> str:
 
 
 def parse_lines(text: str) -> tuple[str, ...]:
-    """One value a line; blank lines are none."""
+    """One value per line; blank lines are skipped."""
     return tuple(filter(None, map(command_line.parse_value, text.split("\n"))))
 
 
 def format_lines(values: Iterable[str]) -> str:
-    """What `parse_lines` reads."""
+    """The inverse of `parse_lines`."""
     return "\n".join(map(command_line.format_value, values))
 
 
 def parse_path_list(text: str) -> tuple[str, ...]:
-    """Entries of a variable such as PATH: one a line, or with colons between as in the variable itself."""
+    """Entries of a variable such as PATH: one per line, or separated by colons as in the variable."""
     return tuple(part for line in parse_lines(text) for part in line.split(":") if part)

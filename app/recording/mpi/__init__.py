@@ -1,1 +1,1 @@
-"""Mpi."""
+"""The launchers of MPI implementations."""

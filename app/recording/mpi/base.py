@@ -1,4 +1,4 @@
-"""An MPI launcher: it returns arguments of a command line, and runs nothing."""
+"""The interface of MPI launchers: they return command-line arguments, and run nothing."""
 
 import re
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from ...domain.targets import Target, TargetFacts
 from ..quoting import ShellCode
 
 Arguments = tuple[str | ShellCode, ...]
-"""Of a command line. Shell: what only the host where it is started knows."""
+"""Arguments of a command line. ShellCode is expanded on the host where the launcher starts."""
 
 HOSTFILE = '${pl_hostfile:+"%s"} ${pl_hostfile:+"$pl_hostfile"}'
-"""An option with the file that LSF made of the job's hosts, where there is one."""
+"""An option with LSF's file of the job's hosts, if there is one."""
 
 
 @dataclass(frozen=True)
 class RankVariables:
-    """A variable with the number of a rank, and those that may have the number of ranks: the first that is set
+    """A variable with the number of a rank, and those that may have the number of ranks, of which the first that is set
     counts."""
 
     rank: str
@@ -28,21 +28,21 @@ class RankVariables:
 
 
 def find_version(title: str, pattern: str, text: str) -> str:
-    """The title with the version that the group of `pattern` finds in `text`; empty where it is not there."""
+    """The title with the version that the group of `pattern` finds in `text`; empty without a match."""
     match = re.search(pattern, text, re.I | re.S)
     return f"{title} {match[1].strip('.')}" if match else ""
 
 
 class MpiLauncher(Protocol):
-    """One flavor of MPI."""
+    """The launcher of one MPI implementation."""
 
     @property
     def implementation(self) -> str:
-        """As it stands in a JobSpec."""
+        """Its name in a JobSpec."""
 
     @property
     def title(self) -> str:
-        """For a person."""
+        """Its name for users."""
 
     @property
     def program_names(self) -> tuple[str, ...]:
@@ -50,11 +50,11 @@ class MpiLauncher(Protocol):
 
     @property
     def version_pattern(self) -> str:
-        """What `NAME --version` says of it: a basic regular expression of grep. Empty where nothing needs to."""
+        """A basic regular expression that identifies it in the output of `NAME --version`. Empty for no check."""
 
     @property
     def label(self) -> str:
-        """Its title where a person chooses one."""
+        """Its name in a list of choices."""
 
     @property
     def scheduler(self) -> str:
@@ -62,12 +62,12 @@ class MpiLauncher(Protocol):
 
     @property
     def stop_signal(self) -> str:
-        """The signal that makes it end its ranks in order: USR2, which it hands on to them and goes on itself, or TERM.
-        One that is sent TERM ignores USR2, which a batch system may send to all processes of a job."""
+        """The signal on which it lets its ranks end cleanly: USR2, which it forwards while it continues, or TERM. With
+        TERM, it ignores USR2, which a batch system may send to all processes of a job."""
 
     @property
     def rank_variables(self) -> tuple[RankVariables, ...]:
-        """Variables by which a rank knows its number, the most reliable first."""
+        """Variables with a rank's number, the most reliable first."""
 
     @property
     def library_patterns(self) -> tuple[str, ...]:
@@ -80,30 +80,30 @@ class MpiLauncher(Protocol):
 
     @property
     def job_script(self) -> str:
-        """sh: what is to be found out before it starts in a job, in variables `pl_…` that its arguments use.
-        pl_launcher is its program, and pl_linked the implementation that the user's program was built for, if known."""
+        """sh: sets variables `pl_…` that its arguments use, before it starts in a job. pl_launcher is its program, and
+        pl_linked the implementation that the user's program was built for, if known."""
 
     @property
     def probe_command(self) -> tuple[str, ...]:
-        """argv that asks for its version; empty where `NAME --version` of its program names does."""
+        """argv that prints its version; empty if that is `NAME --version` of its program names."""
 
     def parse_version(self, text: str) -> str:
-        """Its name and version, in what `NAME --version` or `probe_command` printed; empty for another's output."""
+        """Its name and version from the output of `NAME --version` or `probe_command`; empty for another's output."""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         """Arguments between the launcher and the command of each rank."""
 
     def value_count(self, word: str) -> int:
-        """How many of the next words a word of the user's takes for its values, whatever they are."""
+        """How many of the following words are values of this user-given option."""
 
 
 def has_option(words: Sequence[str], *options: str) -> bool:
-    """Whether the user's words hold one of the options, as `--option value` or `--option=value`."""
+    """Whether the user-given arguments contain one of the options, as `--option value` or `--option=value`."""
     return any(word == option or word.startswith(f"{option}=") for word in words for option in options)
 
 
 def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> None:
-    """Raises InvalidRequest where the last option lacks a value: it would get an argument of Perfloom as its value."""
+    """Raises InvalidRequest if the last option lacks its value: it would take an argument of Perfloom as its value."""
     rest = iter(words)
     for word in rest:
         value_count = launcher.value_count(word)
@@ -117,7 +117,9 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
 
 
 def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
-    """Possible names of the launcher there: what the user says, what the target says, what its check found, or else
-    its usual names, of which the first is taken that is there and says that it is of the flavor."""
-    program = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
+    """Candidates for the launcher's program: that of the job, else that of the target, else the one that its check
+    found, else the usual names, of which the first one that exists and matches the version pattern is used."""
+    program = (
+        mpi.program or target.starters.get(str(mpi.flavour)) or (facts.mpi_launchers if facts else {}).get(mpi.flavour)
+    )
     return (program,) if program else launcher.program_names

@@ -8,7 +8,7 @@ from ..scripts import script_text
 from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
-"""Where its proxies are to connect to, on a host whose own name cannot be resolved."""
+"""The address to which its proxies connect, on a host whose own name cannot be resolved."""
 
 _VALUED = """
 bind-to binding bootstrap bootstrap-exec bootstrap-exec-args branch-count configfile demux envlist errfile-pattern f
@@ -17,12 +17,12 @@ machinefile map-by membind n nameserver np order-nodes outfile-pattern perhost p
 topolib usize wdir
 """
 VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
-"""How many values the options of MPICH's and Intel MPI's Hydra have. Each may begin with one hyphen or two."""
+"""The number of values of options of MPICH's and Intel MPI's Hydra. Each may start with one or two hyphens."""
 
 
 @dataclass(frozen=True)
 class Hydra:
-    """It finds Slurm by itself, and the hosts of LSF in the file that LSF made."""
+    """It detects Slurm itself, and reads the hosts of LSF from LSF's file."""
 
     implementation: MpiFlavor
     title: str

@@ -16,14 +16,14 @@ runtime-options stdin timeout tune wd wdir x xml-file xterm
 VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | dict.fromkeys(
     ("gmca", "mca", "omca", "gpmixmca", "pmixmca", "prtemca"), 2
 )
-"""How many values the options of Open MPI 4 and 5 have. Each may begin with one hyphen or two."""
+"""The number of values of options of Open MPI 4 and 5. Each may start with one or two hyphens."""
 
 
 @dataclass(frozen=True)
 class OpenMpi:
-    """`--allow-run-as-root` only for root. With more ranks than cores: `--oversubscribe` where no batch system gave out
-    places, and where one did `--bind-to none`, without which Open MPI 5 refuses to start them. In LSF ranks on other
-    hosts are started by blaunch, since ssh may not be allowed there."""
+    """`--allow-run-as-root` only for root. With more ranks than cores: `--oversubscribe` outside of batch systems, and
+    in one `--bind-to none`, without which Open MPI 5 refuses to start them. In LSF, blaunch starts ranks on other
+    hosts, since ssh may not be allowed there."""
 
     implementation: MpiFlavor = MpiFlavor.OPENMPI
     title: str = "Open MPI"

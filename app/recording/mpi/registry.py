@@ -22,7 +22,7 @@ def mpi_launcher_of(flavour: MpiFlavor) -> MpiLauncher:
 
 
 def mpi_title(name: str, *, short: bool = False) -> str:
-    """The label of an MPI implementation, or its shorter title; the name itself for one that is not registered."""
+    """The label of an MPI implementation, or its short title; the name itself if it is not registered."""
     found = next((each for known, each in MPI_LAUNCHERS.items() if known == name), None)
     return name if found is None else found.title if short else found.label
 

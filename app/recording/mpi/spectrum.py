@@ -1,4 +1,4 @@
-"""IBM's two: Spectrum MPI, which is made of Open MPI, and Platform MPI."""
+"""IBM's MPI implementations: Spectrum MPI, which is based on Open MPI, and Platform MPI."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,12 @@ SPECTRUM = OpenMpi(
 )
 
 PLATFORM_OPTIONS_WITH_VALUE = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr", "-np", "-sp", "-subnet")
-"""Options of Platform MPI's mpirun that have a value in the next word."""
+"""Options of Platform MPI's mpirun whose value is the next word."""
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Ranks per node are the batch system's to say here: Platform MPI takes the hosts as it gives them."""
+    """The batch system determines the ranks per node: Platform MPI uses the hosts in the order that it provides."""
 
     implementation: MpiFlavor = MpiFlavor.PLATFORM
     title: str = "Platform MPI"

@@ -1,4 +1,4 @@
-"""Slurm's launcher of ranks."""
+"""srun, Slurm's launcher."""
 
 import re
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from ..scripts import script_text
 from .base import Arguments, RankVariables, has_option
 
 SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSTWbcdeimnopqrtwx")
-"""Short options whose value stands behind them, in the same word or in the next."""
+"""Short options whose value follows in the same word or the next."""
 SHORT_WITH_ATTACHED_VALUE = frozenset("IKk")
-"""Those whose value may only stand in the same word."""
+"""Short options whose value can only follow in the same word."""
 
 _LONG_WITH_VALUE = """
 accel-bind bcast-exclude cpu-bind epilog het-group jobid mpi msg-timeout pack-group prolog relative slurmd-debug
 task-epilog task-prolog threads treewidth wait
 """
 LONG_WITH_VALUE = sbatch_options.LONG_WITH_VALUE | frozenset(_LONG_WITH_VALUE.split())
-"""Long options that must have a value: nearly all of sbatch's, and those that are srun's alone."""
+"""Long options that require a value: nearly all of sbatch's, and srun's own."""
 _LONG_ALONE = """
 bcast compress disable-status exact immediate interactive kill-on-bad-exit label multi-prog no-allocate overlap
 preserve-env pty quit-on-interrupt send-libs unbuffered whole x11
@@ -29,7 +29,8 @@ LONG_WITHOUT_VALUE = sbatch_options.LONG_WITHOUT_VALUE - LONG_WITH_VALUE | froze
 
 @dataclass(frozen=True)
 class Srun:
-    """How ranks find each other (`--mpi`) depends on the MPI library of the program; it is looked up when it starts."""
+    """The PMI of the ranks (`--mpi`) depends on the MPI library of the program; it is determined when the job
+    starts."""
 
     implementation: MpiFlavor = MpiFlavor.SRUN
     title: str = "srun"
@@ -76,7 +77,7 @@ class Srun:
 
 
 def pmi_kinds(text: str) -> list[str]:
-    """From `srun --mpi=list`: up to Slurm 22 `srun: pmix` a line, later `\\tpmix`, then the versions of pmix."""
+    """From `srun --mpi=list`: up to Slurm 22 lines `srun: pmix`, later `\\tpmix`, then the versions of pmix."""
     words: list[str] = []
     for line in text.partition("specific pmix plugin")[0].splitlines():
         word = line.removeprefix("srun:").strip()
@@ -86,7 +87,7 @@ def pmi_kinds(text: str) -> list[str]:
 
 
 def _long(name: str) -> bool:
-    """Whether the next word belongs to a long option, which may be cut short."""
+    """Whether the next word is the value of a long option, which may be abbreviated."""
     if name in LONG_WITHOUT_VALUE or not name:
         return False
     known = LONG_WITH_VALUE | LONG_WITHOUT_VALUE

@@ -1,4 +1,4 @@
-"""The command line of a job: recorder(command). What a preview shows and what a worker runs come from here."""
+"""The command line of a job with a supervisor: recorder(command). Previews show it, and workers run it."""
 
 import shlex
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from ...domain.jobs import JobSpec
 from ..recorders import perf_record, recorder_of
 
 UNKNOWN_HOST = HostFacts(host="")
-"""Stands in where no worker has said anything yet: perf's plain name, and no option that some builds lack."""
+"""Used before a worker has published facts: perf by name, and no option that some builds lack."""
 
 ARTIFACTS = PurePath("artefacts")
-"""Stands for a job's own artifacts directory as long as the job has no number."""
+"""The artifacts directory in previews, before the job has an id."""
 
 
 def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[str, ...]:
-    """What is started for a job: argv, no shell in between.
+    """The argv of a job, without a shell.
 
-    artifacts: the directory for what is recorded; relative, it is meant from where the command starts.
+    artifacts: the directory for recordings; a relative one is relative to the working directory.
     """
     known = facts or UNKNOWN_HOST
     recorder = recorder_of(spec)
@@ -28,8 +28,8 @@ def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[s
 
 @dataclass(frozen=True)
 class SupervisedRun:
-    """The one run of a job with a supervisor. executable: the file of the recorder, null to search argv[0] in PATH.
-    nests_stat: whether perf record runs a perf stat, which runs the program."""
+    """The run of a job with a supervisor. executable: the file of the recorder, null to search argv[0] in PATH.
+    nests_stat: whether perf record runs perf stat, which runs the program."""
 
     argv: tuple[str, ...]
     executable: str | None
@@ -37,16 +37,16 @@ class SupervisedRun:
 
 
 def plan_supervised_run(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> SupervisedRun:
-    """What a supervisor starts. artifacts: see `argv`."""
+    """The run that a supervisor starts. artifacts: see `argv`."""
     words = argv(spec, facts, artifacts)
     is_perf = bool(facts.perf) and PurePath(words[0]).name == PurePath(facts.perf or "").name
     return SupervisedRun(words, facts.perf if is_perf else None, perf_record.has_nested_stat(words))
 
 
 def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = ARTIFACTS) -> str:
-    """The same as text, quoted so that a person can paste it into a shell.
+    """The same as text, quoted for a shell.
 
-    Only the artifacts directory differs before a job has a number.
+    Before a job has an id, only the artifacts directory differs.
     """
     return shlex.join(argv(spec, facts, artifacts))
 

@@ -1,10 +1,10 @@
 # shellcheck shell=sh disable=SC2013,SC2154
-# Ends what start.sh started: pl_ask_all has it complete its files, pl_kill_all ends everything at once.
+# Ends submissions of start.sh: pl_ask_all lets them complete their files, pl_kill_all kills all their processes.
 
 # shellcheck source=/dev/null
 . ./common.sh && . ./plan.sh || exit 1
 pl_find_boot
-# Only what began on this host, since its boot, and is still the same process.
+# Only processes that were started on this host, since its boot.
 pl_ours() {
     pl_leader='' pl_since='' pl_where=''
     { read -r pl_leader pl_since pl_where <"$1"; } 2>/dev/null
@@ -16,7 +16,7 @@ pl_ask_all() {
         if pl_ours "$pl_file" && pl_alive "$pl_leader" "$pl_since"; then kill -s TERM "$pl_leader"; fi
     done
 }
-# All that is marked, and all of the session: a program may have cleared its environment.
+# All marked processes, and all of the session, because a program may have cleared its environment.
 pl_kill_all() {
     pl_rounds=0
     while [ "$pl_rounds" -lt 40 ]; do
@@ -24,7 +24,7 @@ pl_kill_all() {
         pl_some=''
         for pl_file in ./sub*.id; do
             pl_ours "$pl_file" || continue
-            # The number of a session is not given to another process while anybody is in it.
+            # The id of a session is not reused while it has processes.
             for pl_one in $(cat /proc/[0-9]*/stat 2>/dev/null |
                 sed -n "s/^\([0-9]*\) (.*) [A-Ya-z] [0-9-]* [0-9-]* $pl_leader [0-9-]* .*/\1/p"); do
                 pl_sessions "$pl_leader" || continue
@@ -38,7 +38,7 @@ pl_kill_all() {
     echo "Some processes of the job could not be ended: $pl_left" >&2
     return 1
 }
-# Whether a session is this job's: its leader is the one we know, or has ended.
+# Whether a session belongs to this job: its leader is job.sh, or has ended.
 pl_sessions() {
     ! pl_born "$1" || [ "$pl_ticks" = "$pl_since" ]
 }

@@ -1,4 +1,4 @@
-"""Scripts for a job that has ended: complete its texts, list what it left, and remove its directory."""
+"""Scripts for a job that has ended: convert its recordings to text, list its artifacts, and remove its directory."""
 
 import re
 
@@ -8,20 +8,20 @@ from ...domain.rank_state import is_artifact, is_rank_folder, parse_run_folder
 from ..quoting import quote
 from ..recorders import artifact_patterns
 from ..scripts import script_text
-from .submission import DIRECTORY_MARKER, _full, _script
+from .submission import DIRECTORY_MARKER, _script, require_absolute
 
 STATE = "state"
 _LINE = re.compile(r"\s*([0-9]{1,20}) (?:\./)?(\S.*)")
 
 
 def symbolize_script(directory: str, *, most_s: int = 40) -> str:
-    """sh: have perf script read, here and now, what no rank could (it was killed); prints what it did.
+    """sh: convert recordings to text on this host that their ranks did not convert, because they were killed.
 
-    A line for each: its path, then `ok` or `failed` and why. After `most_s` seconds it begins no other, and ends with
-    the line `more`: then run it again.
+    Prints a line for each: its path, then `ok`, or `failed` with the reason. After `most_s` seconds it starts no other,
+    and ends with the line `more`: then run it again.
     """
     return _script(
-        f"cd {quote(_full(directory))} || exit 1",
+        f"cd {quote(require_absolute(directory))} || exit 1",
         "pl_directory=$(pwd -P)",
         f"pl_most={int(most_s)}",
         script_text("plan/symbolize.sh"),
@@ -29,13 +29,15 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
 
 
 def list_script(directory: str, spec: JobSpec) -> str:
-    """sh: print the artifacts of all ranks that hold anything, with their sizes."""
+    """sh: print the non-empty artifacts of all ranks with their sizes."""
     names = " ".join(f"./run*/*/{name}" for name in (STATE, *artifact_patterns(spec)))
-    return _script(f"cd {quote(_full(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh"))
+    return _script(
+        f"cd {quote(require_absolute(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh")
+    )
 
 
 def parse_list_output(stdout: bytes, spec: JobSpec) -> tuple[tuple[str, int], ...]:
-    """(path in the job's directory, bytes) of the artifacts. Raises UnreadableInput for paths that lead out of it."""
+    """(path in the job's directory, bytes) of the artifacts. Raises UnreadableInput for paths outside of it."""
     found: dict[str, int] = {}
     for line in stdout.decode(errors="replace").split("\n"):
         match = _LINE.fullmatch(line)
@@ -51,9 +53,9 @@ def parse_list_output(stdout: bytes, spec: JobSpec) -> tuple[tuple[str, int], ..
 
 
 def remove_script(directory: str) -> str:
-    """sh: remove the job's directory, with everything in it and nothing else."""
+    """sh: remove the job's directory."""
     return _script(
-        f"pl_directory={quote(_full(directory))}",
+        f"pl_directory={quote(require_absolute(directory))}",
         f"pl_mark={quote(DIRECTORY_MARKER)}",
         script_text("plan/remove.sh"),
     )

@@ -1,18 +1,18 @@
 # shellcheck shell=sh
-# What is set here and used elsewhere, and the other way round, cannot be seen from one file.
+# Variables that are set here and used in other files, and vice versa, are not visible from one file.
 # shellcheck disable=SC2034,SC2154
-# Shared by job.sh, rank.sh and the scripts that look after a job, and laid down with modules.sh before it. Never changes
-# from job to job; what does is plan.sh.
-# All names begin with pl_, so that no variable of the user's program is touched.
+# Shared by job.sh, rank.sh and the scripts that poll, collect and cancel a job; copied to the target after modules.sh. The
+# same for every job; plan.sh is what differs.
+# All names begin with pl_, so that variables of the user's program are not changed.
 
-# Our own tools are found even where the job's PATH leads elsewhere. pl_path is what the job gets.
+# The standard tools are found whatever the job's PATH is. pl_path: the PATH of the job.
 pl_path=${PATH-}
 PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
 pl_umask=$(umask)
 umask 077
 unset CDPATH
 
-# pl_now: the time in nanoseconds since the epoch, in pl_time. Where date cannot tell them: in whole seconds.
+# pl_now: set pl_time to the time in nanoseconds since the epoch; in whole seconds if date does not support nanoseconds.
 pl_now() {
     pl_time=$(date +%s%N)
     case $pl_time in
@@ -21,7 +21,7 @@ pl_now() {
     esac
 }
 
-# pl_say KEY VALUE: a line more in the state file, and in a second one if there is one. Full disks are no reason to end.
+# pl_say KEY VALUE: append a line to the state file, and to the one in pl_also. Errors such as full disks are ignored.
 pl_also=''
 pl_say() {
     pl_say_here "$1" "$2"
@@ -37,7 +37,7 @@ pl_say_now() {
     pl_say "$1" "$pl_time"
 }
 
-# pl_note TEXT: something the user should know, on one line. It may contain output of a program.
+# pl_note TEXT: append a note for the user, on one line. It may contain output of a program.
 pl_note() {
     pl_say_here note "$(pl_one_line "$1")"
 }
@@ -46,11 +46,11 @@ pl_one_line() {
     printf '%s' "$1" | LC_ALL=C tr '\000-\037\177' ' ' | LC_ALL=C cut -c 1-400
 }
 
-# pl_find_scratch RUN RANK: make the directory of a recording on this host's own disk, in pl_out; empty where that cannot
-# be, with the reason in pl_notes.
+# pl_find_scratch RUN RANK: create the directory of a recording on this host's local disk, and set pl_out to it; after an
+# error pl_out is empty, and pl_notes has the reason.
 pl_find_scratch() {
     pl_notes='' pl_out=''
-    # It may name variables of this host, and ends its shell where one of them is not there.
+    # The path may contain variables of this host; an unset one ends the subshell.
     if ! pl_scratch=$(pl_scratch_path 2>&1) || [ "${pl_scratch#/}" = "$pl_scratch" ]; then
         pl_notes="The scratch directory does not exist on $(uname -n) ($pl_scratch). It was not used."
         return 1
@@ -63,27 +63,27 @@ pl_find_scratch() {
     fi
 }
 
-# pl_own DIRECTORY: whether it is ours, from an earlier attempt or now. A link in its place may lead anywhere.
+# pl_own DIRECTORY: whether it belongs to this user, after an earlier attempt or now. Links are rejected.
 pl_own() {
     if [ -O "$1" ] && [ ! -L "$1" ]; then return 0; fi
     mkdir "$1"
 }
 
-# pl_as_found COMMAND …: become it, with PATH and umask as they were for us.
+# pl_as_found COMMAND …: execute it with the original PATH and umask.
 pl_as_found() {
     PATH=$pl_path
     umask "$pl_umask"
     exec "$@"
 }
 
-# pl_full DIRECTORY: whether its disk has less than a MB left.
+# pl_full DIRECTORY: whether its disk has less than 1 MB of free space.
 pl_full() {
     pl_free=$(df -P -k "$1" 2>/dev/null | tail -n 1 | sed 's/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1/')
     case $pl_free in '' | *[!0-9]*) return 1 ;; esac
     [ "$pl_free" -lt 1024 ]
 }
 
-# pl_bring FROM TO: what was recorded, from this host's own disk to where it belongs.
+# pl_bring FROM TO: move the recordings from this host's local disk to the job's directory.
 pl_bring() {
     [ "$1" != "$2" ] || return 0
     pl_kept=''
@@ -110,8 +110,8 @@ pl_bring_files() {
     done
 }
 
-# pl_read_rest RUN HOST: what ranks of a run left unread on this host, whoever kept them from it. RUN may be *. With an
-# empty HOST, what was recorded anywhere. Prints a line for each. Ends with 1 where it is later than pl_until (seconds).
+# pl_read_rest RUN HOST: convert recordings to text that the ranks of a run on this host did not convert. RUN may be *.
+# With an empty HOST, those of all hosts. Prints a line for each. Returns 1 after the time pl_until (epoch seconds).
 pl_read_rest() {
     # shellcheck disable=SC2231
     for pl_state in "$pl_directory"/run$1/*/state; do
@@ -126,7 +126,7 @@ pl_read_rest() {
         grep -q '^text failed' "$pl_state" && continue
         pl_now
         [ "${pl_time%?????????}" -lt "$pl_until" ] || return 1
-        # Who was ended at it twice is not tried again.
+        # A recording whose conversion was killed twice is not retried.
         pl_in=$pl_place
         if [ -e "$pl_place/.twice" ]; then
             pl_part=$pl_place/.part
@@ -134,7 +134,7 @@ pl_read_rest() {
             printf '%s failed\n' "$pl_place"
             continue
         fi
-        # Not with a colon, for which a shell ends where the file cannot be made.
+        # Not with a colon: a failed redirection of a special built-in ends the shell.
         if [ -e "$pl_place/.once" ]; then true >"$pl_place/.twice"; else true >"$pl_place/.once"; fi
         [ -n "$pl_there" ] ||
             pl_note "The recording was read on $pl_host, not where it was made. Names of functions may be missing."
@@ -149,13 +149,13 @@ pl_read_rest() {
     return 0
 }
 
-# What a rank that was killed has left, on this host's own disk too; its program may go on, and write what it recorded.
+# Fetch the files of a killed rank, also from this host's local disk. An injected recorder may still be writing.
 pl_bring_rest() {
     if grep -q -x 'state done' "$pl_state" && [ "$pl_artefact" != perf.data ]; then return 0; fi
     if [ -e "$pl_place/perf.data" ]; then return 0; fi
     pl_its_run=${pl_place%/*}
     pl_its_run=${pl_its_run##*/run}
-    [ -z "$pl_injects" ] || pl_leave_nobody "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_patience" || :
+    [ -z "$pl_injects" ] || pl_kill_part "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_stop_timeout" || :
     pl_take_notes "$pl_place"
     if [ -n "$pl_has_scratch" ] && pl_find_scratch "$pl_its_run" "${pl_place##*/}"; then
         pl_take_notes "$pl_out"
@@ -163,7 +163,7 @@ pl_bring_rest() {
     fi
 }
 
-# pl_take_notes DIRECTORY: what the program was told to tell a person, into the state.
+# pl_take_notes DIRECTORY: append the notes of an injected recorder to the state.
 pl_take_notes() {
     for pl_each in "$1"/*.note; do
         [ -f "$pl_each" ] || continue
@@ -172,9 +172,8 @@ pl_take_notes() {
     done
 }
 
-# pl_leave_nobody PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
-# where there was nothing.
-pl_leave_nobody() {
+# pl_kill_part PART SECONDS: send TERM to the processes of a part, and KILL after that time. Fails if there are none.
+pl_kill_part() {
     pl_kill TERM "PERFLOOM_PART=$1" || return 1
     pl_tries=$(($2 * 20))
     while pl_nap && pl_kill CONT "PERFLOOM_PART=$1" && [ "$pl_tries" -gt 0 ]; do
@@ -188,14 +187,14 @@ pl_nap() {
     sleep 0.05 2>/dev/null || sleep 1
 }
 
-# pl_host: the name of this host, as a name of a file.
+# pl_find_host: set pl_host to the name of this host, in a form that is valid as a file name.
 pl_find_host() {
     pl_host=$(uname -n | LC_ALL=C tr -c 'A-Za-z0-9._\n-' '_' | cut -c 1-100)
     : "${pl_host:=unknown}"
 }
 
-# pl_born PID: when a process began (in ticks since the boot), in pl_ticks; empty where there is none. pl_condition: its
-# state, such as R, T or Z. The name in the line may hold anything, so its last parenthesis counts.
+# pl_born PID: set pl_ticks to the start time of a process (in ticks since boot), empty if it does not exist, and
+# pl_condition to its state, such as R, T or Z. The name in the line may contain anything, so its last parenthesis counts.
 pl_born() {
     pl_ticks='' pl_condition=''
     { IFS='' read -r pl_line <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -217,25 +216,25 @@ pl_find_boot() {
     : "${pl_boot:=none}"
 }
 
-# pl_alive PID TICKS: whether that very process lives.
+# pl_alive PID TICKS: whether the process with that start time is alive.
 pl_alive() {
     pl_born "$1" && [ "$pl_ticks" = "$2" ] && [ "$pl_condition" != Z ]
 }
 
-# pl_marked TEXT: the other processes of this user with that text in their environment when they began, in pl_pids.
+# pl_marked TEXT: set pl_pids to the other processes of this user that were started with that text in their environment.
 pl_marked() {
     pl_pids=''
     # shellcheck disable=SC2013
     for pl_each in $(LC_ALL=C grep -l -F -e "$1" /proc/[0-9]*/environ 2>/dev/null); do
         pl_each=${pl_each#/proc/}
         pl_each=${pl_each%/environ}
-        # What looked may have found itself; and what has ended and waits to be noticed needs nothing.
+        # Not this process, or grep, which has ended; and not zombies.
         if [ "$pl_each" = $$ ] || ! pl_born "$pl_each" || [ "$pl_condition" = Z ]; then continue; fi
         pl_pids="$pl_pids $pl_each"
     done
 }
 
-# pl_kill SIGNAL TEXT [PID …]: to all that are marked so, but not to the processes named.
+# pl_kill SIGNAL TEXT [PID …]: send a signal to all marked processes, except for those PIDs.
 pl_kill() {
     pl_signal=$1
     pl_marked "$2"
@@ -249,13 +248,13 @@ pl_kill() {
     [ -n "$pl_left" ]
 }
 
-# pl_wait PID: until it has ended, however many signals come in between; its status is in pl_status.
+# pl_wait PID: wait until it has ended, also if signals interrupt the wait; its status is in pl_status.
 pl_wait() {
     pl_interrupted=''
     wait "$1"
     pl_status=$?
-    # A trapped signal ends `wait` with a status of its own. Asked again, it tells that of the process; or 127, where it
-    # had told it already.
+    # A trapped signal ends `wait` with a status above 128. The next `wait` returns the status of the process, or 127 if
+    # the first one had returned it already.
     while [ -n "$pl_interrupted" ]; do
         pl_interrupted=''
         wait "$1"
@@ -264,40 +263,40 @@ pl_wait() {
     done
 }
 
-# pl_later SECONDS COMMAND …: does it later, in pl_timer; pl_forget PID: or never, or no further. The command waits with
-# pl_doze, so that nothing of it goes on sleeping.
+# pl_later SECONDS COMMAND …: run a command later, in the background process pl_timer; pl_forget PID ends that process. The
+# command must wait with pl_sleep, so that no sleep outlives it.
 pl_later() {
     (
         pl_before=$!
         trap '[ "$!" = "$pl_before" ] || kill -s KILL "$!" 2>/dev/null; exit 0' TERM
         trap '' INT HUP USR1 USR2
-        # Not every sleep knows parts of a second.
+        # Not every sleep supports fractions of a second.
         pl_seconds=$1
         case $1 in *.*) sleep 0.01 2>/dev/null || pl_seconds=$((${1%%.*} + 1)) ;; esac
-        pl_doze "$pl_seconds"
+        pl_sleep "$pl_seconds"
         shift
         "$@"
     ) </dev/null >/dev/null 2>&1 &
     pl_timer=$!
 }
 
-# A trap runs while the shell waits, but only after a command that it runs itself has ended. It may run between any two
-# lines, so that what sleeps is known by $! alone; and what has just been forked takes TERM for a shell's and goes on.
-pl_doze() {
+# pl_sleep SECONDS: interruptible sleep. A trap runs immediately during `wait`, but only after the end of a foreground
+# command. It may run between any two lines, so the sleeping process is identified by $! alone.
+pl_sleep() {
     sleep "$1" &
     wait "$!"
     pl_before=$!
 }
 
-# Asked again until it is gone: a signal to a shell that has just been forked may be lost.
+# pl_forget PID: end it. Repeated until it has ended: a signal to a shell that was just forked may be lost.
 pl_forget() {
     [ -n "$1" ] || return 0
     while kill "$1" 2>/dev/null && pl_born "$1" && [ "$pl_condition" != Z ]; do (:); done
     wait "$1" 2>/dev/null || :
 }
 
-# pl_enter RUN: give this (sub)shell what the user's program is to find: modules, variables, paths, umask, directory.
-# Ends it with 125 where that cannot be had. What was there already, from a launcher of ranks, is not done twice.
+# pl_enter RUN: set up the environment of the user's program in this (sub)shell: modules, variables, paths, umask,
+# directory. Exits with 125 after an error. Not repeated if a launcher of ranks has inherited it.
 pl_enter() {
     PATH=$pl_path
     umask "$pl_umask"
@@ -317,7 +316,7 @@ pl_enter() {
     }
 }
 
-# pl_prefix VARIABLE TEXT: put it before what is there.
+# pl_prefix VARIABLE TEXT: prepend it to the value.
 pl_prefix() {
     eval "pl_had=\${$1-}"
     eval "$1=\$2\${pl_had:+:\$pl_had}"
@@ -325,14 +324,14 @@ pl_prefix() {
     export "$1"
 }
 
-# pl_module NAME: load it, or end.
+# pl_module NAME: load it, or exit with 125.
 pl_module() {
     pl_find_modules || {
         echo "perfloom: The module $1 cannot be loaded: $(uname -n) has no module command. Remove the module from" \
             "the job, or ask how to enable modules there." >&2
         exit 125
     }
-    # Old versions end with 0 whatever happened, and say so on standard error alone.
+    # Old versions exit with 0 after errors, too, and only print them to standard error.
     pl_said=$(mktemp) || pl_said=/dev/null
     module load "$1" 2>"$pl_said"
     pl_status=$?
@@ -345,16 +344,16 @@ pl_module() {
     [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
 }
 
-# pl_plain COMMAND …: become it, with the signals as a program finds them that no shell has put in the background.
+# pl_plain COMMAND …: execute it with the default INT and QUIT, which the shell ignores in background processes.
 pl_plain() {
     if env --default-signal=INT,QUIT true 2>/dev/null; then
-        # Not by env itself, which would take a program's name with = for a variable.
+        # Not with env itself, which would interpret a program's name with = as a variable.
         exec env --default-signal=INT,QUIT /bin/sh -c 'exec "$@"' sh "$@"
     fi
     exec "$@"
 }
 
-# pl_packer: the compressor of this host; pl_suffix: what its files end with.
+# pl_find_packer: set pl_packer to the compressor of this host, and pl_suffix to its file suffix.
 pl_find_packer() {
     if command -v zstd >/dev/null 2>&1; then
         pl_packer='zstd -q -c -3' pl_suffix=.zst
@@ -365,7 +364,7 @@ pl_find_packer() {
     fi
 }
 
-# pl_unpack FILE: its text.
+# pl_unpack FILE: print its decompressed text.
 pl_unpack() {
     case $1 in
     *.zst*) zstd -q -d -c "$1" ;;
@@ -374,13 +373,13 @@ pl_unpack() {
     esac
 }
 
-# pl_has_text DIRECTORY: whether perf script's text is there.
+# pl_has_text DIRECTORY: whether the recording was converted to text.
 pl_has_text() {
     [ -f "$1/perf.script.zst" ] || [ -f "$1/perf.script.gz" ] || [ -f "$1/perf.script" ]
 }
 
-# pl_read DIRECTORY: have perf script make text of DIRECTORY/perf.data, in DIRECTORY. Older perfs and some recordings
-# have fewer fields and options to offer, and say which: these are left out one by one. Says in the state how it went.
+# pl_read DIRECTORY: convert DIRECTORY/perf.data to text with perf script, in DIRECTORY. Older perfs and some recordings
+# support fewer fields and options: rejected ones are left out one by one. Writes the result to the state.
 pl_read() {
     pl_in=$1 pl_cut=''
     ! pl_mend "$pl_in/perf.data" || pl_cut=1
@@ -415,26 +414,25 @@ pl_read() {
     fi
 }
 
-# From the recording's directory, without configuration of its own and without asking the network for symbols.
+# Runs perf script in the recording's directory, without the user's configuration and without debuginfod.
 pl_script() (
     cd "$pl_in" || exit 1
     unset DEBUGINFOD_URLS LD_PRELOAD
     LC_ALL=C PERF_CONFIG=/dev/null exec "$pl_perf" script -i perf.data "$@" </dev/null
 )
 
-# A line of comment that readers of the text understand.
+# Prints a comment line that the reader of the text evaluates.
 pl_defect() {
     printf '\n# %s : The recording is incomplete: %s.\n' "$pl_incomplete" "$(pl_one_line "$1")"
 }
 
-# pl_mend FILE: of a recording whose perf was killed the header says that there is nothing in it, and perf script reads
-# nothing. Say that all is data that stands behind the header, but for a last record that lacks its end (perf reads on
-# behind it and crashes), and that no sections follow. Fails where nothing was to be mended. Layout:
-# perf.data-file-format.txt; 8 bytes each: magic, size of the header, …, at 40 where the data begin and how long they
-# are, at 72 which sections there are.
+# pl_mend FILE: repair the header of a recording whose perf was killed. Its data size is 0, so perf script reads nothing.
+# Set it to everything after the header except for an incomplete last record (perf would read beyond it and crash), and
+# clear the feature bits. Fails if nothing had to be repaired. Layout: perf.data-file-format.txt; 8 bytes each: magic, size
+# of the header, …, at 40 offset and size of the data, at 72 the feature bits.
 pl_mend() {
     [ "$(head -c 8 "$1")" = PERFILE2 ] || return 1
-    # Words of 8 bytes, lowest byte first; on another machine the size of the header reads otherwise.
+    # 8-byte words, little-endian; with another byte order, the size of the header has another value.
     # shellcheck disable=SC2046
     set -- "$1" $(od -A n -v -t u8 -j 8 -N 48 "$1" 2>/dev/null)
     [ $# -eq 7 ] && [ "$2" = 104 ] && [ "$7" = 0 ] || return 1
@@ -454,8 +452,8 @@ pl_mend() {
         dd if=/dev/zero of="$1" bs=1 seek=72 count=32 conv=notrunc 2>/dev/null
 }
 
-# pl_whole_records FILE OFFSET: how many bytes of whole records stand there from OFFSET on. A record begins with a type
-# (4 bytes), flags (2) and its size (2), of which each is a multiple of 8. Prints nothing for others (compressed ones).
+# pl_whole_records FILE OFFSET: print the bytes of complete records from OFFSET on. A record begins with a type (4 bytes),
+# flags (2) and its size (2), a multiple of 8. Prints nothing for other data (compressed records).
 pl_whole_records() {
     od -A n -v -t u2 -w8 -j "$2" "$1" 2>/dev/null | awk '
         NF == 4 { units++ }
@@ -476,7 +474,7 @@ pl_bad() {
     return 1
 }
 
-# pl_less: leave out what perf complains of (pl_said); fails where nothing can be left out.
+# pl_less: remove the field or option that perf rejected (pl_said); fails if it rejected none.
 pl_less() {
     pl_comma=,$pl_with_fields,
     case $pl_said in

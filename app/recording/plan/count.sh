@@ -1,14 +1,15 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2034,SC2154
-# perf stat beside perf record, for events whose samples tell no total. Laid down behind common.sh, for rank.sh.
+# Runs perf stat in parallel to perf record, for events whose samples have no absolute total. Follows common.sh, for
+# rank.sh.
 #
-# Beside it and not inside: perf stat ends with 0 where its command was ended by a signal, and a shell cannot find out.
-# perf record starts perfloom-wait, which becomes the program when perf stat observes it. It cannot wait by being
-# stopped: perf record takes the SIGCHLD of that for its end.
+# In parallel and not as perf record's command: perf stat exits with 0 if a signal ended its command, which a shell cannot
+# detect. perf record starts perfloom-wait, which executes the program when perf stat observes it. It cannot stop itself
+# instead: perf record interprets the SIGCHLD as its end.
 
 pl_counter=''
 
-# pl_can_count: whether there is anything to be counted in this run, and it can be.
+# pl_can_count: whether this run has events to count, and counting is possible.
 pl_can_count() {
     [ -n "$pl_counts" ] || return 1
     pl_count "$pl_run" true || return 1
@@ -23,7 +24,7 @@ pl_can_count() {
     mkfifo "$pl_out/.go" 2>/dev/null
 }
 
-# pl_begin_counting: beside perf record, which has been started. What counts holds on as long as we hold its input.
+# pl_begin_counting: start perf stat after perf record. It runs as long as this process holds its input open.
 pl_begin_counting() {
     exec <>"$pl_out/.hold"
     pl_holding=1
@@ -32,7 +33,7 @@ pl_begin_counting() {
 }
 
 pl_count_beside() {
-    # They may be sent to all, and are for others.
+    # Signals may be sent to all processes, but are for others.
     trap '' INT HUP USR1 USR2 XCPU
     pl_observed=''
     if [ -n "$pl_has_command" ]; then
@@ -42,12 +43,12 @@ pl_count_beside() {
         done
     fi
     (pl_enter "$pl_run" && pl_count "$pl_run" pl_observe)
-    # Where perf stat has not begun, the program runs without it.
+    # If perf stat has not started, the program runs without it.
     if [ -p "$pl_out/.go" ] && kill -0 "$pl_observed"; then echo >"$pl_out/.go"; fi
 }
 
-# perf stat's own command has the program begin, a moment after perf has started it: older ones count only then. It ends
-# when we let go; or with the program, where we were killed.
+# perf stat's command lets the program start, after a delay, because older perfs start to count after their command. It
+# ends when rank.sh closes its input; or with the program, if rank.sh was killed.
 pl_observe() {
     if [ -n "$pl_per_host$pl_whole_system" ]; then set -- "$@" -a; else set -- "$@" -p "${pl_observed:-$pl_pid}"; fi
     # shellcheck disable=SC2016
@@ -58,11 +59,11 @@ pl_observe() {
         while [ -n "$2" ] && kill -0 "$2" 2>/dev/null; do sleep 1; done' sh "$pl_out" "$pl_observed"
 }
 
-# pl_end_counting: the program has ended; have perf stat say what it counted.
+# pl_end_counting: after the end of the program, let perf stat print its counts.
 pl_end_counting() {
     [ -n "$pl_counter" ] || return 0
     pl_let_go
-    # Who opens it for a program that has ended would wait forever.
+    # Opening the pipe would wait forever after the program has ended.
     [ ! -p "$pl_out/.go" ] || { true <>"$pl_out/.go"; } 2>/dev/null
     pl_later 20 kill -s TERM "$pl_counter"
     pl_wait "$pl_counter"

@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# Makes the directory pl_directory of a job; its file .perfloom begins with pl_mark.
+# Creates the directory pl_directory of a job; its file .perfloom begins with pl_mark.
 
 pl_parent=${pl_directory%/*}
 mkdir -p "${pl_parent:-/}" || exit 1

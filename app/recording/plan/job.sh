@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs one submission of a job: sh job.sh DIRECTORY NUMBER. Started by a batch system, or at once in a session of its own.
+# Runs one submission of a job: sh job.sh DIRECTORY NUMBER. Started by a batch system, or directly in a separate session.
 # shellcheck disable=SC2034,SC2154,SC2317
 
 pl_directory=$1
@@ -14,7 +14,7 @@ pl_state=$pl_own_state
 pl_stopped='' pl_child='' pl_press='' pl_run=''
 pl_beat_s=5
 
-# A batch system may start a job again, after a node failed say. A user's program is started once.
+# A batch system may start a job again, for example after a node failed. The user's program is started only once.
 mkdir "$pl_directory/sub$pl_number.ran" 2>/dev/null || {
     echo "perfloom: This part of the job was already started, and is not started again." >&2
     exit 125
@@ -28,23 +28,23 @@ pl_say_now start
 pl_say host "$pl_host"
 pl_say pid $$
 
-# pl_live TICKS: as long as this process lives, count in a file: a sign of life for whoever sees the directory only. In
-# place, so that a full disk is no reason to stop.
+# pl_live TICKS: write a heartbeat: increment a counter in a file while this process is alive. In place, so that it also
+# works on a full disk.
 pl_live() {
     pl_beats=0
     while pl_alive $$ "$1"; do
         pl_beats=$((pl_beats + 1))
         { printf '%010d\n' "$pl_beats" 1<>"$pl_directory/sub$pl_number.life"; } 2>/dev/null || :
-        pl_doze "$pl_beat_s"
+        pl_sleep "$pl_beat_s"
     done
 }
-# Before PERFLOOM_JOB is in the environment, by which the job's own processes are counted and ended.
+# Started before PERFLOOM_JOB is in the environment, which identifies the processes to end.
 pl_later 0 pl_live "$pl_ticks"
 pl_life=$pl_timer
 PERFLOOM_JOB=$pl_id
 export PERFLOOM_JOB
 
-# What was started is told once to complete its files; whoever does not end then is killed.
+# Request once that the run completes its files; processes that do not end are killed.
 pl_stop() {
     pl_interrupted=1
     [ -z "$pl_stopped" ] || return 0
@@ -55,8 +55,8 @@ pl_stop() {
     [ -z "$pl_child" ] || pl_ask
 }
 
-# Some launchers hand USR2 on to the ranks and go on; to TERM they give the ranks little time. Others hand on TERM, and
-# would be ended by USR2 (which a batch system may send to everybody at the end of a job's time).
+# Some launchers forward USR2 to the ranks and continue; after TERM they give ranks little time. Others forward TERM, and
+# USR2 would end them (which a batch system may send to all processes at the time limit).
 pl_ask() {
     [ -z "$pl_press" ] || return 0
     kill -s "${pl_stop_signal:-TERM}" "$pl_child" 2>/dev/null
@@ -66,7 +66,7 @@ pl_ask() {
 
 pl_press_on() {
     kill -s TERM "$pl_child" 2>/dev/null
-    pl_doze "$pl_grace"
+    pl_sleep "$pl_grace"
     pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
 }
 
@@ -76,7 +76,7 @@ for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     trap "pl_stop $pl_each" "$pl_each"
 done
 
-# The ranks' launcher, in a shell of its own that has the job's environment.
+# Start the MPI launcher, in a subshell with the job's environment.
 pl_launch() {
     [ "$pl_stop_signal" = USR2 ] || trap '' USR2
     pl_enter "$pl_run"
@@ -92,8 +92,8 @@ pl_launch() {
     pl_start "$pl_run" pl_become
 }
 
-# pl_find_launcher NAME …: the first that is there and says that it is of the flavour; the first there is, if none does.
-# A name that stands alone was given by a person and needs to say nothing.
+# pl_find_launcher NAME …: set pl_launcher to the first one that exists and matches the version pattern, else the first one
+# that exists. A single name was set by the user and is not checked.
 pl_find_launcher() {
     pl_first=''
     for pl_each in "$@"; do
@@ -109,7 +109,7 @@ pl_find_launcher() {
     pl_launcher=$pl_first
 }
 
-# What the launcher's options depend on: who we are, and what the batch system gave us.
+# Determine what the launcher's options depend on: the user, and the allocation of the batch system.
 pl_find_situation() {
     pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_unbound='' pl_pmi='' pl_nameless=''
     pl_nodes='' pl_by_name=''
@@ -117,14 +117,14 @@ pl_find_situation() {
     if pl_find_allocation; then
         pl_find_room "$pl_nodes" || pl_unbound=1
     else
-        # Open MPI has a place for each core. Asked for nothing special, it has none for more.
+        # Open MPI has one slot per core, and by default refuses to start more ranks.
         pl_find_room 1 || pl_crowded=1
     fi
     pl_prepare_launcher
 }
 
-# pl_find_room NODES: whether this host has a core for each rank that it gets when they are spread evenly, in pl_there.
-# A batch system may count hardware threads, or any number that its configuration says.
+# pl_find_room NODES: whether this host has a core for each of its ranks, pl_there, if they are distributed evenly. A batch
+# system may count hardware threads, or any number in its configuration.
 pl_find_room() {
     pl_cores=$(grep -E '^(physical id|core id)' /proc/cpuinfo 2>/dev/null | paste -s -d ' \n' - 2>/dev/null | sort -u | grep -c .)
     pl_usable=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null)
@@ -134,8 +134,8 @@ pl_find_room() {
     [ "${pl_cores:-1}" -ge "$pl_there" ]
 }
 
-# A launcher's proxies on other hosts may connect to it by the name of this host. Where that name cannot
-# be resolved it would wait for them forever. On one node another name will do.
+# A launcher's proxies on other hosts may connect to it by the name of this host. If that name cannot be resolved, it would
+# wait for them forever. On a single node another address works.
 pl_find_own_name() {
     pl_name=$(uname -n)
     command -v getent >/dev/null 2>&1 || return 0
@@ -147,8 +147,8 @@ pl_find_own_name() {
     fi
 }
 
-# pl_check_program PROGRAM …: whose MPI library it has. With another's launcher it would silently be as many times rank
-# 0 of 1 as there are ranks.
+# pl_check_program PROGRAM …: detect its MPI library. With another implementation's launcher, each process would silently
+# be rank 0 of 1.
 pl_check_program() {
     pl_linked='' pl_whose=''
     pl_file=$(command -v "${1-}" 2>/dev/null)
@@ -166,7 +166,7 @@ pl_become() {
 
 pl_one_run() {
     mkdir -p "$pl_directory/run$pl_run" || return 1
-    # What was staged stays as it is: no run starts in work itself.
+    # The staged files remain unchanged: no run starts in work itself.
     [ -z "$pl_fresh" ] || cp -RPp "$pl_directory/work" "$pl_directory/work$pl_run" 2>>"$pl_directory/output" || return 1
     pl_state=$pl_directory/run$pl_run/state
     pl_say state running
@@ -178,7 +178,7 @@ pl_one_run() {
             </dev/null >>"$pl_directory/output" 2>&1 &
     fi
     pl_child=$!
-    # A signal may have come while there was nobody to tell it to.
+    # A signal may have arrived before there was a process to end.
     [ -z "$pl_stopped" ] || pl_ask
     pl_wait "$pl_child"
     pl_child=''
@@ -196,13 +196,13 @@ pl_one_run() {
     [ "$pl_status" -eq 0 ] || pl_worst=$pl_status
 }
 
-# Where a rank failed its launcher kills the others and ends; they still complete their recordings. Who is on another
-# host cannot be seen, but what it writes.
+# If a rank failed, its launcher kills the others and ends; they still complete their recordings. Of ranks on other hosts,
+# only the files are visible.
 pl_wait_for_ranks() {
     pl_rounds=0
     while [ "$pl_rounds" -lt 600 ]; do
         pl_rounds=$((pl_rounds + 1))
-        # Names of ranks' directories are our own: numbers and names of hosts.
+        # The names of ranks' directories are safe: numbers and sanitized host names.
         pl_open=$(cd "$pl_directory/run$pl_run" && grep -L -x 'state done' ./*/state 2>/dev/null)
         [ -n "$pl_open" ] || return 0
         pl_marked "PERFLOOM_JOB=$pl_id"
@@ -222,7 +222,7 @@ for pl_run in $pl_runs; do
     [ -z "$pl_stopped" ] || break
     pl_one_run
 done
-# A batch system that stopped it must not take it for done, whatever the program made of it.
+# A batch system that stopped the job must not consider it successful, whatever the program's status is.
 case $pl_stopped in
 '') ;;
 INT) pl_worst=130 ;;

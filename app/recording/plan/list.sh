@@ -1,11 +1,11 @@
 # shellcheck shell=sh disable=SC2154
-# Prints size and path of each of the files that match one of the patterns pl_names.
+# Prints size and path of each file that matches one of the patterns pl_names.
 
-# What another host has made lately is seen late on a network file system, unless something is changed beside it.
+# Network file systems cache directories; a change refreshes them, so that new files of other hosts are visible.
 for pl_place in . ./run*; do
     [ -L "$pl_place" ] || { mkdir "$pl_place/.look" && rmdir "$pl_place/.look"; } 2>/dev/null
 done
-# Only names of our own making come through, so a line is a file. Links would lead out of the directory.
+# Only names that Perfloom's scripts create are printed, so each line is a file. Links could lead out of the directory.
 for pl_file in $pl_names; do
     case ${pl_file#./} in *[!A-Za-z0-9._/-]*) continue ;; esac
     pl_place=${pl_file%/*}

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
-# How the function "module" is found. Stands before around.sh and before common.sh; prints nothing.
+# Finds the function "module". Precedes target_environment.sh and common.sh; prints nothing.
 
-# pl_find_modules: whether there is the function "module", now or after reading the file that brings it. A file that
-# this shell does not understand would end it: it is tried in another one first.
+# pl_find_modules: whether the function "module" exists, now or after sourcing the file that defines it. A file with syntax
+# that this shell does not support would end it, so it is tried in a subshell first.
 pl_find_modules() {
     command -v module >/dev/null 2>&1 && return 0
     for pl_each in "${LMOD_PKG:+$LMOD_PKG/init/sh}" "${MODULESHOME:+$MODULESHOME/init/sh}" /etc/profile.d/modules.sh \

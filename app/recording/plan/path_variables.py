@@ -1,4 +1,4 @@
-"""Paths with variables of the target in them: `~/runs`, `$SCRATCH/perfloom`, `${TMPDIR}`."""
+"""Paths that contain variables of the target: `~/runs`, `$SCRATCH/perfloom`, `${TMPDIR}`."""
 
 import re
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ _PLACEHOLDER = re.compile(r"\$(?:\{([^}]*)\}|(\w*))", re.ASCII)
 
 
 def expand_path(path: str) -> ShellCode:
-    """A word of sh that stands for the path with its variables filled in where it is run, and for nothing else.
+    """A word of sh that expands to the path with its variables replaced at the target.
 
-    `~` stands for $HOME where it is the first step of the path. A variable that is empty there, or is not set, ends the
-    shell with a message that names it. Raises InvalidRequest for a $ that names no variable.
+    A leading `~` is $HOME. A variable that is unset or empty there ends the shell with a message that names it. Raises
+    InvalidRequest for a $ without a variable name.
     """
-    return ShellCode("".join(_pieces(path)))
+    return ShellCode("".join(_split_path(path)))
 
 
 def path_variables(path: str) -> tuple[str, ...]:
-    """The variables that `expand_path` fills in. Raises InvalidRequest for a $ that names none."""
+    """The variables that `expand_path` replaces. Raises InvalidRequest for a $ without a variable name."""
     return tuple(_name(match) for match in _PLACEHOLDER.finditer(path))
 
 
-def _pieces(path: str) -> Iterator[str]:
+def _split_path(path: str) -> Iterator[str]:
     end = 0
     if path == "~" or path.startswith("~/"):
         yield '"${HOME:?}"'

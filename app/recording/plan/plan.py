@@ -1,27 +1,27 @@
-"""What is laid down at a target to run a job there, and how it is started, looked at and ended. Pure: texts and argv.
+"""The files that run a job at a target, and the scripts that start, poll and end it. Pure: texts and argv.
 
-At the target a job has a directory of its own (0700), in the target's directory:
+At the target each job has its own directory (0700), in the target's job directory:
 
-    .perfloom           marks it as ours: nothing else is ever removed
-    plan.sh             the job, as shell functions and variables: the only text that is made, and all its quoting
-    job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; no other program is needed there but perf
-    perfloom-wait       what perf record starts in place of the command until perf stat observes it
-    sitecustomize.py    what the recorder of PyTorch puts into programs
+    .perfloom           marks it as Perfloom's: only directories with it are removed
+    plan.sh             the job as shell functions and variables: the only generated script, with all quoting
+    job.sh, rank.sh     POSIX sh, the same for every job, with common.sh; perf is the only other program needed there
+    perfloom-wait       started by perf record; becomes the command when perf stat observes it
+    sitecustomize.py    the file that the PyTorch recorder injects into programs
     work/               where the command runs, unless the job says otherwise
-    work<r>/            where the r-th run starts, with a copy of work/, for fresh_inputs
-    output              what the command printed
-    sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
-    sub<k>.ran/         made exclusively by job.sh, so that a batch system that starts it again starts nothing
-    sub<k>.id           who job.sh is: pid, start time, boot
-    sub<k>.life         a number that job.sh counts up every few seconds as long as it lives
-    sub<k>.answer …     what the batch system said (.errors, .status), and its own log of the job (.log)
-    sub<k>.state        how far the submission got
+    work<r>/            the working directory of the r-th run, a copy of work/, with fresh_inputs
+    output              the output of the command
+    sub<k>.begun/       created by the process that starts the k-th submission, so that it is started at most once
+    sub<k>.ran/         created by job.sh, so that it does nothing if a batch system starts it again
+    sub<k>.id           the process of job.sh: pid, start time, boot
+    sub<k>.life         a counter that job.sh increments every few seconds: its heartbeat
+    sub<k>.answer …     the batch system's answer (.errors, .status), and its own log of the job (.log)
+    sub<k>.state        the state of the submission
     run<r>/state        the r-th run of the command
     run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artifacts
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
-`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed
-and why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
+`signal`, `stopped` (the cause of a request to end), `recorded` (0, 1), `state` (progress), `text` (ok, or failed with
+the reason), `note` (for the user). Of several lines with a key the last one counts, except for notes.
 """
 
 from collections.abc import Mapping
@@ -56,9 +56,9 @@ SCRIPTS = {
     "rank.sh": ("rank.sh",),
     "perfloom-wait": ("wait.sh",),
 }
-"""The files that are the same for every job, and the scripts that each is made of."""
+"""The files that are the same for every job, and the scripts that each consists of."""
 UNKNOWN_REMOTE_HOST = HostFacts(host="", options=("-N",))
-"""Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
+"""Used for a host that was never checked. Every perf has -N; without it, perf fills the build-id cache in $HOME."""
 MAX_EVENTS = 2000
 SUPERVISED_JOB_FIELDS = frozenset(
     (
@@ -77,8 +77,8 @@ SUPERVISED_TARGET_FIELDS = frozenset(
 
 @dataclass(frozen=True)
 class Plan:
-    """A job as it is laid down. files: text by name. submissions: the runs that each hands over. groups: the events of
-    each run (empty: the recorder's own choice). runs: all about each."""
+    """The plan of a job. files: text by name. submissions: the run numbers of each. groups: the events of each run
+    (empty: the recorder's default). runs: the runs."""
 
     files: Mapping[str, str]
     submissions: tuple[tuple[int, ...], ...]
@@ -87,10 +87,10 @@ class Plan:
 
 
 def choose_executor(spec: JobSpec, target: Target, *, run_as: str = "") -> Executor:
-    """Who runs a job: a supervisor where it is one process of the worker's user on this machine, and no other field
-    than those that a supervisor supports is set. run_as: the user that runs programs there, empty for the worker's
-    own."""
-    # What is put into a program needs a directory.
+    """The executor of a job: a supervisor if it is one process of the worker's user on this machine and sets no other
+    field than those that a supervisor supports, else scripts. run_as: the user that runs programs on this machine,
+    empty for the worker's own."""
+    # Injected files need a directory of the job.
     injected = recorder_of(spec).injection(spec) is not None
     needs_scripts = not target.is_local or injected or run_as or _needs_scripts(spec, target)
     return Executor.SCRIPTS if needs_scripts else Executor.SUPERVISOR
@@ -107,7 +107,8 @@ def _needs_scripts(spec: JobSpec, target: Target) -> bool:
 
 
 def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
-    """The plan of a job in its directory there (an absolute path). Raises InvalidRequest for what cannot be run so."""
+    """The plan of a job. directory: the job's at the target, absolute. Raises InvalidRequest if the job is not possible
+    there."""
     require_plannable(spec, target)
     host = recording_host(target, facts)
     found = plan_runs(spec, target, host)
@@ -123,21 +124,21 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
 
 
 def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
-    """The command lines that a job means, for a person: transport, batch system, launcher, recorder, command. Raises
-    InvalidRequest where the job cannot be run so."""
-    # What the texts of the plan refuse is said before the job is submitted.
+    """The command lines of a job for display: transport, batch system, launcher, recorder, command. Raises
+    InvalidRequest if the job is not possible there."""
+    # Report errors of the plan's texts before the job is submitted.
     make_plan(spec, target, facts, "JOB", "/JOB")
     return _preview(spec, target, facts, recording_host(target, facts))
 
 
 def recording_host(target: Target, facts: TargetFacts | None) -> HostFacts:
-    """Facts of the host where perf runs, as far as they are known, with the perf that the target names."""
+    """The facts of the host where perf runs, as far as known, with the perf that the target specifies."""
     host = facts.recording_host if facts else UNKNOWN_REMOTE_HOST
     return replace(host, perf=target.perf) if target.perf else host
 
 
 def require_plannable(spec: JobSpec, target: Target) -> None:
-    """Raise InvalidRequest for what cannot be run so, whatever the host is like."""
+    """Raise InvalidRequest for a job that is not possible at any host."""
     mpi = spec.mpi
     if mpi is not None:
         if not spec.command or spec.scope is not Scope.COMMAND:

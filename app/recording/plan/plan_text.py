@@ -1,7 +1,7 @@
-"""plan.sh: a job as assignments and functions of sh. The only text that is made for a job, and all its quoting.
+"""plan.sh: a job as assignments and functions of sh. The only generated script of a job, with all quoting.
 
-What differs from run to run is a function that is given the run's number. A function that gives words calls what it is
-given with them behind: `pl_command 0 exec env` runs `exec env PROGRAM ARGUMENT …`.
+Values that differ between runs are functions of the run's number. A function that provides arguments appends them to
+the command in its own arguments: `pl_command 0 exec env` runs `exec env PROGRAM ARGUMENT …`.
 """
 
 import re
@@ -34,11 +34,11 @@ from .runs import Run, repeats_as_runs
 from .target_environment import shell_function
 
 STOP_TIMEOUT_S = {False: 2, True: 25}
-"""How long who was told to end may take, once more, before it is killed. True: it has a recording to write itself."""
+"""Seconds between a second request to end and SIGKILL. True: for a program that writes the recording itself."""
 GRACE_S = 45
-"""How long what was told to end twice, 20 s apart, may take to complete its files before all of it is killed."""
-_PLACE = PurePath("/the/recording's/own/directory")
-"""Stands for the directory of a recording until its words are written down."""
+"""Seconds until a job that got two requests to end, 20 s apart, is killed."""
+_OUT_PLACEHOLDER = PurePath("/the/recording's/own/directory")
+"""Replaced by `$pl_out`, the directory of a recording, in the arguments of a recorder."""
 _ARTIFACT = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]*", re.ASCII)
 _OUT = ShellCode('"$pl_out"')
 
@@ -52,8 +52,8 @@ def plan_text(
     parts: Sequence[tuple[int, ...]],
     launchers: Sequence[str],
 ) -> str:
-    """The text. facts: of the host where perf runs. parts: the runs of each submission. launchers: what the launcher of
-    ranks may be called."""
+    """The script. facts: of the host where perf runs. parts: the runs of each submission. launchers: candidates for the
+    MPI launcher's program."""
     mpi = spec.mpi
     observed = recorder_specs(spec)
     injection = recorder_of(spec).injection(spec)
@@ -73,7 +73,7 @@ def plan_text(
         "artefact": recorder_of(spec).artifacts(spec)[0].name,
         "injects": "1" if injection else "",
         "counts": "1" if any(stat_argv(run.as_spec(observed), facts) for run in runs) else "",
-        "patience": str(STOP_TIMEOUT_S[injection is not None]),
+        "stop_timeout": str(STOP_TIMEOUT_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": perf_program(facts),
         "uses_perf": "1" if recorder_of(spec).uses_perf else "",
@@ -156,7 +156,7 @@ def _take_rank(variables: RankVariables) -> str:
 
 
 def _find_allocation() -> list[str]:
-    """sh: a function that finds what the batch system gave to this job, and fails outside of its jobs."""
+    """sh: a function that determines the allocation of the batch system, and fails outside of a batch job."""
     commands: list[str] = []
     for scheduler in SCHEDULERS.values():
         commands += [f'if [ -n "${{{scheduler.job_variable}-}}" ]; then']
@@ -172,31 +172,32 @@ def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
 
 
 def recorder_specs(spec: JobSpec) -> JobSpec:
-    """The job as each of its recorders sees it."""
+    """The job as specified for each single recorder."""
     if spec.mpi is not None and spec.mpi.per_host:
         spec = replace(spec, scope=Scope.SYSTEM)
     return replace(spec, repeat=None) if repeats_as_runs(spec) else spec
 
 
 def recorder_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
-    """The recorder's own command line, without the user's command. With sudo, perf writes to its standard output."""
+    """The recorder's command line, without the user's command. With sudo, perf writes to its standard output."""
     main = recorder_of(spec).artifacts(spec)[0].name
-    argv = list(recorder_of(spec).argv(replace(spec, command=()), facts, _PLACE))
+    argv = list(recorder_of(spec).argv(replace(spec, command=()), facts, _OUT_PLACEHOLDER))
+    output = str(_OUT_PLACEHOLDER / main)
     if spec.sudo:
-        at = argv.index(str(_PLACE / main))
+        at = argv.index(output)
         argv[at - 1 : at + 1] = ["--log-fd", "1"] if recorder_of(spec).counts else ["-o", "-"]
-    return tuple(_in_own_directory(word) for word in argv)
+    return tuple(_with_directory(word) for word in argv)
 
 
-def _in_own_directory(word: str) -> str | ShellCode:
-    """A word in which the recording's directory is the one that its script has."""
-    before, place, after = word.partition(str(_PLACE))
+def _with_directory(word: str) -> str | ShellCode:
+    """An argument with `$pl_out` for the placeholder of the recording's directory."""
+    before, place, after = word.partition(str(_OUT_PLACEHOLDER))
     return ShellCode(f"{quote(before) if before else ''}{_OUT.text}{quote(after) if after else ''}") if place else word
 
 
 def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
-    """perf stat's command line for what is counted beside the recording, without whom it observes; empty for nothing.
-    With sudo nothing is: perf stat would have to be root's too."""
+    """perf stat's command line for events that are counted during the recording, without the process to observe; empty
+    if there are none. With sudo nothing is counted: perf stat would need root, too."""
     if not recorder_of(spec).samples or spec.sudo:
         return ()
     events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
@@ -205,7 +206,7 @@ def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
 
 
 def parse_rank_ranges(only: str) -> tuple[tuple[int, int], ...]:
-    """The ranks that a text names, "0-3,8", as (first, last). Raises InvalidRequest."""
+    """The rank ranges of a text such as "0-3,8", as (first, last). Raises InvalidRequest."""
     found = []
     for piece in only.split(","):
         if not piece.strip() and not only.strip():
@@ -244,7 +245,7 @@ def _module(name: str) -> str:
 
 
 def _describe_injection(injection: Injection) -> list[str]:
-    """What is put into the environment of a program that is recorded from within."""
+    """sh: set the environment of a program with an injected recorder."""
     lines = [f'pl_prefix {name} "$pl_directory"' for name in injection.paths]
     lines += [f"{name}={quote(value)}; export {name}" for name, value in injection.variables.items()]
     ranks = " ".join(each.rank for each in rank_variables(of_batch_systems=True))
@@ -261,13 +262,13 @@ def _exports(environment: Mapping[str, str]) -> str:
             )
         if name.startswith(RESERVED_PREFIXES):
             raise InvalidRequest(f"The variable {name[:60]} is reserved for Perfloom. Use another name.", "environment")
-        # Not in one with export, which some shells split at blanks.
+        # Not `export NAME=value`: some shells split the value at blanks.
         lines.append(f"{name}={quote(value)}; export {name}")
     return "\n".join(lines) or ":"
 
 
 def _words(words: Iterable[str | ShellCode]) -> str:
-    """What is given, called with these words behind."""
+    """sh: run the function's own arguments, followed by these words."""
     return f'"$@" {join(words)}'
 
 
@@ -276,7 +277,7 @@ def _by_run(name: str, runs: Sequence[Run], text: Callable[[Run], str]) -> list[
 
 
 def _by_case(name: str, texts: Mapping[int, str]) -> list[str]:
-    """A function that does what the number it is given says. One text for all numbers stands there once."""
+    """sh: a function that runs the text of the number in its first argument. If all texts are equal, it has one."""
     if len(set(texts.values())) == 1:
         return shell_function(name, ["shift", next(iter(texts.values()))])
     cases = [line for number, text in texts.items() for line in (f"{number})", text, ";;")]

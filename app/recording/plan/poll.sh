@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2016
 # pl_look ID DIRECTORY OFFSET MOST: prints the state of a job, and its output from OFFSET on, at most MOST bytes.
-# A handful of processes for each job, however many ranks it has.
+# Starts only a few processes for each job, however many ranks it has.
 
 LC_ALL=C
 export LC_ALL
@@ -51,7 +51,7 @@ pl_look() (
                 [ "$1" = Z ] || [ "${20-}" != "$pl_since" ] || pl_alive=yes
             fi
         elif grep -q -x -F "host $pl_host" "${pl_file%.id}.state" 2>/dev/null; then
-            # The same host, started anew since.
+            # The same host after a reboot.
             pl_alive=no
         fi
         printf 'who %s %s %s %s %s\n' "$pl_file" "$pl_pid" "$pl_since" "$pl_where" "$pl_alive"
@@ -69,7 +69,7 @@ pl_look() (
     [ "$pl_count" -gt 0 ] || pl_count=0
     [ "$pl_count" -le "$pl_most" ] || pl_count=$pl_most
     printf 'output %d %d\n' "$pl_size" "$pl_count"
-    # Exactly as many bytes as were announced, also where the file was made shorter in between.
+    # Exactly the announced number of bytes, also if the file was truncated meanwhile.
     if [ "$pl_count" -gt 0 ]; then
         { tail -c "+$((pl_offset + 1))" output | head -c "$pl_count"; head -c "$pl_count" /dev/zero; } 2>/dev/null |
             head -c "$pl_count"

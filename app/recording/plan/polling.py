@@ -1,8 +1,8 @@
-"""The script that looks at many jobs at once, and the reading of what it prints.
+"""The script that polls many jobs at once, and the parser of its output.
 
-Of each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each sign of life and each process of ours, then
-two pieces whose length stands before them: all state files, a line each, and new output. A program may print what it
-likes: only lengths count.
+For each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each heartbeat and each process of job.sh, then
+two pieces with their length before them: all state files, one per line, and new output. The pieces are delimited by
+length, because a program's output is arbitrary.
 """
 
 import re
@@ -24,8 +24,8 @@ _WHO = re.compile(rb"who \./sub([0-9]{1,6})\.id ([0-9]{1,10}) ([0-9]{1,20}) ([\w
 
 @dataclass(frozen=True)
 class PollRequest:
-    """A job to be looked at: its directory there, and how much of its output is here already. native_ids: the batch
-    system's ids of its submissions, by number."""
+    """A job to poll: its directory at the target, and how many bytes of its output were already fetched. native_ids:
+    the batch system's ids of its submissions, by number."""
 
     id: str
     directory: str
@@ -35,7 +35,7 @@ class PollRequest:
 
 @dataclass(frozen=True)
 class PollResult:
-    """What `look` found of one job. output: what it printed since. directory_exists: whether its directory exists."""
+    """The result of a poll for one job. output: new output. directory_exists: whether its directory exists."""
 
     status: JobStatus
     output: bytes
@@ -43,13 +43,13 @@ class PollResult:
 
 
 def poll_script(jobs: Sequence[PollRequest], most_output: int) -> str:
-    """sh: print the state of all these jobs, and at most `most_output` bytes of new output of each."""
+    """sh: print the status of all these jobs, and at most `most_output` bytes of new output of each."""
     calls = [f"pl_look {quote(j.id)} {quote(j.directory)} {int(j.output_offset)} {int(most_output)}" for j in jobs]
     return "\n".join((script_text("plan/poll.sh"), *calls)) + "\n"
 
 
 def parse_poll_output(jobs: Sequence[PollRequest], stdout: bytes) -> Mapping[str, PollResult]:
-    """What `poll_script` printed, by job id. A job that it does not tell of, or not to the end, is not in it."""
+    """The results in the output of `poll_script`, by job id. Jobs whose part is missing or incomplete are left out."""
     reader = _Reader(stdout)
     poll_output: dict[str, PollResult] = {}
     for job in jobs:
@@ -61,7 +61,7 @@ def parse_poll_output(jobs: Sequence[PollRequest], stdout: bytes) -> Mapping[str
 
 
 class _Reader:
-    """Takes lines and pieces from the front."""
+    """Reads lines and pieces from the front of the output."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -73,7 +73,7 @@ class _Reader:
         return line
 
     def piece(self, size: int) -> bytes:
-        """So many bytes, and the line break behind them."""
+        """A piece of that many bytes; skips the line break after it."""
         piece = self._data[self._at : self._at + size]
         self._at += size + 1
         if size < 0 or self._at > len(self._data) or self._data[self._at - 1 : self._at] != b"\n":
@@ -104,7 +104,7 @@ def _parse_job(job: PollRequest, reader: _Reader) -> PollResult:
     output = reader.piece(count)
     if reader.line() != b"end":
         raise ValueError("no end")
-    return PollResult(_sight(job, states, alive, beats, size), output, directory_exists=True)
+    return PollResult(_job_status(job, states, alive, beats, size), output, directory_exists=True)
 
 
 def _number(line: bytes, key: bytes, place: int) -> int:
@@ -114,7 +114,7 @@ def _number(line: bytes, key: bytes, place: int) -> int:
     return int(words[place])
 
 
-def _sight(
+def _job_status(
     job: PollRequest, states: str, alive: Mapping[int, tuple[str, bool | None]], beats: Mapping[int, str], size: int
 ) -> JobStatus:
     submissions = {number: SubmissionStatus(number, native, alive=lives) for number, (native, lives) in alive.items()}
@@ -125,15 +125,15 @@ def _sight(
     for line in states.split("\n"):
         path, *fields = line.split("\t")
         values = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
-        said = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
+        notes_of_file = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
         match path.split("/"):
             case [".", folder, place, "state"] if (run := parse_run_folder(folder)) is not None and is_rank_folder(
                 place
             ):
-                ranks.append(_rank(run, place, values, said))
+                ranks.append(_rank(run, place, values, notes_of_file))
             case [".", folder, "state"] if (run := parse_run_folder(folder)) is not None:
                 found_runs.append(_run(run, values))
-                notes += said
+                notes += notes_of_file
             case [".", file] if sub := _SUB.fullmatch(file):
                 number = int(sub[1])
                 submissions[number] = replace(
@@ -142,10 +142,10 @@ def _sight(
                     exit_status=_int(values.get("exit")),
                     stopped=values.get("stopped", ""),
                 )
-                notes += said
+                notes += notes_of_file
     for number, native in enumerate(job.native_ids):
         submissions[number] = replace(submissions[number], native=native)
-    # What a job of one submission prints and writes is a sign of life as well.
+    # For a job with one submission, changes of its output and state files count as heartbeats, too.
     more = f" {size} {zlib.crc32(states.encode())}" if len(submissions) == 1 else ""
     for number, submission in submissions.items():
         submissions[number] = replace(submission, life=f"{beats.get(number, '')}{more}")
@@ -173,9 +173,9 @@ def _run(number: int, known: Mapping[str, str]) -> RunStatus:
     )
 
 
-def _rank(run: int, place: str, known: Mapping[str, str], said: Sequence[str]) -> RankStatus:
+def _rank(run: int, place: str, known: Mapping[str, str], notes_of_file: Sequence[str]) -> RankStatus:
     text = known.get("text", "")
-    notes = [*said, *([text.removeprefix("failed ")] if text.startswith("failed") else [])]
+    notes = [*notes_of_file, *([text.removeprefix("failed ")] if text.startswith("failed") else [])]
     signal = _int(known.get("signal"))
     return RankStatus(
         run,
@@ -198,7 +198,7 @@ def _int(text: str | None) -> int | None:
 
 
 def with_batch_status(job_status: JobStatus, statuses: Mapping[str, BatchStatus]) -> JobStatus:
-    """The sight with what the batch system says of its submissions, by their native ids."""
+    """The job status with the batch system's status of each submission, by native id."""
     return replace(
         job_status,
         submissions=tuple(

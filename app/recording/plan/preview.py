@@ -1,4 +1,4 @@
-"""The command lines that a job means, for a person to read before it is submitted."""
+"""The command lines of a job, shown before it is submitted."""
 
 import re
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _VALUE = re.compile(r'\$\{\w+:\+"(?:([\w=-]+))?\$pl_(\w+)"\}')
 
 
 def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFacts) -> str:
-    """The command lines, each layer further in than the one around it. host: where perf runs.
+    """The command lines, with each layer indented further. host: facts of the host where perf runs.
 
-    In [brackets] stands what is added only where the job runs and needs it; RANK is a rank's number, or "all". Raises
-    InvalidRequest where the job cannot be run so.
+    Arguments in [brackets] are added only on hosts that need them; RANK is a rank's number, or "all". Raises
+    InvalidRequest if the job is not possible there.
     """
     lines: list[str] = []
     found = plan_runs(spec, target, host)
@@ -83,7 +83,7 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
 
 
 def _plain(words: base.Arguments) -> str:
-    """Words for a person: what only the host knows in brackets."""
+    """Words for display; arguments that depend on the host are in brackets."""
     shown = []
     for word in words:
         if isinstance(word, ShellCode):

@@ -1,10 +1,10 @@
 #!/bin/sh
-# One rank of one run, or the one process of a job without MPI: sh rank.sh DIRECTORY RUN. Records it where it is to be
-# recorded, has the recording made text here, where its symbols are, and ends as the user's program did.
+# One rank of one run, or the only process of a job without MPI: sh rank.sh DIRECTORY RUN. Records it if it is selected,
+# converts the recording to text on this host, which has the symbols, and exits with the status of the user's program.
 #
-# With MPI it is two: a launcher that loses one rank may kill all others on the spot, and what perf has not written yet
-# would be lost. So what the launcher started only waits for the same script in a session of its own (with a third
-# argument: the waiting one's process), which ends in order when the other one is gone.
+# With MPI there are two such processes: a launcher that loses one rank may immediately kill all others, and data that perf
+# has not written yet would be lost. So the process that the launcher started only waits for the same script in a separate
+# session (with a third argument: the pid of the waiting process), which ends cleanly when the waiting process is killed.
 # shellcheck disable=SC2034,SC2154,SC2317
 
 pl_directory=$1
@@ -14,7 +14,7 @@ pl_run=$2
 # shellcheck source=/dev/null
 . "$pl_directory/plan.sh" || exit 125
 
-# pl_stand_in: wait for ourselves in a session of our own. Returns where that cannot be had.
+# pl_stand_in: start this script in a separate session and wait for it. Returns if that is not possible.
 pl_stand_in() {
     command -v setsid >/dev/null 2>&1 || return 0
     pl_fifo=$(mktemp -d 2>/dev/null) || return 0
@@ -22,8 +22,8 @@ pl_stand_in() {
         rmdir "$pl_fifo"
         return 0
     fi
-    # We hold its only writing end, so who reads it knows when we are gone, however that came. As standard input, since
-    # MPI tells ranks by number which of the other descriptors are theirs.
+    # This process has the only writing end, so the reader gets the end of file when it ends, for whatever reason. As
+    # standard input, because MPI passes other descriptors to ranks by number.
     exec <>"$pl_fifo/life"
     (pl_as_found setsid /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run" $$) </dev/null &
     pl_child=$!
@@ -33,7 +33,7 @@ pl_stand_in() {
         sh "$pl_directory" "$pl_fifo" "$pl_child" "$pl_ticks" <"$pl_fifo/life" >/dev/null 2>&1 &
     pl_watcher=$!
     trap 'pl_interrupted=1; kill -s TERM "$pl_child" 2>/dev/null' TERM INT HUP USR2 XCPU
-    # It failed, and its launcher is to know at once, while it sees to its recording.
+    # The rank failed: report that to the launcher immediately, while it completes its recording.
     pl_failed=''
     trap 'pl_failed=1' USR1
     wait "$pl_child"
@@ -52,8 +52,8 @@ pl_stand_in() {
     exit "$pl_status"
 }
 
-# Our output may go to a launcher that is gone: neither we nor perf, which talks before it has completed its file, are to
-# be ended by that. A pipe that we could read from, too, never breaks.
+# The output may go to a launcher that has ended. SIGPIPE must not end this script, or perf, which prints messages before
+# it has completed its file. A pipe that this process can also read never breaks.
 trap : PIPE
 pl_never_break() {
     if [ -p /proc/self/fd/1 ] && (exec 1<>/proc/self/fd/1) 2>/dev/null; then exec 1<>/proc/self/fd/1; fi
@@ -69,25 +69,25 @@ pl_counting=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
 pl_find_host
 
-# pl_number TEXT: whether it is one.
+# pl_number TEXT: whether it is a number.
 pl_number() {
     case $1 in '' | *[!0-9]*) return 1 ;; esac
 }
 
-# pl_try RANK SIZE: take these values of a launcher's variables, where they are there.
+# pl_try RANK SIZE: use these values of a launcher's variables, if they are set.
 pl_try() {
     pl_number "$1" || return 1
     pl_rank=$1
     if pl_number "$2"; then pl_size=$2; fi
 }
 
-# Who we are.
+# Determine the rank.
 pl_find_rank() {
     pl_take_rank && return
     pl_notes="The MPI launcher on $pl_host set no variable with the rank. Check that the right MPI implementation is chosen."
 }
 
-# Whether this rank is among those that are to be recorded.
+# Whether this rank is selected for recording.
 pl_chosen() {
     pl_number "$pl_rank" || return 0
     [ $((pl_rank % pl_every)) -eq 0 ] || return 1
@@ -98,7 +98,8 @@ pl_chosen() {
     return 1
 }
 
-# A directory of its own, made exclusively: no rank writes into another's, whatever the launcher told it.
+# Create the rank's directory exclusively, so that no rank writes into that of another, even if the launcher assigned the
+# same number twice.
 pl_take_place() {
     mkdir -p "$pl_directory/run$pl_run" 2>/dev/null
     pl_place=${pl_rank:-all}
@@ -116,7 +117,7 @@ pl_take_place() {
     pl_state=$pl_home/state
 }
 
-# Where one recording is made of each host, the first rank there to come makes it, in a directory of the host's own.
+# With one recording per host, the first rank of a host makes it, in a directory of the host.
 pl_take_host() {
     if mkdir "$pl_directory/run$pl_run/on-$pl_host" 2>/dev/null; then
         pl_say recorded 0
@@ -131,7 +132,7 @@ pl_take_host() {
     fi
 }
 
-# Where perf writes: at once to where it belongs, or on a disk of this host's own.
+# Set pl_out, where perf writes: the job's directory, or this host's local disk.
 pl_take_scratch() {
     pl_out=$pl_home
     [ -n "$pl_has_scratch" ] || return 0
@@ -148,8 +149,8 @@ pl_stop() {
     [ -z "$pl_child" ] || pl_ask
 }
 
-# perf completes its file on INT and ends its command. A command that does not care for that is ended below it. Asked
-# once: what is told of a signal may be found again by who looks whether one came.
+# On INT, perf completes its file and ends its command. A command that ignores that is ended directly. Only once: a trap and
+# the check after it may both call this.
 pl_ask() {
     [ -z "$pl_press" ] || return 0
     if [ -n "$pl_program" ]; then
@@ -165,15 +166,15 @@ pl_ask() {
 
 pl_press_on() {
     pl_kill TERM "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    pl_doze "$pl_patience"
+    pl_sleep "$pl_stop_timeout"
     pl_kill KILL "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    pl_doze 30
+    pl_sleep 30
     pl_kill KILL "PERFLOOM_PART=$pl_part"
 }
 
-# What the user's program finds. By its part the processes are known that lost their ancestors.
+# Set up the environment of the user's program. PERFLOOM_PART identifies processes that lost their ancestors.
 pl_enter_program() {
-    # It may be meant for us and be sent to all. perf stat would be ended by it; perf record ignores it anyway.
+    # USR2 may be sent to all processes, but is for this script. It would end perf stat; perf record uses it otherwise.
     [ "$pl_recorded" -eq 0 ] || trap '' USR2
     pl_enter "$pl_run"
     pl_preload
@@ -203,7 +204,7 @@ pl_with_command() {
     pl_command "$pl_run" exec "$@" --
 }
 
-# What is not there, perf itself is to say.
+# If the program does not exist, perf reports it.
 pl_findable() {
     command -v "$1" >/dev/null 2>&1
 }
@@ -213,7 +214,7 @@ pl_without_recording() {
     pl_command "$pl_run" pl_plain
 }
 
-# pl_seek_program: write down whom perf has started, once it has: perf may be killed, and the program goes on.
+# pl_seek_program: store the pid of the program when perf has started it: perf may be killed while the program continues.
 pl_seek_program() {
     while pl_born "$pl_begun" && [ "$pl_condition" != Z ]; do
         pl_children='' pl_name=''
@@ -226,12 +227,12 @@ pl_seek_program() {
             fi
             ;;
         esac
-        pl_doze 1
+        pl_sleep 1
     done
 }
 
-# pl_follow_program: where perf was killed (the kernel does so when memory is short), wait for the program, which is not
-# ours any more: how it ends cannot be known.
+# pl_follow_program: if perf was killed (by the kernel when memory is low), wait for the program. It is not a child of this
+# process, so its exit status is unknown.
 pl_follow_program() {
     pl_forget "$pl_seek"
     if [ -n "$pl_stopped" ] || [ "$pl_status" -le 128 ] || [ "$pl_status" -gt 192 ]; then return 0; fi
@@ -239,12 +240,12 @@ pl_follow_program() {
     pl_alive "$pl_left" "$pl_since" || return 0
     pl_killed=$((pl_status - 128))
     pl_program=$pl_left
-    while pl_alive "$pl_left" "$pl_since"; do pl_doze 1; done
+    while pl_alive "$pl_left" "$pl_since"; do pl_sleep 1; done
     pl_status=0
 }
 
-# With sudo, perf alone is root's. The program waits, stopped, until perf observes it; perf writes to a file that is
-# opened here, so that it belongs to the user, and ends when its own command does: a reader of a pipe that we hold.
+# With sudo, only perf runs as root. The program is stopped until perf observes it; perf writes to a file that is opened
+# here, so that it belongs to the user, and ends with its own command, which reads a pipe that this process holds open.
 pl_with_sudo() {
     pl_hold=$pl_out/.hold
     pl_words=$pl_out/.words
@@ -254,7 +255,7 @@ pl_with_sudo() {
         pl_program=$!
         pl_until_stopped
     fi
-    # Ours is the only writing end. Nothing else here needs a standard input.
+    # This process has the only writing end. No other command here needs standard input.
     exec <>"$pl_hold"
     pl_holding=1
     pl_record "$pl_run" pl_as_root <"$pl_hold" >"$pl_out/$pl_artefact" 2>"$pl_words" &
@@ -266,7 +267,7 @@ pl_with_sudo() {
     done
     if [ -n "$pl_program" ]; then
         if ! grep -q '^perfloom-ready$' "$pl_words"; then
-            # Nothing would be recorded: as without sudo, the program is not run then.
+            # Nothing would be recorded: as without sudo, the program is not run.
             kill -s KILL "$pl_program"
             wait "$pl_program" 2>/dev/null
             pl_let_go
@@ -280,7 +281,7 @@ pl_with_sudo() {
         pl_say_now start
         kill -s CONT "$pl_program"
     elif [ -n "$pl_pid" ]; then
-        # perf stat would wait for its own command only.
+        # perf stat would only wait for its own command.
         (
             for pl_each in $(echo "$pl_pid" | tr ',' ' '); do
                 while [ -d "/proc/$pl_each" ]; do sleep 1; done
@@ -306,7 +307,7 @@ pl_let_go() {
     pl_holding=''
 }
 
-# perf is told whom to observe; its own command says that perf is ready, and ends with us.
+# Start perf with the process to observe. Its own command reports that perf is ready, and ends with this process.
 pl_as_root() {
     PATH=$pl_path
     [ -z "$pl_program" ] || [ -n "$pl_per_host$pl_whole_system" ] || set -- "$@" -p "$pl_program"
@@ -340,10 +341,10 @@ for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     trap "pl_stop 'signal $pl_each'" "$pl_each"
 done
 trap 'pl_stop limit' ALRM
-# What stands in for us with the launcher was killed.
+# The process that waits for this one on behalf of the launcher was killed.
 trap 'pl_stop starter' HUP
 
-# With sudo it takes a while until perf observes it.
+# With sudo it takes a while until perf observes the program.
 if [ "$pl_recorded" -eq 0 ] || [ -z "$pl_sudo" ]; then pl_say state recording; fi
 pl_say_now start
 if [ "$pl_recorded" -eq 0 ]; then
@@ -351,13 +352,13 @@ if [ "$pl_recorded" -eq 0 ]; then
     pl_program=$!
     pl_begun=$!
 elif [ -z "$pl_sudo" ]; then
-    # Room for what is to be said and read when the recording has filled the disk.
+    # Reserve space for messages and the conversion, in case the recording fills the disk.
     { head -c 131072 /dev/zero >"$pl_out/.reserve"; } 2>/dev/null
     ! pl_can_count || pl_counting=1
     (pl_recording) &
     pl_begun=$!
     [ -z "$pl_counting" ] || pl_begin_counting
-    # What records itself is told to end as any program is.
+    # A program with an injected recorder gets the requests to end itself.
     if [ -n "$pl_injects" ]; then
         pl_program=$pl_begun
     else
@@ -372,10 +373,10 @@ fi
 if [ "$pl_recorded" -eq 1 ] && [ -n "$pl_sudo" ]; then
     pl_with_sudo
 else
-    # From here on it is asked to end as soon as a signal comes. Before, that would get between a process and its $!.
+    # From now on a trap can end the process. Before, it could run between the fork and the use of $!.
     pl_child=$pl_begun
     pl_say pid "$pl_child"
-    # A signal may have come while there was nobody to tell it to.
+    # A signal may have arrived before there was a process to end.
     [ -z "$pl_stopped" ] || pl_ask
     pl_wait "$pl_child"
     pl_follow_program
@@ -386,7 +387,7 @@ pl_forget "$pl_press"
 pl_ended=$pl_status
 rm -f "$pl_out/.reserve" "$pl_out/.program"
 if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && pl_full "$pl_out"; then
-    # perf ends its program where it cannot write any more.
+    # perf ends its program when it cannot write any more.
     pl_stopped=disk
     pl_say stopped disk
     pl_note "The disk of $pl_out on $pl_host is full. The recording ended early."
@@ -404,12 +405,12 @@ pl_say_now end
 pl_say state ended
 pl_end_counting
 
-# Nobody is left behind.
-if pl_leave_nobody "$pl_part" 2; then
+# End all remaining processes.
+if pl_kill_part "$pl_part" 2; then
     pl_note "Processes that still ran when the program ended were also ended."
 fi
 
-# Where a rank came to a bad end, its launcher is to know at once, or the others wait for it.
+# Report a failed rank to its launcher immediately, or the other ranks wait for it.
 if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
     echo "$pl_ended" >"$pl_directory/run$pl_run/.failed-$$"
     kill -s USR1 "$pl_outer" 2>/dev/null

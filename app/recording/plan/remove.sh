@@ -8,7 +8,7 @@ if [ -L "$pl_directory" ] || [ ! -O "$pl_directory" ] || [ "$pl_found" != "$pl_m
     printf '%s is not removed: it was not made for a job.\n' "$pl_directory" >&2
     exit 1
 fi
-# The mark goes last, so that a removal that was broken off can be done again.
+# The mark is removed last, so that an interrupted removal can be repeated.
 cd "$pl_directory" || exit 1
 chmod -R u+rwX . 2>/dev/null
 for pl_file in ./* ./.[!.]* ./..?*; do

@@ -1,4 +1,4 @@
-"""The runs that a job means: one, or one for each group of events, each as often as is to be repeated."""
+"""The runs of a job: one, or one for each group of events, each with its repetitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,13 @@ from ..recorders import recorder_of
 from ..recorders.event_grouping import group_events
 
 RUN_PLACEHOLDER = "{run}"
-"""Stands for the number of the run where there are several."""
+"""Replaced by the run's number if there are several runs."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the command. events: empty for the recorder's own choice. repeat: which of several with the same
-    events it is, from 0."""
+    """One run of the command. events: empty for the recorder's default. repeat: the number of the repetition, from
+    0."""
 
     number: int
     events: tuple[str, ...]
@@ -25,7 +25,7 @@ class Run:
     repeat: int = 0
 
     def as_spec(self, spec: JobSpec) -> JobSpec:
-        """The job as if this run were all of it."""
+        """The job reduced to this run."""
         return replace(spec, events=self.events, command=self.command, environment=self.environment)
 
 
@@ -48,20 +48,19 @@ def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...
 
 
 def repeats_as_runs(spec: JobSpec) -> bool:
-    """Whether what is to be repeated is started anew each time as a whole. `perf stat -r` would start a rank's program
-    a second time, which its launcher knows nothing of; with sudo perf does not start the program; and each repetition
-    would run in the same directory."""
+    """Whether each repetition is a separate run, instead of `perf stat -r`. That would restart a rank's program without
+    its launcher; with sudo perf does not start the program; and all repetitions would share one directory."""
     alone = spec.mpi is not None or spec.sudo or spec.fresh_inputs
     return recorder_of(spec).counts and (spec.repeat or 1) > 1 and alone
 
 
 def with_run_number(text: str, run: int) -> str:
-    """A text with the run's number in it where the user wants it."""
+    """A text with the placeholder replaced by the run's number."""
     return text.replace(RUN_PLACEHOLDER, str(run))
 
 
 def submissions(spec: JobSpec, found: Sequence[Run]) -> tuple[tuple[int, ...], ...]:
-    """The numbers of the runs that each submission makes: all in one, or each in one of its own at the same time."""
+    """The run numbers of each submission: one submission for all, or one for each run, at the same time."""
     if spec.splitting is EventSplitting.AT_ONCE:
         return tuple((run.number,) for run in found)
     return (tuple(run.number for run in found),)

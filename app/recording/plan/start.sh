@@ -1,7 +1,6 @@
 # shellcheck shell=sh disable=SC2154,SC2209
-# Starts submission pl_number where there is no batch system, and prints its id; pl_half: what to print for one that began
-# and says no id.
-# job.sh itself sees to it that it runs once: whoever makes sub<k>.ran. So nothing is lost by starting it again.
+# Starts submission pl_number without a batch system, and prints its id; pl_half: printed if it was begun and has no id.
+# job.sh ensures that it runs once, with sub<k>.ran, so it may be started again.
 
 cd / || exit 1
 umask "$pl_umask"

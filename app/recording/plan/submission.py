@@ -1,4 +1,4 @@
-"""Scripts that make a job's directory at a target, start its submissions there at most once, and end them."""
+"""Scripts that create a job's directory at a target, start its submissions at most once, and end them."""
 
 from ...domain.errors import InvalidRequest, Unavailable
 from ...domain.jobs import JobSpec
@@ -10,38 +10,38 @@ from .path_variables import expand_path
 from .target_environment import environment_functions, in_target_environment
 
 DIRECTORY_MARKER = "perfloom job directory"
-"""The first line of the file .perfloom: what has it was made by us and may be removed."""
+"""The first line of the file .perfloom. Only directories with it are removed."""
 DEFAULT_DIRECTORY = "~/.perfloom"
-"""Where jobs have their directories at a target that says nothing about it."""
+"""The default job directory of a target."""
 UNANSWERED_MARKER = "perfloom-begun-without-an-answer"
 ID_WAIT_S = 20
-"""How long a script waits for another one, or for the job it started, to say its id."""
+"""How long a script waits for the id of a submission that it, or another script, started."""
 
 
 def job_name(job_id: str, number: int) -> str:
-    """What a batch system knows a submission by, beside its own id."""
+    """The name of a submission in the batch system."""
     return f"perfloom-{job_id}-{number}"
 
 
 def resolve_directory_script(target: Target, job_id: str) -> str:
-    """sh: make the directory of all jobs at the target, and print the absolute path of the one of this job."""
+    """sh: create the target's job directory, and print the absolute path of this job's directory in it."""
     return _script(
         environment_functions(target),
-        "pl_surround",
+        "pl_set_environment",
         f"pl_base={shell_word(expand_path(target.directory or DEFAULT_DIRECTORY))}",
-        'mkdir -p "$pl_base" && cd "$pl_base" || exit 1',
-        f"printf '%s/%s\\n' \"$(pwd -P)\" {quote(job_id)}",
+        f"pl_id={quote(job_id)}",
+        script_text("plan/resolve_directory.sh"),
         first="umask 077",
     )
 
 
 def create_directory_script(directory: str) -> str:
-    """sh: make the job's directory and those in it. Fails where it is not ours or the disk is full, and says why.
+    """sh: create the job's directory. Fails with a message if it exists and is another's, or if the disk is full.
 
-    May be run again.
+    May be repeated.
     """
     return _script(
-        f"pl_directory={quote(_full(directory))}",
+        f"pl_directory={quote(require_absolute(directory))}",
         f"pl_mark={quote(DIRECTORY_MARKER)}",
         script_text("plan/create_directory.sh"),
         first="umask 077",
@@ -49,13 +49,17 @@ def create_directory_script(directory: str) -> str:
 
 
 def submit_script(target: Target, spec: JobSpec, job_id: str, directory: str, number: int) -> str:
-    """sh: start the submission `number` at most once, however often it is run, and print how it is known there.
+    """sh: start the submission `number` at most once, however often the script is run, and print its id.
 
-    Without a batch system: the script goes on in a session of its own when the connection ends. With one: submits it.
-    Raises InvalidRequest for what the batch system cannot be asked for.
+    Without a batch system it starts in a separate session, which outlives the connection. With one, it is submitted.
+    Raises InvalidRequest for options that the batch system does not support.
     """
     scheduler = scheduler_of(target.scheduler)
-    start = [f"pl_directory={quote(_full(directory))}", f"pl_number={number}", f"pl_half={UNANSWERED_MARKER}"]
+    start = [
+        f"pl_directory={quote(require_absolute(directory))}",
+        f"pl_number={number}",
+        f"pl_half={UNANSWERED_MARKER}",
+    ]
     start += [f"pl_tries={ID_WAIT_S * 20}", '. "$pl_directory/common.sh" || exit 1']
     wait = script_text("plan/wait_for_file.sh")
     if scheduler is None:
@@ -69,10 +73,10 @@ def submit_script(target: Target, spec: JobSpec, job_id: str, directory: str, nu
 def parse_submit_output(target: Target, stdout: str, stderr: str, status: int | None) -> str:
     """The id of what `submit_script` started: of the batch system, or "pid start-time boot".
 
-    Empty: it was begun, and nobody knows what came of it. Look for it by its name in the batch system, for a while; a
-    job without one is lost. Raises InvalidRequest with the reason where it was refused, Unreachable where the batch
-    system does not answer (it may have been submitted all the same: look for it by its name; only if it is not there,
-    run `reset_submission_script` and start it again), Unavailable where the script itself could not be run.
+    Empty: it was begun, and its result is unknown. Search for its name in the batch system for a while; without a batch
+    system the job is lost. Raises InvalidRequest with the reason if it was rejected, Unreachable if the batch system
+    does not answer (it may have been submitted: search for its name; if it does not exist, run
+    `reset_submission_script` and start it again), Unavailable if the script itself could not be run.
     """
     if stdout.strip() == UNANSWERED_MARKER:
         return ""
@@ -81,24 +85,26 @@ def parse_submit_output(target: Target, stdout: str, stderr: str, status: int | 
         return scheduler.parse_submit_output(stdout, stderr, -1 if status is None else status)
     words = stdout.split()
     if status != 0 or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
-        said = " ".join(stderr.split())[-300:]
-        raise Unavailable(f"The job could not be started at {target.name}: {said or 'its script printed nothing'}")
+        message = " ".join(stderr.split())[-300:]
+        raise Unavailable(f"The job could not be started at {target.name}: {message or 'its script printed nothing'}")
     return " ".join(words)
 
 
 def reset_submission_script(directory: str, number: int) -> str:
-    """sh: forget that a submission was begun, so that `submit_script` hands it over anew. Only for one that is certain
-    not to be there."""
-    return _script(f"cd {quote(_full(directory))} || exit 1", f"rm -rf ./sub{number}.begun ./sub{number}.status")
+    """sh: remove the mark that a submission was begun, so that `submit_script` submits it again. Only for one that
+    certainly does not exist."""
+    return _script(
+        f"cd {quote(require_absolute(directory))} || exit 1", f"rm -rf ./sub{number}.begun ./sub{number}.status"
+    )
 
 
 def cancel_script(directory: str, *, gently: bool) -> str:
-    """sh: end what `submit_script` started without a batch system: asked to complete its files, or at once and all."""
+    """sh: end a submission without a batch system. gently: let it complete its files, else kill all its processes."""
     end = "pl_ask_all" if gently else "pl_kill_all"
-    return _script(f"cd {quote(_full(directory))} || exit 0", script_text("plan/cancel.sh"), end)
+    return _script(f"cd {quote(require_absolute(directory))} || exit 0", script_text("plan/cancel.sh"), end)
 
 
-def _full(directory: str) -> str:
+def require_absolute(directory: str) -> str:
     if not directory.startswith("/") or directory.rstrip("/").count("/") < 1 or ".." in directory.split("/"):
         raise InvalidRequest(f"{directory[:200]} is not an absolute path of a job's directory.", "directory")
     return directory

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
-# Hands submission pl_number to the batch system with pl_submit, once, and prints its answer; pl_half: what to print for one
-# that began and has no answer.
-# What was answered is kept, and given again to whoever asks again.
+# Submits submission pl_number to the batch system with pl_submit, once, and prints its answer; pl_half: printed if it was
+# begun and has no answer.
+# The answer is stored, and printed again if the script is repeated.
 
 pl_answer=$pl_directory/sub$pl_number
 cd "$pl_directory" || exit 1

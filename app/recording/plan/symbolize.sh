@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034,SC2154
-# Resolves the symbols that no rank could, for at most pl_most seconds.
+# Converts recordings to text that their ranks did not convert, for at most pl_most seconds.
 
 # shellcheck source=/dev/null
 . ./common.sh && . ./plan.sh || exit 1

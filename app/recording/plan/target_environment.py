@@ -1,6 +1,6 @@
-"""What every command at a target has around it, be it a probe, a question to the batch system or a job handed over.
+"""The environment of every command at a target: of probes, commands of the batch system and submissions.
 
-Programs of a batch system are often found only after a module was loaded, or in a PATH of the target's own.
+Programs of a batch system are often found only after a module was loaded, or in a PATH that the target sets.
 """
 
 from collections.abc import Sequence
@@ -11,23 +11,24 @@ from ..scripts import script_text
 
 
 def environment_functions(target: Target) -> str:
-    """sh: the functions `pl_surround`, which sets the target's variables and loads its modules, and `pl_find_modules`.
+    """sh: the functions `pl_set_environment`, which sets the target's variables and loads its modules, and
+    `pl_find_modules`.
 
-    pl_modules says whether there are any; `pl_load` loads them and prints what module says.
+    pl_modules: not empty if there are modules; `pl_load` loads them and prints module's output.
     """
     lines = [
         f"pl_modules={'yes' if target.modules else ''}",
         *shell_function("pl_export", [f"export {name}={quote(value)}" for name, value in target.environment.items()]),
         *shell_function("pl_load", [join(("module", "load", *target.modules))] if target.modules else []),
     ]
-    return "\n".join(lines) + "\n" + script_text("plan/modules.sh") + script_text("plan/around.sh")
+    return "\n".join(lines) + "\n" + script_text("plan/modules.sh") + script_text("plan/target_environment.sh")
 
 
 def in_target_environment(target: Target, argv: Sequence[str]) -> str:
-    """sh: become a command line, in the surroundings of the target."""
+    """sh: execute argv in the environment of the target."""
     if not target.modules and not target.environment:
         return f"exec {join(argv)}\n"
-    return f"{environment_functions(target)}\npl_surround\nexec {join(argv)}\n"
+    return f"{environment_functions(target)}\npl_set_environment\nexec {join(argv)}\n"
 
 
 def shell_function(name: str, commands: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Targets: what their values may be, how one is asked what it has, and what its answers mean.
+"""Checks of targets: the probe script, and the parsers of its output.
 
-Pure: scripts to run there and the reading of what they print. They are run by `perfloom.workers.remote.checks`.
+Pure. `perfloom.workers.remote.checks` runs the script.
 """

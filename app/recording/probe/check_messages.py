@@ -1,4 +1,4 @@
-"""What is asked of a worker about a target, and what it answers: JSON in the catalogue, between page and worker."""
+"""Requests to check a target, and the workers' answers: JSON in the database, between page and worker."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,14 +10,15 @@ from ...domain.json_fields import select_known_fields
 from ...domain.targets import BatchState
 
 KIND = "target"
-"""The word `kind` of such a question, which tells it from others."""
+"""The value of `kind` in such a request, which distinguishes it from others."""
 
 
 @dataclass(frozen=True)
 class ProbeJob:
-    """A probe that waits or runs in the batch system. id: the system's own. directory: its own, at the target.
+    """A probe job that waits or runs in the batch system. id: of the batch system. directory: of the probe job, at the
+    target.
 
-    submitted, ended: seconds since the epoch; ended is when the batch system was first seen to say so.
+    submitted, ended: epoch seconds; ended: when the batch system was first seen to report its end.
     """
 
     id: str
@@ -36,10 +37,10 @@ class ProbeJob:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """A check of a target. batch: what the probe job asks the batch system for, null for none.
+    """A request to check a target. batch: the batch options of the probe job, null for no probe job.
 
-    job: a probe job that was submitted and is to be looked at, in place of a new check. cancel: it is to be ended.
-    close: nothing is checked, and connections to the target that are kept are closed.
+    job: poll this submitted probe job instead of a new check. cancel: end it. close: do not check, but close the open
+    connections to the target.
     """
 
     target: str
@@ -65,7 +66,7 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class HostKey:
-    """A key that a host showed and nobody has accepted yet. line: for a known_hosts file."""
+    """A host key that no user has accepted yet. line: for a known_hosts file."""
 
     host: str
     line: str
@@ -74,10 +75,10 @@ class HostKey:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of a check. What it found is kept with the target.
+    """The result of a check. The facts are stored with the target.
 
-    trouble: why it came to nothing, for a person; empty where it did not. host_key, prompts: what a person has to
-    accept or to type first. job: a probe job that has not answered yet, so that somebody has to ask again.
+    trouble: why it failed, empty if it succeeded. host_key, prompts: a key that the user has to accept, and secrets to
+    type, first. job: a probe job that has not answered yet and has to be polled.
     """
 
     trouble: str = ""
@@ -87,7 +88,7 @@ class CheckResult:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to wait for: a person has to do something, or nobody has."""
+        """Whether no probe job has to be polled."""
         return self.job is None or bool(self.prompts)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +107,7 @@ class CheckResult:
 
     @classmethod
     def failed(cls, error: PerfloomError) -> "CheckResult":
-        """The answer of a check that failed so."""
+        """The result of a check that failed with this error."""
         if isinstance(error, HostKeyUnknown):
             return cls(error.message, host_key=HostKey(error.host, error.key, error.fingerprint))
         if isinstance(error, SecretNeeded):
@@ -115,5 +116,5 @@ class CheckResult:
 
 
 def follow_up(question: CheckRequest, answer: CheckResult) -> CheckRequest | None:
-    """What to ask next: of the probe job that has not answered yet. None where nothing is left to ask."""
+    """The next request: for the probe job that has not answered yet. None if the check is complete."""
     return None if answer.job is None else replace(question, batch=None, job=answer.job, cancel=False)

@@ -1,4 +1,4 @@
-"""What a check says, line by line: each good, worth knowing, or what to do."""
+"""The report of a check, line by line: each is good, a note, or a problem with advice."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,25 +8,26 @@ from ...domain.targets import CheckLine, CheckStatus, SchedulerName, Target, Tar
 from ...domain.units import NS_PER_S, format_bytes, format_duration
 from ..mpi.registry import mpi_title
 from ..recorders.events import is_privileged
+from ..recorders.permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
 from ..schedulers import scheduler_title
 from .probe import SHARED_FILESYSTEMS
 
 MIN_FREE_BYTES = 1 << 30
-"""Less than this is worth a word: a recording by dwarf of some minutes fills it."""
+"""With less free space than this, the report has a note: a recording of some minutes with DWARF stacks fills it."""
 MAX_CLOCK_OFFSET_NS = NS_PER_S
-"""A clock that is off by more is worth a word."""
+"""With a larger clock offset, the report has a note."""
 _MAX_LISTED = 8
 _INSTALL = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, Red Hat)."
 _SHARED = {"ext2/ext3": "ext4", "UNKNOWN (0x7461636c)": "lustre"}
 
 
 def check_lines(target: Target, facts: TargetFacts) -> tuple[CheckLine, ...]:
-    """Everything a check found out, in the order in which it matters."""
+    """The lines of a successful check, the most important first."""
     return tuple(line for look in _CHECKS for line in look(target, facts))
 
 
 def failure_lines(target: Target, error: PerfloomError) -> tuple[CheckLine, ...]:
-    """Why a check came to nothing: the one line of a connection that failed."""
+    """The report of a failed connection: one line."""
     if isinstance(error, HostKeyUnknown):
         return (
             _bad(
@@ -36,8 +37,8 @@ def failure_lines(target: Target, error: PerfloomError) -> tuple[CheckLine, ...]
             ),
         )
     if isinstance(error, SecretNeeded):
-        wanted = "; ".join(prompt.text for prompt in error.prompts) or error.message
-        return (_bad("Connection", error.message, f"Check again and enter: {wanted}"),)
+        prompt_texts = "; ".join(prompt.text for prompt in error.prompts) or error.message
+        return (_bad("Connection", error.message, f"Check again and enter: {prompt_texts}"),)
     advice = ""
     if isinstance(error, Unreachable) and not isinstance(error, Refused):
         advice = "Make sure that the host is up and its name and port are correct, then check again."
@@ -79,7 +80,7 @@ def _modules(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 
 def _compute(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
-    """Jobs of a batch system run elsewhere than where they are submitted."""
+    """Whether jobs run on other hosts than those where they are submitted."""
     if target.scheduler is SchedulerName.NONE:
         return
     if problem := facts.problems.get("compute"):
@@ -116,17 +117,15 @@ def _rights(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _good(title, f"perf may record everything on {host.host}, including the kernel.")
         return
     level = host.paranoid
-    setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {host.perf}"
     now = f"perf_event_paranoid is {level} on {host.host}"
     if level is None:
         yield _note(title, "The permissions of perf are unknown: /proc/sys/kernel/perf_event_paranoid does not exist.")
     elif level >= 3 and sudo:
         yield _note(title, f"{now}: only root may use perf.", "Choose sudo in the job.")
     elif level >= 3:
-        advice = f"As root: sysctl kernel.perf_event_paranoid=2 — or only for perf: {setcap}"
-        yield _bad(title, f"{now}: only root may use perf.", advice)
+        yield _bad(title, f"{now}: only root may use perf.", paranoid_advice(2, host.perf))
     elif level == 2:
-        advice = f"To record the kernel, as root: sysctl kernel.perf_event_paranoid=1 — or: {setcap}"
+        advice = f"To record the kernel, as root: sysctl kernel.perf_event_paranoid=1 — or: {setcap_command(host.perf)}"
         yield _note(title, f"{now}: your processes, in user space only.", advice)
     elif level == 1:
         yield _good(title, f"{now}: your processes, in user space and kernel.")
@@ -145,7 +144,7 @@ def _symbols(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _note(title, "It is unknown whether kernel functions have names there.")
     elif host.kptr_restrict >= (2 if host.root else 1) and "cap_syslog" not in host.perf_capabilities:
         text = f"kptr_restrict is {host.kptr_restrict} on {host.host}: kernel functions have no names."
-        yield _note(title, text, "As root: sysctl kernel.kptr_restrict=0")
+        yield _note(title, text, SHOW_KERNEL_SYMBOLS)
     else:
         yield _good(title, "Kernel functions have names.")
 
@@ -182,10 +181,10 @@ def _stacks(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 def _mpi(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "MPI"
-    found = [facts.versions.get(name) or mpi_title(name, short=True) for name in facts.starters]
+    found = [facts.versions.get(name) or mpi_title(name, short=True) for name in facts.mpi_launchers]
     shown = "; ".join(
         f"{text} ({program})" if program != text.split(" ")[0] else text
-        for text, program in zip(found, facts.starters.values(), strict=True)
+        for text, program in zip(found, facts.mpi_launchers.values(), strict=True)
     )
     mpi = target.mpi
     if mpi is not None and mpi.value not in facts.versions:
@@ -331,9 +330,9 @@ def _sudo(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     if facts.sudo is None:
         yield _note("sudo", "Not checked, as perf was not found.")
         return
-    said = facts.problems.get("sudo", "").removeprefix("sudo: ")
+    problem = facts.problems.get("sudo", "").removeprefix("sudo: ")
     advice = f"With visudo: {facts.recording_host.user or 'USER'} ALL=(root) NOPASSWD: {perf} — or do not use sudo."
-    yield _bad("sudo", f"sudo cannot start perf: {_sentence(said)}" if said else "sudo refuses perf.", advice)
+    yield _bad("sudo", f"sudo cannot start perf: {_sentence(problem)}" if problem else "sudo refuses perf.", advice)
 
 
 def _packing(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:

@@ -1,21 +1,22 @@
-"""Capabilities (capabilities(7)) that matter to perf, as the kernel and its tools write them."""
+"""Capabilities (capabilities(7)) that affect perf, as the kernel and its tools print them."""
 
 import re
 
 CAPABILITIES = {19: "cap_sys_ptrace", 21: "cap_sys_admin", 34: "cap_syslog", 38: "cap_perfmon"}
 """Bit numbers of <linux/capability.h>."""
+NO_PERF_EVENTS = "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
 
 
 def capability_names(bits: int) -> set[str]:
-    """The names of those that matter among a set of bits."""
+    """The names of the relevant capabilities in a bit mask."""
     return {name for bit, name in CAPABILITIES.items() if bits >> bit & 1}
 
 
 def from_getcap(text: str) -> set[str]:
-    """From `getcap FILE`: those that the file brings with it and switches on.
+    """From `getcap FILE`: the effective capabilities of the file.
 
-    New: `/usr/bin/perf cap_perfmon,cap_syslog=ep`; up to 2.41: `/usr/bin/perf = cap_syslog,38+ep`, with a number for
-    what it has no name for.
+    New: `/usr/bin/perf cap_perfmon,cap_syslog=ep`; up to 2.41: `/usr/bin/perf = cap_syslog,38+ep`, with numbers for
+    capabilities without a name.
     """
     found: set[str] = set()
     for names, _, flags in re.findall(r"(?:^|\s)([a-z0-9_,]+)([=+])([eip]+)(?=\s|$)", text):
@@ -26,9 +27,9 @@ def from_getcap(text: str) -> set[str]:
 
 
 def from_status(text: str) -> set[str]:
-    """From /proc/PID/status of a shell: those that a program started by it would have.
+    """From /proc/PID/status of a shell: the capabilities of a program that it starts.
 
-    Root keeps what it has over exec; anybody else only what is ambient.
+    Root keeps its capabilities over exec; other users only ambient ones.
     """
     root = re.search(r"^Uid:\s*\d+\s+0\b", text, re.M)
     found = dict(re.findall(r"^(CapEff|CapAmb):\s*(\S+)", text, re.M))

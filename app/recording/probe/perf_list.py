@@ -1,4 +1,5 @@
-"""What `perf list` and its relatives print, as data. perf itself is run by the shell side (workers.facts_probe)."""
+"""Parsers of the output of `perf list`, `perf version` and others. `workers.base.facts_probe` and the probe run
+perf."""
 
 import json
 import re
@@ -12,10 +13,10 @@ RECORD_OPTIONS = (
     ("--no-bpf-event", "--no-bpf-event"),
     ("--max-size", "--max-size"),
 )
-"""Options of `perf record` that Perfloom may use: as we write them, and the long form that help lists."""
+"""Options of `perf record` that Perfloom may use: as used, and the long form in perf's help."""
 STAT_OPTIONS = (("-j", "--json-output"),)
 UNWINDERS = ("libunwind", "libdw", "libdw-dwarf-unwind", "dwarf-unwind-support")
-"""Lines of `perf version --build-options`, under the names they had over the years."""
+"""Lines of `perf version --build-options`, whose names changed between versions."""
 
 _GROUPS = {
     "hardware event": "hardware",
@@ -34,7 +35,7 @@ _MAX_TEXT = 300
 
 
 def events_from_json(text: str) -> tuple[PerfEvent, ...]:
-    """From `perf list --json` (perf 6.2 and later). Raises ValueError where `text` is something else."""
+    """From `perf list --json` (perf 6.2 and later). Raises ValueError if `text` is something else."""
     data = _list_of_objects(text)
     found: dict[str, PerfEvent] = {}
     for item in data:
@@ -48,7 +49,7 @@ def events_from_json(text: str) -> tuple[PerfEvent, ...]:
 
 
 def _list_of_objects(text: str) -> list[Any]:
-    # An ordinary user may be told before it what perf is not permitted to see.
+    # Without privileges, perf may print before it what it is not permitted to access.
     start = re.search(r"^\[", text, re.M)
     if start is None:
         raise ValueError("not a list")
@@ -57,7 +58,7 @@ def _list_of_objects(text: str) -> list[Any]:
         found: list[Any] = json.loads(text)
         return found
     except ValueError:
-        # Some versions forget to escape what a description holds; that costs those events alone.
+        # Some versions do not escape descriptions; only the events concerned are skipped.
         pieces = re.findall(r"^\{\n.*?^\}", text, re.M | re.S)
         found = [each for each in map(_load_json, pieces) if each is not None]
         if not found:
@@ -73,15 +74,15 @@ def _load_json(text: str) -> Any:
 
 
 def events_from_text(text: str) -> tuple[PerfEvent, ...]:
-    """From plain `perf list`: one event a line with its sort in brackets, or below the heading of a topic."""
+    """From plain `perf list`: one event per line with its type in brackets, or below the heading of a topic."""
     found: dict[str, PerfEvent] = {}
     topic, last = "", ""
     description: list[str] = []
 
     def close() -> None:
         if last and description:
-            whole = " ".join(description).strip("[] ")
-            found[last] = PerfEvent(last, found[last].group, whole[:_MAX_TEXT])
+            text_of_description = " ".join(description).strip("[] ")
+            found[last] = PerfEvent(last, found[last].group, text_of_description[:_MAX_TEXT])
         description.clear()
 
     for line in text.splitlines():
@@ -104,27 +105,27 @@ def events_from_text(text: str) -> tuple[PerfEvent, ...]:
 
 def _add(found: dict[str, PerfEvent], name: str, kind: str, description: str) -> None:
     group = _GROUPS.get(kind.lower(), kind.lower() or "pmu")
-    # "software//modifier" says how an event may be written.
+    # "software//modifier" is syntax, not an event.
     if name and name not in found and not name.endswith("//modifier"):
         found[name] = PerfEvent(name, group, description[:_MAX_TEXT])
 
 
 def offered_options(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    """Which options stand in what `perf … -h` prints. options: (what we write, the long form that help lists)."""
+    """Which options are in the output of `perf … -h`. options: (as used, the long form in the help)."""
     words = set(re.findall(r"--[a-z][a-z0-9-]+", help_text))
     return tuple(short for short, long in options if long in words)
 
 
 def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
-    """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
+    """The options of a perf for HostFacts, from the output of `record -h` and `version --build-options`."""
     built = build_options(build_text)
     without = {"-z"} if built.get("zstd") is False else set()
     found = [
         offered_option for offered_option in offered_options(help_text, RECORD_OPTIONS) if offered_option not in without
     ]
-    # A perf too old or too new to say is given the benefit of the doubt.
-    said = [built[name] for name in UNWINDERS if name in built]
-    if any(said) or not said:
+    # If the build options are unknown, assume that the libraries are built in.
+    unwinders = [built[name] for name in UNWINDERS if name in built]
+    if any(unwinders) or not unwinders:
         found.append("--call-graph dwarf")
     return tuple(found)
 
@@ -147,7 +148,7 @@ def version(text: str) -> str | None:
 
 
 def counts_hardware_events(text: str) -> bool | None:
-    """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None where perf said neither."""
+    """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None if the output has neither."""
     states = [line.split(";")[0] for line in text.splitlines() if line.count(";") >= 4]
     if any(re.fullmatch(r"[0-9][0-9.,]*", state) for state in states):
         return True

@@ -1,4 +1,4 @@
-"""How a target is asked what it has: a script of POSIX sh to run there, and the reading of what it prints."""
+"""The probe of a target: a POSIX sh script to run there, and the parser of its output."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,28 +22,28 @@ COMPRESSORS = ("zstd", "gzip")
 SHARED_FILESYSTEMS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I
 )
-"""File systems that other hosts may see, too, as `stat -f` calls them."""
+"""File systems that other hosts may share, with the names of `stat -f`."""
 
 _CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
-_LONGEST = 400
+_MAX_TEXT = 400
 
 
 @dataclass(frozen=True)
 class Section:
-    """What one question was answered with. status: an exit status, null where its end did not come."""
+    """The output of one command of the probe. status: its exit status, null if its end is missing."""
 
     text: str
     status: int | None
 
     @property
     def line(self) -> str:
-        """Its first line that holds anything."""
+        """Its first non-empty line."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One look at the clock there. Nanoseconds since the epoch: ours before and after, its own in between."""
+    """One reading of the target's clock. Nanoseconds since the epoch: this machine's clock before and after it."""
 
     before_ns: int
     remote_ns: int
@@ -51,7 +51,7 @@ class ClockReading:
 
     @property
     def offset_ns(self) -> int:
-        """How far it is ahead of ours, give or take `error_ns`."""
+        """How far it is ahead of this machine's clock, ± `error_ns`."""
         return self.remote_ns - (self.before_ns + self.after_ns) // 2
 
     @property
@@ -63,13 +63,13 @@ CLOCK_SCRIPT = "date +%s%N"
 
 
 def probe_script(target: Target, *, compute: bool = False) -> str:
-    """The script to run at the target. Any user may run it there; it needs no program but a shell and its usual ones.
+    """The probe script. Any user may run it at the target; it only needs a shell and standard tools.
 
-    It makes the directory of jobs where that is missing, and that for scratch where jobs run on the same host, and
-    leaves nothing else behind. compute: it runs in a batch job, where the batch system is not asked for its queues.
+    It creates the job directory if it is missing, and the scratch directory if jobs run on the same host; it changes
+    nothing else. compute: it runs in a batch job, where it does not query the batch system's queues.
     """
     scheduler = scheduler_of(target.scheduler)
-    wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
+    program_names = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
     asked = [each for each in MPI_LAUNCHERS.values() if each.probe_command]
     usual = [name for each in MPI_LAUNCHERS.values() if not each.probe_command for name in each.program_names]
     launchers = dict.fromkeys((*target.starters.values(), *usual))
@@ -83,9 +83,11 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
             "scratch", [f"printf '%s.' {expand_path(target.scratch).text}" if target.scratch else "echo none; false"]
         ),
         *shell_function("each_launcher", [f"launcher {quote(name)}" for name in launchers]),
-        *shell_function("each_probe", [_asking(each.implementation, (each.probe_command,)) for each in asked]),
-        *shell_function("each_scheduler", [_asking(each.name, each.version_commands) for each in SCHEDULERS.values()]),
-        *shell_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
+        *shell_function("each_probe", [_try_commands(each.implementation, (each.probe_command,)) for each in asked]),
+        *shell_function(
+            "each_scheduler", [_try_commands(each.name, each.version_commands) for each in SCHEDULERS.values()]
+        ),
+        *shell_function("each_program", [f"program {quote(name)}" for name in sorted(program_names)]),
         *shell_function(
             "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
         ),
@@ -94,15 +96,15 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     return "\n".join([environment_functions(target), *lines, body])
 
 
-def _asking(section: str, commands: Sequence[Sequence[str]]) -> str:
-    """sh: run commands until one succeeds, where the first one's program is on PATH."""
+def _try_commands(section: str, commands: Sequence[Sequence[str]]) -> str:
+    """sh: run commands until one succeeds, if the program of the first is on PATH."""
     first = quote(commands[0][0])
     said = " || ".join(f"say {section} {join(command)}" for command in commands)
     return f"! command -v {first} >/dev/null 2>&1 || {said} || :"
 
 
 def read_sections(text: str) -> dict[str, list[Section]]:
-    """What the script printed, by the name of the section; those with one name in the order they came."""
+    """The sections of the script's output by name; those of one name in order."""
     found: dict[str, list[Section]] = {}
     name: str | None = None
     lines: list[str] = []
@@ -128,13 +130,13 @@ def read_sections(text: str) -> dict[str, list[Section]]:
 
 
 def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReading, ...] = ()) -> TargetFacts:
-    """What the script printed. now: seconds since the epoch, here. clocks: looks at the clock there.
+    """The facts in the script's output. now: epoch seconds on this machine. clocks: readings of the target's clock.
 
-    Raises Unavailable where it printed nothing of a host: what answered is no shell.
+    Raises Unavailable if the output has no facts of a host: it is not the output of the script.
     """
     sections = read_sections(text)
     if "host" not in sections:
-        said = " ".join(text.split())[:_LONGEST]
+        said = " ".join(text.split())[:_MAX_TEXT]
         raise Unavailable(
             f"The probe did not run there; it printed {f'“{said}”' if said else 'nothing'}. Log in there, and check "
             "whether sh starts and what its startup files print."
@@ -144,11 +146,11 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     if "complete" not in sections:
         problems["probe"] = "It ended early."
     modules = sections.get("modules")
-    if modules and (modules[0].status or _complains(modules[0].text)):
+    if modules and (modules[0].status or _reports_error(modules[0].text)):
         problems["modules"] = _short(modules[0].text) or f"It ended with exit status {modules[0].status}."
-    starters, versions = _starters(one, target)
+    launchers, versions = _mpi_launchers(one, target)
     programs = _fields(one.text("programs"), " ")
-    place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
+    place, scratch = _parse_directory(one.text("directory")), _parse_directory(one.text("scratch"))
     if place.problem:
         problems["directory"] = place.problem
     if target.scratch and scratch.problem:
@@ -163,7 +165,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     best = best_clock_reading(clocks)
     return TargetFacts(
         host=_host(one, now),
-        starters=starters,
+        mpi_launchers=launchers,
         versions=versions,
         schedulers=tuple(name.value for name, each in SCHEDULERS.items() if each.programs[0] in programs),
         scheduler_version=version,
@@ -185,9 +187,9 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
 
 
 def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) -> TargetFacts:
-    """The facts with those of a node where jobs run. seen: what the probe printed there, None where it could not run.
+    """The facts with those of a compute node. seen: the facts of the probe there, None if it could not run.
 
-    shared: whether the directory of jobs is seen there.
+    shared: whether the job directory is visible there.
     """
     if seen is None:
         return replace(facts, compute=None, shared=shared)
@@ -198,7 +200,7 @@ def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: b
         facts,
         compute=seen.host,
         shared=shared,
-        starters=seen.starters | facts.starters,
+        mpi_launchers=seen.mpi_launchers | facts.mpi_launchers,
         versions=seen.versions | facts.versions,
         scratch=seen.scratch,
         scratch_free_bytes=seen.scratch_free_bytes,
@@ -210,7 +212,7 @@ def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: b
 
 
 def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts:
-    """The facts of a check without a probe job, with what the last probe job at the same place found."""
+    """The facts of a check without a probe job, with those of the last probe job for the same directory and host."""
     if earlier is None or earlier.compute is None or earlier.directory != facts.directory:
         return facts
     return replace(
@@ -225,13 +227,13 @@ def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> Targ
 
 
 def read_clock(before_ns: int, text: str, after_ns: int) -> ClockReading | None:
-    """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
+    """A clock reading from the output of CLOCK_SCRIPT; None if `date` there does not support nanoseconds."""
     match = re.fullmatch(r"\s*(\d{19})\s*", text)
     return ClockReading(before_ns, int(match[1]), after_ns) if match else None
 
 
 def best_clock_reading(clocks: Iterable[ClockReading]) -> ClockReading | None:
-    """The look that tells most of the clock there; None without any."""
+    """The most precise clock reading; None without any."""
     return min(clocks, key=lambda look: look.after_ns - look.before_ns, default=None)
 
 
@@ -245,11 +247,11 @@ class _Sections:
         return self.all[name][0].text if name in self.all else ""
 
     def line(self, name: str) -> str:
-        """The first line that holds anything, fit to be shown."""
+        """The first non-empty line, sanitized for display."""
         return _short(self.all[name][0].line) if name in self.all else ""
 
     def good(self, name: str) -> str:
-        """The text of a section whose command went well."""
+        """The text of a section whose command succeeded; else empty."""
         return self.text(name) if name in self.all and self.all[name][0].status == 0 else ""
 
 
@@ -263,7 +265,7 @@ def _host(one: _Sections, now: float) -> HostFacts:
     )
     paranoid = _number(settings.get("perf_event_paranoid"))
     if perf is not None and paranoid is None:
-        perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
+        perf, problem = None, perf_capabilities.NO_PERF_EVENTS
     limits = {
         name: settings[name]
         for name in ("ptrace_scope", "perf_event_max_stack", "perf_cpu_time_max_percent", "nmi_watchdog")
@@ -303,13 +305,13 @@ def _host(one: _Sections, now: float) -> HostFacts:
 
 
 def _python(one: _Sections) -> tuple[str, str]:
-    """(path, version of its PyTorch) of the Python that is found first; empty where there is none."""
+    """(path, version of its PyTorch) of the first Python that is found; empty if there is none."""
     lines = [*map(_short, one.text("python").splitlines()), "", ""]
     return (lines[0], lines[1] if one.good("python") else "") if lines[0].startswith("/") else ("", "")
 
 
 def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
-    """(path, version, why not) of the perf that runs."""
+    """(path, version, problem) of the perf that runs."""
     problem = None
     for section in one.all.get("perf", []):
         path, _, said = section.text.partition("\n")
@@ -335,16 +337,16 @@ def _events(one: _Sections) -> tuple[PerfEvent, ...]:
         return perf_list.events_from_text(one.text("list"))
 
 
-def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
-    """The program and its version, by MPI implementation. What the target names itself goes first."""
+def _mpi_launchers(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
+    """The programs and their versions, by MPI implementation. The target's own settings take precedence."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}
     for section in one.all.get("launcher", []):
         program, _, rest = section.text.partition("\n")
-        said = rest.partition("\n")[2]
-        # Those that are derived from another one come after it, and may print its name, too.
+        output = rest.partition("\n")[2]
+        # Derived implementations are registered after their base, and may print its name, too.
         for launcher in reversed([each for each in MPI_LAUNCHERS.values() if not each.probe_command]):
-            if version := launcher.parse_version(said):
+            if version := launcher.parse_version(output):
                 programs.setdefault(launcher.implementation, program)
                 versions.setdefault(launcher.implementation, version)
                 break
@@ -368,8 +370,7 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
     try:
         return version, adapter.parse_queues_output(answer.text, one.text("queues-problem"), answer.status or 0)
     except Exception as error:
-        # Only the family of errors is expected; but a version of the batch system that prints something else altogether
-        # must not cost all the other facts.
+        # The output of an unknown version of the batch system may cause any error; the other facts remain valid.
         message = getattr(error, "message", None)
         said = _short(one.text("queues-problem") or answer.text)
         problems["scheduler"] = message or f"Its list of queues cannot be read: {said or type(error).__name__}"
@@ -390,8 +391,8 @@ class _DirectoryFacts:
     problem: str = ""
 
 
-def _place(text: str) -> _DirectoryFacts:
-    """What the script found out about a directory."""
+def _parse_directory(text: str) -> _DirectoryFacts:
+    """The facts about a directory."""
     found = dict(re.findall(r"^(path|system|runs) (.*)$", text, re.M))
     problem = re.search(r"^problem (.*)", text, re.M)
     free = re.search(r"^\S.*?\s\d+\s+\d+\s+(\d+)\s+\d+%\s", text, re.M)
@@ -408,8 +409,8 @@ def _place(text: str) -> _DirectoryFacts:
     )
 
 
-def _complains(text: str) -> bool:
-    """Whether module said that something failed; its status is 0 in old versions all the same."""
+def _reports_error(text: str) -> bool:
+    """Whether module reported an error; old versions exit with status 0 anyway."""
     return bool(re.search(r"\bERROR\b|Unable to locate a modulefile|The following module\(s\) are unknown", text))
 
 
@@ -431,4 +432,4 @@ def _number(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    return shorten(sanitize_line(text), _LONGEST)
+    return shorten(sanitize_line(text), _MAX_TEXT)

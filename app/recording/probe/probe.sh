@@ -1,25 +1,25 @@
-# What a target has. Runs there, in any POSIX sh, and prints sections: see probe.py, which writes what stands before
-# this: probe_mark, probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_launcher, each_program and
-# queues, and those of recording/plan/around.sh. Variables begin with probe_, since those of the target stand beside them.
+# Probes a target. Runs there, in any POSIX sh, and prints sections: see probe.py, which generates the preceding probe_mark,
+# probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_launcher, each_program and queues, and those
+# of recording/plan/target_environment.sh. Variables begin with probe_, because those of the target are set, too.
 # shellcheck shell=sh disable=SC2086,SC2154
 
 umask 077
 PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin
 
-# What programs print shall not depend on the user's habits.
+# The output of programs must not depend on the user's settings.
 plain() {
     export LC_ALL=C PAGER=cat TERM=dumb COLUMNS=250
 }
 
 plain
 
-# Words before a command that end it after a while, where there is such a program.
+# A prefix that ends a command after a timeout, if the program timeout exists.
 probe_limit=
 if timeout -k 2 2 true >/dev/null 2>&1; then
     probe_limit='timeout -k 2 20'
 fi
 
-# begin NAME, end STATUS: around a section. A line of their own, whatever was printed before.
+# begin NAME, end STATUS: delimit a section, on separate lines, whatever was printed before.
 begin() {
     printf '\n%s begin %s\n' "$probe_mark" "$1"
 }
@@ -29,7 +29,7 @@ end() {
     return "$1"
 }
 
-# say NAME COMMAND...: what it prints on both channels, and how it ended.
+# say NAME COMMAND...: print a section with its standard output and errors, and its exit status.
 say() {
     begin "$1"
     shift
@@ -37,7 +37,7 @@ say() {
     end "$?"
 }
 
-# apart NAME COMMAND...: the same with standard error in a section of its own.
+# apart NAME COMMAND...: the same with standard error in a separate section.
 apart() {
     begin "$1"
     probe_name=$1
@@ -49,7 +49,7 @@ apart() {
     end 0
 }
 
-# tell NAME FILE...: what stands in files, each line behind the name of its file.
+# tell NAME FILE...: print a section with the content of files, each line after the name of its file.
 tell() {
     begin "$1"
     shift
@@ -79,7 +79,7 @@ tell settings /proc/sys/kernel/perf_event_paranoid /proc/sys/kernel/kptr_restric
     /proc/sys/kernel/yama/ptrace_scope
 tell branches /sys/bus/event_source/devices/cpu*/caps/branches
 
-# ---- what every job has around it ----
+# ---- the environment of jobs ----
 
 pl_export
 plain
@@ -96,14 +96,14 @@ if [ -n "$pl_modules" ]; then
     fi
 fi
 
-# In a shell of its own: what brings "module" may change more than that.
+# In a subshell: the file that defines "module" may change other things.
 begin module-command
 if (pl_find_modules) >/dev/null 2>&1; then echo yes; else echo no; fi
 end 0
 
 # ---- Python ----
 
-# Which is found first, and which PyTorch it has: asked of its packages, as importing it takes long.
+# The first one on PATH, and the version of its PyTorch, from the package metadata, because importing it takes long.
 for probe_program in python3 python; do
     if command -v "$probe_program" >/dev/null 2>&1; then
         say python "$probe_program" -c 'import sys
@@ -116,7 +116,7 @@ done
 
 # ---- perf ----
 
-# try_perf PROGRAM: whether it is a perf that runs. A distribution's "perf" may be a script with none behind it.
+# try_perf PROGRAM: whether it is a working perf. A distribution's "perf" may be a script for a perf that is not installed.
 try_perf() {
     probe_path=$(command -v "$1" 2>/dev/null) || return 1
     begin perf
@@ -133,7 +133,7 @@ for probe_program in "$probe_perf" /usr/lib/linux-tools/*/perf; do
         probe_found=yes
         break
     fi
-    # What somebody named is meant.
+    # A perf that the user set is used without fallback.
     case $probe_perf in */*) break ;; esac
 done
 
@@ -152,7 +152,8 @@ fi
 
 # ---- places ----
 
-# place NAME FUNCTION MAKE: a directory; what FUNCTION prints ends with a dot, that no sign at its end is lost.
+# place NAME FUNCTION MAKE: print a section about a directory. FUNCTION prints its path and a dot, so that trailing line
+# breaks are not lost.
 place() {
     begin "$1"
     if probe_path=$("$2" 2>&1); then
@@ -186,7 +187,7 @@ place scratch scratch "$probe_makes"
 
 # ---- MPI, batch systems, other programs ----
 
-# launcher PROGRAM: says what it is. Some take only the older option.
+# launcher PROGRAM: print its version. Some only support the older option.
 launcher() {
     probe_path=$(command -v "$1" 2>/dev/null) || return 0
     begin launcher
@@ -197,7 +198,7 @@ launcher() {
     end 0
 }
 
-# program NAME: where it is, if anywhere.
+# program NAME: print its path, if it is installed.
 program() {
     if probe_path=$(command -v "$1" 2>/dev/null); then
         printf '%s %s\n' "$1" "$probe_path"

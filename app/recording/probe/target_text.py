@@ -1,4 +1,4 @@
-"""How a person reads of a target: where it is, its batch system, keys of its hosts."""
+"""Descriptions of a target for display: its host, its batch system, its host keys."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from ...domain.targets import Ssh, Target
 
 
 def target_location(target: Target) -> str:
-    """The host that jobs are handed to, and the way there."""
+    """The host where jobs are submitted, with its jump hosts."""
     if target.ssh is None:
         return "this machine"
     through = f" through {', '.join(target.ssh.jump)}" if target.ssh.jump else ""
@@ -16,13 +16,13 @@ def target_location(target: Target) -> str:
 
 
 def login(ssh: Ssh) -> str:
-    """The host and who logs in there, as far as the target says it."""
+    """The host and the user, as far as the target specifies them."""
     host = f"[{ssh.host}]" if ":" in ssh.host and ssh.port else ssh.host
     return f"{ssh.user + '@' if ssh.user else ''}{host}{f':{ssh.port}' if ssh.port else ''}"
 
 
 def fingerprint(line: str) -> str:
-    """`SHA256:…` of the key in a line of a known_hosts file, as ssh shows it; empty where there is none in it."""
+    """`SHA256:…` of the key in a line of a known_hosts file, as ssh shows it; empty without a valid key."""
     words = line.split()
     try:
         data = base64.b64decode(words[2], validate=True)
@@ -32,6 +32,6 @@ def fingerprint(line: str) -> str:
 
 
 def parse_host_key(line: str) -> tuple[str, str]:
-    """(hosts, sort of the key) of such a line."""
+    """(hosts, key type) of such a line."""
     words = [*line.split(), "", ""]
     return words[0], words[1]

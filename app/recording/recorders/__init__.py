@@ -13,7 +13,7 @@ RECORDERS: dict[RecorderName, Recorder] = {
 
 
 def recorder_of(spec: JobSpec) -> Recorder:
-    """The recorder that a job asks for."""
+    """The recorder of a job."""
     return RECORDERS[spec.recorder]
 
 

@@ -1,4 +1,4 @@
-"""What a recorder is: a JobSpec and the facts of a host become argv and the names of what comes out."""
+"""The interface of recorders: from a JobSpec and the facts of a host they return argv and the names of artifacts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ class Artifact:
     """A file that a recorder leaves in the job's artifacts directory. name: letters, digits and . _ - only; * is
     replaced by any text.
 
-    text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
-    that host's binaries for its symbols) and is brought into text there, beside it, before anything reads it.
+    text: a reader can read it anywhere. Other artifacts (perf.data) must be converted to text on the host that recorded
+    them, because that host has the binaries with the symbols. The text is stored next to them.
     """
 
     name: str
@@ -26,11 +26,10 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Injection:
-    """What is put into the program itself, where no program is put around it.
+    """Files and variables that make a program record itself, without a wrapper.
 
-    files: texts that are laid down in the job's directory, by name. variables: what the program finds in its
-    environment. folder: the variable that gets the directory for what is recorded. paths: variables of search paths,
-    before which the job's directory is put.
+    files: texts for the job's directory, by name. variables: for the program's environment. folder: the variable for
+    the directory of recordings. paths: search-path variables to which the job's directory is prepended.
     """
 
     files: Mapping[str, str]
@@ -40,19 +39,19 @@ class Injection:
 
 
 class Recorder(Protocol):
-    """Runs nothing and asks nothing: `argv` is what to start, `artifacts` what it will have left."""
+    """A recorder. Pure: `argv` returns the command to start, `artifacts` the files that it will write."""
 
     @property
     def name(self) -> str:
-        """As it stands in a JobSpec."""
+        """Its name in a JobSpec."""
 
     @property
     def title(self) -> str:
-        """For a person."""
+        """Its name for users."""
 
     @property
     def label(self) -> str:
-        """Its title where a person chooses one."""
+        """Its name in a list of choices."""
 
     @property
     def hint(self) -> str:
@@ -69,7 +68,7 @@ class Recorder(Protocol):
 
     @property
     def uses_perf(self) -> bool:
-        """Whether it needs perf, and the rights that perf needs."""
+        """Whether it needs perf and its permissions."""
 
     @property
     def samples(self) -> bool:
@@ -89,11 +88,11 @@ class Recorder(Protocol):
 
     @property
     def program_title(self) -> str:
-        """What ended, in a message about a recording that is missing."""
+        """The subject of a message about a missing recording."""
 
     @property
     def nothing_recorded(self) -> str:
-        """Why there may be no recording although the command succeeded; empty without a usual reason."""
+        """The usual reason for a missing recording after success; empty without one."""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         """The events that it records, those of the job or its default; empty if it has none."""
@@ -102,33 +101,33 @@ class Recorder(Protocol):
         """What is to be reported about its own fields, whatever the host."""
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        """The recorder's program and options, then the user's command where there is one."""
+        """The recorder's program and options, then the user's command if there is one."""
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        """What a recording leaves, the main one first. The others may be missing."""
+        """The files of a recording, the main one first. The others may be missing."""
 
     def injection(self, spec: JobSpec) -> Injection | None:
-        """What is put into the program, for a recorder that is no program; None for one that is."""
+        """The injection of a recorder that is not a program; None for a program."""
 
 
 STANDARD_DIRECTORIES = frozenset(
     f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin")
 )
-"""Directories in which everybody finds a program by its name."""
+"""Directories on the PATH of every user."""
 
 
 def perf_program(facts: HostFacts) -> str:
-    """perf as it is called on that host: by its name where that is enough.
+    """The name or path of perf on that host: the name if PATH finds it.
 
-    Called by its absolute path perf would put its own directory before all others in its command's PATH, and /usr/bin
-    before a virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c): another program than the user's would run.
+    If perf is started by its absolute path, it prepends its own directory to its command's PATH: /usr/bin before a
+    virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c), so that another program than the user's would run.
     """
     path = PurePath(facts.perf or "perf")
     return path.name if str(path.parent) in (*STANDARD_DIRECTORIES, ".") else str(path)
 
 
 def selection_arguments(spec: JobSpec) -> tuple[str, ...]:
-    """What of the whole system is observed; they stand behind the events."""
+    """The options for CPUs and cgroups; they follow the events."""
     if spec.scope is not Scope.SYSTEM:
         return ()
     cpus = ("-C", spec.cpu_list) if spec.cpu_list else ()
@@ -137,7 +136,7 @@ def selection_arguments(spec: JobSpec) -> tuple[str, ...]:
 
 
 def target_arguments(spec: JobSpec) -> tuple[str, ...]:
-    """The end of a perf command line: what is observed, and the command where there is one."""
+    """The end of a perf command line: the scope, and the command if there is one."""
     command = ("--", *spec.command) if spec.command else ()
     if spec.scope is Scope.PROCESS:
         return ("-p", ",".join(map(str, spec.pids)))

@@ -1,18 +1,18 @@
-"""What perf's parser of events refuses, whatever the host: names are for the preflight, this is about the rest.
+"""Events that perf's parser rejects on any host. The preflight checks names; this module checks the syntax.
 
-After tools/perf/util/parse-events.l and .y, and the checks of terms in parse-events.c (`config_term_common`), of perf
-6.1; what later versions take besides is not refused.
+From tools/perf/util/parse-events.l and .y, and the checks of terms in parse-events.c (`config_term_common`), of perf
+6.1; syntax that only later versions accept is not rejected.
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, split_modifiers
+from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, TRACEPOINT, split_modifiers
 from ...domain.jobs.parts import DEFAULT_STACK_BYTES
 
 STACK_LIMIT = 65528
-"""perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
+"""perf stores the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
 
 _FLAGS = frozenset({"percore", "time"})
 _NUMBERS = _FLAGS | {
@@ -21,7 +21,7 @@ _NUMBERS = _FLAGS | {
 }
 _TEXTS = frozenset({"name", "metric-id", "call-graph", "branch_type"})
 TERMS = _NUMBERS | _TEXTS
-"""Terms that perf takes with any event but tracepoints."""
+"""Terms that perf accepts for all events except tracepoints."""
 _OF_TRACEPOINTS = frozenset(
     (
         *("call-graph", "stack-size", "max-stack", "nr", "inherit", "no-inherit", "overwrite", "no-overwrite"),
@@ -29,13 +29,12 @@ _OF_TRACEPOINTS = frozenset(
     )
 )
 _COUNTED = frozenset({"config", "config1", "config2", "config3", "name", "metric-id", "period", "percore"})
-"""Terms that perf stat takes, too."""
+"""Terms that perf stat accepts, too."""
 _PARTS = re.compile(r"(?P<head>[^/]*)/(?P<terms>[^/]*)/(?P<tail>[^/]*)")
 _TERM = re.compile(r"(?:'[^']*'|[^,'])*")
 _NUMBER = re.compile("0x[0-9a-fA-F]+|[0-9]+", re.ASCII)
 _TEXT = re.compile(r"[a-zA-Z_*?][\w*?.:!-]*|'[a-zA-Z_*?\[\]][\w*?,.\[\]:=-]*'", re.ASCII)
 _NUMERIC = re.compile(r"(0x[0-9a-fA-F]+|[0-9]+):(0x[0-9a-fA-F]+|[0-9]+)|r[0-9a-fA-F]+", re.ASCII)
-_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
 _BREAKPOINT = re.compile(
     r"mem:(?:0x[0-9a-fA-F]+|[0-9]+)(?:/(?P<length>[0-9]+))?(?::(?P<access>[rwx]{1,3}))?(?:/(?![0-9]+/)[^/]*/)?"
     r"(?::?(?P<modifiers>[ukhpPGHSDIWeb]*))",
@@ -46,14 +45,14 @@ _BEHIND = "Write it as in cpu-clock/period=9/u: modifiers such as u follow the t
 
 
 class EventProblem(NamedTuple):
-    """Something that perf refuses. advice: what to write."""
+    """An error in an event. advice: what to write."""
 
     text: str
     advice: str
 
 
 def find_group_problem(item: str) -> EventProblem | None:
-    """What perf refuses about a group `{a,b}:S` as a whole; None for nothing, and for what is no group."""
+    """The error of a group `{a,b}:S` as a whole; None for a valid group, and for other events."""
     match = _GROUP.fullmatch(item)
     if match is None:
         return None
@@ -63,7 +62,7 @@ def find_group_problem(item: str) -> EventProblem | None:
 
 
 def find_event_problem(event: str, counting: bool) -> EventProblem | None:
-    """What perf refuses about a single event, None for nothing. counting: it is for perf stat."""
+    """The error of a single event, or None. counting: for perf stat."""
     if event.startswith("mem:"):
         return _fault_of_breakpoint(event)
     match = _PARTS.fullmatch(event)
@@ -74,7 +73,7 @@ def find_event_problem(event: str, counting: bool) -> EventProblem | None:
     bare = split_modifiers(name)[0] if ":" in split_modifiers(name)[0] else name.partition(":")[0]
     if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
         return EventProblem(f"{name[len(bare) :]} precedes the terms of {bare}.", _BEHIND)
-    # Behind these perf's grammar takes a colon.
+    # After these, perf's grammar accepts a colon.
     if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE_EVENT.fullmatch(name)):
         tail = tail[1:]
     return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, match["terms"], counting), None)
@@ -85,7 +84,7 @@ def _is_symbol(name: str) -> bool:
 
 
 def _is_tracepoint(name: str) -> bool:
-    return _TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
+    return TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
 
 
 def _fault_of_modifiers(modifiers: str, name: str) -> EventProblem | None:
@@ -159,12 +158,12 @@ def _number_problems(event: str, key: str, value: str) -> Iterator[EventProblem]
 
 
 def _terms(terms: str) -> list[str]:
-    """The terms between the slashes; a comma between quotes is part of one."""
+    """The terms between the slashes; a comma in quotes is part of a term."""
     found, at = [], 0
     while at <= len(terms):
         term = _TERM.match(terms, at)
         end = term.end() if term and term.end() > at else at
-        # A quote that is never closed: what follows it is one term.
+        # After an unclosed quote, the rest is one term.
         end = end if end == len(terms) or terms[end] == "," else len(terms)
         found.append(terms[at:end])
         at = end + 1
@@ -172,5 +171,5 @@ def _terms(terms: str) -> list[str]:
 
 
 def parse_number(value: str) -> int:
-    """A number as perf reads it, decimal even with a 0 in front; 0 for what is none."""
+    """A number as perf parses it: decimal even with a leading 0; 0 for other text."""
     return (int(value, 16) if value.startswith("0x") else int(value)) if _NUMBER.fullmatch(value) else 0

@@ -1,19 +1,19 @@
-"""More events than a CPU has counters: put them in groups that it counts at once, each for a run of its own.
+"""Splits more events than the CPU has counters into groups that it can count at the same time, one for each run.
 
-How many events of the hardware a thread can count at once, without the kernel taking turns with the counters:
+How many hardware events a thread can count at the same time, without multiplexing:
 
-- Intel: 4 counters for any event (8 without hyper-threading, from Nehalem on; which of both holds is not known here, so
-  4), and one each that counts nothing but cycles, instructions and reference cycles. Software Developer's Manual 3B,
-  "Performance Monitoring"; libpfm4 says the same of each model.
-- AMD: 6 from family 17h (Zen) on, and in family 15h; 4 before and in 16h. None is for one event only. AMD64
+- Intel: 4 counters for any event (8 without hyper-threading, from Nehalem on; whether it is enabled is unknown here, so
+  4), and one each for cycles, instructions and reference cycles only. Software Developer's Manual 3B, "Performance
+  Monitoring"; libpfm4 has the same for each model.
+- AMD: 6 from family 17h (Zen) on, and in family 15h; 4 before and in 16h. None is restricted to one event. AMD64
   Programmer's Manual 2, "Performance Monitoring Counters"; arch/x86/events/amd/core.c.
-- Arm Cortex-A57 and later, Neoverse: 6, and one for cycles alone. The "PMU" chapter of each Technical Reference Manual.
+- Arm Cortex-A57 and later, Neoverse: 6, and one only for cycles. The "PMU" chapter of each Technical Reference Manual.
   Fujitsu's A64FX: 8.
 - POWER: 4, and one each for cycles and instructions. User's Manual, PMC1-6.
-- Of others nothing is known: 4.
+- Others: 4, an assumption.
 
-The kernel's watchdog (kernel.nmi_watchdog) holds one of them, that for cycles where there is one. Events that few
-counters can count may still not fit: then a target says how many it is to be.
+The kernel's watchdog (kernel.nmi_watchdog) uses one of them, that for cycles if there is one. Events that only a few
+counters support may still not fit; then set the number of counters in the target.
 """
 
 import re
@@ -32,14 +32,14 @@ _CORE_PMU = re.compile(r"(cpu|cpu_core|cpu_atom|armv\d\w*|cortex\w*)/", re.I)
 
 @dataclass(frozen=True)
 class Counters:
-    """What a CPU can count at once. general: for any event. fixed: sets of names that share a counter of their own."""
+    """The counters of a CPU. general: for any event. fixed: for each dedicated counter, the names of its events."""
 
     general: int
     fixed: tuple[frozenset[str], ...] = ()
 
 
 def available_counters(facts: HostFacts | None) -> Counters:
-    """The counters of a host's CPU that are left to us; of an unknown one as few as any has."""
+    """The available counters of a host's CPU; the minimum of all CPUs if it is unknown."""
     limits = facts.limits if facts else {}
     name = (facts.cpu if facts else "").lower()
     vendor = limits.get("cpu_vendor", "").lower()
@@ -68,13 +68,13 @@ def group_events(
 ) -> tuple[tuple[str, ...], ...]:
     """The events in groups, each for one run, in the order in which they were given.
 
-    most: how many events a run has at most, where the user says so; counters: how many of the hardware, where the
-    target says so. What needs no counter of the CPU (software events, tracepoints, other units) goes into the first
-    group. The user's own groups `{a,b}` are never taken apart, even where they do not fit.
+    most: the user's maximum of events per run; counters: the target's number of hardware counters. Events that need no
+    CPU counter (software events, tracepoints, other PMUs) are added to the first group. The user's groups `{a,b}` are
+    never split, even if they do not fit.
     """
     have = Counters(counters) if counters is not None else available_counters(facts)
     found: list[_Group] = []
-    for event in _apart(events):
+    for event in _split_lists(events):
         single = single_events(event)
         names = [strip_modifiers(part) for part in single if needs_counter(part, facts)]
         place = next((one for one in found if one.has_room(len(single), names, most)), None)
@@ -86,7 +86,7 @@ def group_events(
 
 @dataclass
 class _Group:
-    """A group as it grows: the counters that are left, and how many single events it has."""
+    """A growing group: the remaining counters, and its number of single events."""
 
     general: int
     fixed: list[frozenset[str]]
@@ -114,16 +114,16 @@ class _Group:
         return general, fixed
 
 
-def _apart(events: Sequence[str]) -> list[str]:
-    """The events with lists such as "a,b" taken apart, but no groups."""
+def _split_lists(events: Sequence[str]) -> list[str]:
+    """The events with lists such as "a,b" split, but not groups."""
     return [part for event in events for part in ([event] if event.lstrip().startswith("{") else single_events(event))]
 
 
 def needs_counter(event: str, facts: HostFacts | None) -> bool:
-    """Whether an event takes one of the CPU's counters. An unknown one is taken to."""
+    """Whether an event needs one of the CPU's counters; assumed for unknown events."""
     group = event_type(event, facts)
     if group in ("software", "tracepoint", "breakpoint"):
         return False
-    # Other units (uncore_imc_0/…/, power/energy-pkg/, intel_pt//) have counters of their own.
+    # Other PMUs (uncore_imc_0/…/, power/energy-pkg/, intel_pt//) have their own counters.
     name = strip_modifiers(event)
     return "/" not in name or bool(_CORE_PMU.match(name))

@@ -1,4 +1,4 @@
-"""Event names as perf writes them: what sort each is, and what a host can offer when nothing was asked for."""
+"""Event names in perf's notation: the type of each, and the default events of a host."""
 
 import re
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ def is_privileged(facts: HostFacts) -> bool:
 
 
 def is_user_space_only(facts: HostFacts) -> bool:
-    """Whether the kernel's part is hidden from perf there (perf_event_paranoid 2 and no privilege)."""
+    """Whether perf may not observe the kernel there (perf_event_paranoid 2 and no privilege)."""
     return not is_privileged(facts) and facts.paranoid is not None and facts.paranoid >= 2
 
 
 def split_event_list(text: str) -> list[str]:
-    """What stands between the commas of a text as `perf -e` takes it: single events, and groups `{a,b}:S` as a whole.
+    """The elements of a list for `perf -e`: single events, and whole groups `{a,b}:S`.
 
-    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises ValueError, with the text so far, where such a pair
-    stays open, or a group is closed that was not opened.
+    A comma inside `pmu/…/` or `{…}` is a part of the event. Raises ValueError, with the text so far, if such a pair is
+    not closed, or a group is closed that was not opened.
     """
     texts: list[str] = []
     start = depth = 0
@@ -56,7 +56,7 @@ def split_event_list(text: str) -> list[str]:
 
 
 def single_events(event: str) -> list[str]:
-    """The single events of an event as typed: perf takes groups `{a,b}:S`, lists `a,b`, and lists of both."""
+    """The single events of a typed event: perf accepts groups `{a,b}:S`, lists `a,b`, and lists of both."""
     try:
         event_list = split_event_list(event)
     except ValueError:
@@ -69,9 +69,9 @@ def single_events(event: str) -> list[str]:
 
 
 def event_type(event: str, facts: HostFacts | None) -> str | None:
-    """The group of one event: hardware, cache, software, tracepoint, raw, or what perf list calls it; None: unknown.
+    """The group of one event: hardware, cache, software, tracepoint, raw, or its name in perf list; None: unknown.
 
-    What perf lists on that host goes before what names usually mean.
+    perf's list on that host takes precedence over the usual meaning of names.
     """
     name = strip_modifiers(event)
     if facts is not None:
@@ -98,15 +98,15 @@ def _suffix(facts: HostFacts) -> str:
 
 
 def events_to_sample(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-    """What `perf record` samples: the user's events, else time on the CPU by what the host has for it."""
+    """The events that `perf record` samples: the user's, else CPU time by the best event of the host."""
     if spec.events:
         return spec.events
     return (("cycles" if facts.hardware_counters else "cpu-clock") + _suffix(facts),)
 
 
 def events_to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-    """What `perf stat` counts: the user's events, else time, scheduling, faults and, where they exist, counters; but
-    nothing that happens where perf may not look."""
+    """The events that `perf stat` counts: the user's, else time, scheduling, faults and available hardware events;
+    without events that occur where perf may not observe."""
     if spec.events:
         return spec.events
     chosen = ["task-clock", "context-switches", "cpu-migrations", "page-faults"]
@@ -117,13 +117,13 @@ def events_to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
 
 
 def are_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
-    """Whether there is nothing but tracepoints, which happen too rarely to be sampled by frequency."""
+    """Whether all events are tracepoints, which are too rare to be sampled by frequency."""
     return all(event_type(part, facts) == "tracepoint" for event in events for part in single_events(event))
 
 
 def needs_event_fields(events: Sequence[str], stacks: bool) -> bool:
-    """Whether of such events is read what they tell. stacks: whether there are call stacks; else what they tell is only
-    told apart from where they were in recordings of nothing else."""
+    """Whether the readers evaluate the fields of such events. stacks: whether there are call stacks; without them,
+    fields and locations can only be distinguished in recordings without other events."""
     names = [part for event in events for part in single_events(event)]
     if stacks and any(fnmatchcase(REQUIRED_EVENTS[SCHEDULER], name) for name in names):
         return True

@@ -1,4 +1,4 @@
-"""Further arguments of perf that a job may have.
+"""Additional arguments of perf that a job may have.
 
 Only listed options are allowed: Perfloom sets the others itself (-e, -F, --call-graph, -a, …), and some write to files
 (-o, --kcore, --switch-output), start programs (--pre, --post) or change the format of the output (-x, --metric-only).
@@ -30,11 +30,11 @@ _STAT_WITH_VALUE = ("-D", "--delay", "-M", "--metrics", "--cputype", "--filter",
 
 RECORD_OPTIONS: Mapping[str, bool] = dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True)
 STAT_OPTIONS: Mapping[str, bool] = dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True)
-"""The options of perf record and of perf stat that may be given, and whether each takes a value."""
+"""The permitted options of perf record and of perf stat, and whether each has a value."""
 
 
 def find_argument_problem(recorder: Recorder, arguments: Sequence[str]) -> str | None:
-    """The first argument that may not be given, as a message; None if all may.
+    """A message about the first argument that is not permitted; None if all are.
 
     perf accepts abbreviated long options and joined short ones, so each option must be written out, on its own. A value
     is the next argument, or follows `=` (long options).
@@ -51,5 +51,5 @@ def find_argument_problem(recorder: Recorder, arguments: Sequence[str]) -> str |
         if options[name] and not equals:
             value = next(words, "")
         if options[name] and (not value or value.startswith("-")):
-            return f"The option {name} needs a value. Write it behind the option."
+            return f"The option {name} needs a value. Write it after the option."
     return None

@@ -39,7 +39,7 @@ class PerfRecord:
         return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""
+        """Never with `-B`: without build IDs perf assigns wrong symbols to binaries that were rebuilt later."""
         words = [perf_program(facts), "record", "-o", str(artifacts / RECORDING_FILE)]
         words += rate_options(spec, facts)
         for event in events_to_sample(spec, facts):
@@ -62,33 +62,33 @@ class PerfRecord:
         )
 
     def injection(self, spec: JobSpec) -> None:
-        """It is a program itself."""
+        """None: it is a program."""
 
 
 def counted_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
-    """The events that are counted while they are sampled: those of `countable_events`, but not where it is read what
-    tracepoints tell: they would tell of perf stat, too."""
+    """The events that are also counted: those of `countable_events`, but none if the fields of tracepoints are
+    evaluated, because the tracepoints would also record perf stat."""
     return (
         () if needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE) else countable_events(spec, facts)
     )
 
 
 def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
-    """The events whose total samples do not tell, since they occur now and then; and on request those of the CPU."""
+    """The events whose samples have no absolute total, because they are sampled by occurrence; and on request hardware
+    events."""
     found: dict[str, None] = {}
-    for event in (part for whole in spec.events for part in single_events(whole)):
+    for event in (part for typed_event in spec.events for part in single_events(typed_event)):
         name = split_sampling_terms(event)[0]
         hardware = event_type(event, facts) in ("hardware", "cache", "raw")
-        wanted = is_occurrence(name) or (hardware and spec.count_hardware)
-        if wanted and find_event_problem(name, counting=True) is None:
+        is_countable = is_occurrence(name) or (hardware and spec.count_hardware)
+        if is_countable and find_event_problem(name, counting=True) is None:
             found[name] = None
     return tuple(found)
 
 
 def nested_stat_argv(argv: tuple[str, ...], spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-    """The command line `argv` with perf stat inside of perf record, where anything is to be counted: it starts the
-    command, or observes what perf record does for as long. Both see the same program: events inside are those of its
-    processes."""
+    """The command line `argv` with a perf stat that perf record runs, if events are to be counted. It starts the
+    command, or observes the scope of perf record for the same time."""
     events = counted_events(spec, facts)
     if not events:
         return argv
@@ -102,15 +102,15 @@ def nested_stat_argv(argv: tuple[str, ...], spec: JobSpec, facts: HostFacts, art
 
 
 def has_nested_stat(argv: Sequence[str]) -> bool:
-    """Whether a command line is one that `nested_stat_argv` has made."""
+    """Whether a command line is one of `nested_stat_argv`."""
     words = list(argv)
     inside = words[words.index("--") + 1 :] if "--" in words else []
     return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS_FILE
 
 
 def with_rate(event: str, spec: JobSpec) -> str:
-    """An event with a rate of its own, where nobody gave one: every occurrence of software events that happen now and
-    then, where stacks are cheap enough for that."""
+    """An event with its own sampling rate, if the user set none: every occurrence of rare software events, if call
+    stacks are cheap enough."""
     name, modifiers = split_modifiers(event)
     given = spec.period is not None or spec.frequency is not None or "/" in event
     if (
@@ -124,7 +124,7 @@ def with_rate(event: str, spec: JobSpec) -> str:
 
 
 def rate_options(spec: JobSpec, facts: HostFacts) -> list[str]:
-    """How often: the user's frequency or period, else the default; every occurrence of tracepoints."""
+    """The rate options: the user's frequency or period, else the default; every occurrence of tracepoints."""
     if spec.period is not None:
         return ["-c", str(spec.period)]
     if spec.frequency is not None:

@@ -35,7 +35,7 @@ class PerfStat:
         return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        """One object a line where perf can, else its own columns (set apart by `;`: event names hold commas)."""
+        """JSON lines if perf supports them, else CSV (separated by `;`, because event names contain commas)."""
         words = [perf_program(facts), "stat", "-o", str(artifacts / COUNTS_FILE)]
         words += ["-j"] if "-j" in facts.stat_options else ["-x;"]
         if spec.repeat is not None and spec.repeat > 1:
@@ -53,4 +53,4 @@ class PerfStat:
         return (Artifact(COUNTS_FILE, "Counts of perf stat", text=True),)
 
     def injection(self, spec: JobSpec) -> None:
-        """It is a program itself."""
+        """None: it is a program."""

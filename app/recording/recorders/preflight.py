@@ -1,7 +1,7 @@
-"""Preflight: what will not work on a host, and what to do, said before anything is queued.
+"""Preflight: problems of a job on a host, with advice, before it is queued.
 
-Pure: a JobSpec against the facts of a host. What only the host can answer (does that directory exist?) is asked
-there by `perfloom.workers.local.checks`, in the same findings.
+Pure: checks a JobSpec with the facts of a host. `perfloom.workers.local.checks` makes the checks that need the host
+itself (does a directory exist?) and returns the same findings.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +26,11 @@ from .event_grouping import needs_counter
 from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
 from .findings import PreflightFinding, Severity, error, hint, warning
 from .perf_record import countable_events
+from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
 
 REPEAT_LIMIT = 100
 INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
-"""How the names of programs begin that take a script as their first word."""
+"""Prefixes of the names of interpreters, whose first argument is a script."""
 
 
 BURSTY_EVENTS = frozenset(
@@ -46,22 +47,23 @@ BURSTY_EVENTS = frozenset(
         "page-faults",
     )
 )
-"""Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
+"""Events that occur in bursts. perf estimates their period from the last few, and weights each sample by the
+estimate."""
 
 DEFAULT_MAX_STACK = 127
-"""kernel.perf_event_max_stack, where nobody changed it."""
+"""The default of kernel.perf_event_max_stack."""
 
 KERNEL_UNITS = frozenset({"software", "tracepoint", "breakpoint", "kprobe", "uprobe"})
-"""Units that are the kernel's own: perf takes terms of them, and lists none."""
+"""PMUs of the kernel itself: perf accepts their terms, and does not list their events."""
 
 _RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*"})
-"""Events that tell how long a thread ran, where not all of a CPU is recorded."""
+"""Events that measure the run time of threads, unless whole CPUs are recorded."""
 
 
 def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
-    """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
+    """All findings about `spec` before it is queued, errors first, then in the order of the form.
 
-    facts None: no worker has described its host yet, so only the description itself is looked at.
+    facts None: no worker has published facts of its host yet, so only the spec is checked.
     """
     description = list(_description(spec))
     if facts is not None and recorder_of(spec).uses_perf:
@@ -72,7 +74,7 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
 
 
 def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """What is wrong on any host."""
+    """Findings that apply to any host."""
     if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
         yield error("command", "No command to record.", "Enter the program to start, with its arguments.")
     if any("\0" in word for word in spec.command):
@@ -106,7 +108,7 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
 
 
 def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """A script by its bare name, where the command runs in a directory of the job's own."""
+    """A script by its bare name, if the command runs in the job's directory."""
     if spec.cwd is not None or spec.scope is Scope.PROCESS or len(spec.command) < 2:
         return
     program, script = PurePath(spec.command[0]).name, PurePath(spec.command[1])
@@ -144,16 +146,17 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
 
 
 def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """What stands beside the name of an event, and perf does not understand on any host."""
-    for whole in spec.events:
-        if fault := find_group_problem(whole):
+    """Modifiers and terms of events that perf does not support on any host."""
+    for typed_event in spec.events:
+        if fault := find_group_problem(typed_event):
             yield error("events", *fault)
     for event in selected_events(spec):
         if fault := find_event_problem(event, recorder_of(spec).counts):
             yield error("events", *fault)
             continue
         if is_unobservable(event):
-            # Of a tracepoint perf stat does not print that it was counted in user space: its 0 would pass for a count.
+            # For tracepoints, perf stat does not print that only user space was counted: their 0 would look like a
+            # count.
             level = Severity.WARNING if strip_modifiers(event) in SOFTWARE_EVENTS else Severity.ERROR
             text = f"{event} is never recorded: it occurs in the kernel, but u selects user space only."
             yield PreflightFinding(level, "events", text, "Remove the u.")
@@ -187,39 +190,41 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     level = facts.paranoid
     if level is None or is_privileged(facts):
         return
-    setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
-    grant = "As root: sysctl kernel.perf_event_paranoid={} — or only for perf: " + setcap
     now = f"perf_event_paranoid is {level} on {facts.host}"
     if level >= 3:
-        yield error("recorder", f"{now}: only root may use perf.", grant.format(2))
+        yield error("recorder", f"{now}: only root may use perf.", paranoid_advice(2, facts.perf))
         return
     if spec.scope is Scope.SYSTEM and level > 0:
-        yield error("scope", f"{now}: the whole system cannot be recorded.", grant.format(0))
+        yield error("scope", f"{now}: the whole system cannot be recorded.", paranoid_advice(0, facts.perf))
     if spec.per_cpu and spec.scope is not Scope.SYSTEM and recorder_of(spec).counts and level > 0:
-        yield error("per_cpu", f"{now}: counts per CPU are not available.", grant.format(0))
+        yield error("per_cpu", f"{now}: counts per CPU are not available.", paranoid_advice(0, facts.perf))
     events = selected_events(spec)
     kernel = [event for event in events if set(split_modifiers(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
-        yield error("events", f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.", grant.format(1))
+        yield error(
+            "events",
+            f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.",
+            paranoid_advice(1, facts.perf),
+        )
     traced = [event for event in events if event_type(event, facts) == "tracepoint"]
     if traced and level > -1:
-        yield error("events", f"{now}: tracepoints such as {traced[0]} need root.", grant.format(-1))
+        yield error("events", f"{now}: tracepoints such as {traced[0]} need root.", paranoid_advice(-1, facts.perf))
     if spec.scope is Scope.PROCESS:
         text = f"Only processes of {facts.user or 'the same user'} can be recorded."
         yield hint(
             "pid",
             text,
-            "Choose one of them, or grant perf the permission: " + grant.format(level).split(" only for perf: ")[-1],
+            "Choose one of them, or grant perf the permission: " + setcap_command(facts.perf),
         )
     hidden = [
         event for event in events if is_kernel_event(event) and not is_unobservable(event) and event not in traced
     ]
     if hidden and level >= 2 and not kernel:
         text = f"{now}: {hidden[0]} is not recorded, as it occurs in the kernel."
-        yield warning("events", text, grant.format(1))
+        yield warning("events", text, paranoid_advice(1, facts.perf))
     elif level == 2 and not kernel:
         text = f"{now}: what the program does in the kernel is not recorded."
-        yield hint("events", text, grant.format(1))
+        yield hint("events", text, paranoid_advice(1, facts.perf))
 
 
 def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -231,7 +236,7 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         name = strip_modifiers(event)
         group = event_type(event, facts)
         if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
-            # Another unit than the CPU, with counters of its own.
+            # Another PMU than the CPU, with its own counters.
             if names and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
                 yield warning("events", text, "Check the spelling. perf rejects unknown events.")
@@ -253,7 +258,7 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
 
 
 def selected_events(spec: JobSpec) -> list[str]:
-    """Each event of a job by itself, as typed."""
+    """Each single event of a job, as typed."""
     return [part for event in spec.events for part in single_events(event)]
 
 
@@ -262,7 +267,7 @@ def _pattern(name: str) -> bool:
 
 
 def samples_by_frequency(event: str, spec: JobSpec) -> bool:
-    """Whether an event is sampled so many times a second. What it says itself goes before what holds for all."""
+    """Whether an event is sampled by frequency. Its own terms take precedence over the job's settings."""
     return get_term(event, "freq") is not None or (get_term(event, "period") is None and spec.period is None)
 
 
@@ -283,14 +288,14 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     advice = f"Use {facts.max_frequency} or less, or raise kernel.perf_event_max_sample_rate as root."
     for event in selected_events(spec):
         if parse_number(get_term(event, "freq") or "") > facts.max_frequency:
-            # The kernel refuses what the option -F lowers.
+            # The kernel rejects a frequency in the event that is too high; perf only lowers that of -F.
             yield error("events", f"{most}: {event} is rejected.", advice)
     if (spec.frequency or 0) > facts.max_frequency:
         yield warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
 
 
 def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    """Events that are counted beside their samples, elsewhere."""
+    """Finding for events that are sampled and counted in separate runs."""
     events = countable_events(spec, facts) if recorder_of(spec).samples else ()
     if events and spec.sudo:
         text = f"With sudo, events are not also counted: {events[0]} has no total."
@@ -326,13 +331,13 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
 
 
 def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    """Kernel symbols are addresses for whoever may not read /proc/kallsyms."""
+    """Without access to /proc/kallsyms, kernel symbols are shown as addresses."""
     hidden = (facts.kptr_restrict or 0) >= (2 if facts.root else 1)
     if not hidden or is_user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
         return
     if recorder_of(spec).samples and facts.perf is not None:
         text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: kernel functions have no names."
-        yield hint("events", text, "As root: sysctl kernel.kptr_restrict=0")
+        yield hint("events", text, SHOW_KERNEL_SYMBOLS)
 
 
 _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] = (

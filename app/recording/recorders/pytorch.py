@@ -1,4 +1,4 @@
-"""PyTorch's own profiler, in a program that is not changed for it."""
+"""PyTorch's profiler, injected into an unmodified program."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,13 +7,12 @@ from pathlib import Path, PurePath
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, PyTorch, RecorderName
+from ...domain.rank_state import INJECTED_FILE
 from .base import Artifact, Injection
 from .findings import PreflightFinding, hint
 from .torch_inject import OPTIONS, PREFIX, parse_steps
 
 TRACE_PATTERN = "*.pt.trace.json.gz"
-INJECTED_FILE = "sitecustomize.py"
-"""The name by which Python imports a file when it starts."""
 MANY_STEPS = 50
 
 NO_OPERATORS = (
@@ -57,13 +56,13 @@ class PyTorchProfiler:
             yield hint("pytorch.modules", text, "To get the modules of other models, also record stacks.")
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        """The command with its variables before it, as one would type it where the injected file lies."""
+        """The command with its variables, as typed in the directory of the injected file."""
         injection = self.injection(spec)
         found = dict.fromkeys(injection.paths, ".") | {injection.folder: str(artifacts)} | dict(injection.variables)
         return ("env", *(f"{name}={value}" for name, value in found.items()), *spec.command)
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        """As many as there are processes that use PyTorch, each with a name of its own."""
+        """One trace for each process that uses PyTorch."""
         return (Artifact(TRACE_PATTERN, "Trace of PyTorch's profiler", text=True),)
 
     def injection(self, spec: JobSpec) -> Injection:
@@ -71,7 +70,7 @@ class PyTorchProfiler:
 
 
 def injected_variables(asked: PyTorch) -> dict[str, str]:
-    """What the injected file is told."""
+    """The injected file and its variables."""
     found = {"STEPS": asked.steps} | {name: "1" for name in OPTIONS if getattr(asked, name.lower())}
     if asked.seconds is not None:
         found["SECONDS"] = f"{asked.seconds:g}"

@@ -1,9 +1,9 @@
-"""Records what PyTorch does in a program that knows nothing of it. Laid down where it runs, as sitecustomize.py.
+"""Records PyTorch in an unmodified program. Copied to the job's directory as sitecustomize.py.
 
 Python imports a module of that name when it starts. This one waits until the program imports torch, counts its steps,
-and has torch.profiler record some. It needs Python 3.7 and torch 1.13; whatever goes wrong, the program goes on. What a
-step is and which processes are recorded is told in docs/reference/recorder-pytorch.md, with all variables. That
-there are steps is known when the first is over: it is never recorded, and what was recorded until then is dropped.
+and records some with torch.profiler. It needs Python 3.7 and torch 1.13; after any error, the program continues.
+docs/reference/recorder-pytorch.md defines steps, the recorded processes and all variables. Steps are detected at the
+end of the first one: it is never recorded, and what was recorded until then is discarded.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 NAME, PREFIX, CLAIM, RANK_VARIABLES = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN", "PERFLOOM_RANKS"
 STEPS, WHOLE = "1,1,3,1", "whole"
 OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "with_stack", "MODULES": "with_modules"}
-"""Options of torch.profiler.profile by the last word of their variables."""
+"""Options of torch.profiler.profile by the suffix of their variables."""
 WHOLE_S = {False: 30.0, True: 10.0}
-"""How long a recording of the whole run may last; with stacks (True) every call of Python is in it."""
+"""Maximum seconds of a recording of the whole run; with stacks (True) it contains every Python call."""
 MAX_SPANS, MAX_MESSAGES = 100, 5
-PATIENCE_BATCHES = 100  # may be taken before an optimizer that there is makes its first step
-PATIENCE_STEPS = 20
-"""An optimizer or DataLoader that goes on so often while the one that counts stands still, counts from then on."""
-GROUP_END_S = 0.2  # get the threads of torch.distributed to finish before they are taken down
+MAX_BATCHES_BEFORE_STEP = 100  # before the first step of an existing optimizer; then batches count as steps
+MAX_STEPS_OF_OTHERS = 20
+"""An optimizer or DataLoader that makes more steps than this while the step source makes none becomes the source."""
+GROUP_END_S = 0.2  # for the threads of torch.distributed to finish before they are destroyed
 OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
-OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # in a trace in which anything of torch has run
+OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # categories in a trace with operators
 DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 RANKS = ("RANK", *os.environ.get(RANK_VARIABLES, "").split(), "LOCAL_RANK")
-"""Variables that tell a process its rank: also those of MPI launchers, by RANK_VARIABLES. The first set counts."""
+"""Variables with the rank of a process, also those of MPI launchers, by RANK_VARIABLES. The first set counts."""
 
 
 def parse_steps(text: str) -> tuple[int, ...] | None:
-    """(wait, warmup, active, repeat) that a text asks for; None for "whole". Raises ValueError."""
+    """(wait, warmup, active, repeat) of a text; None for "whole". Raises ValueError."""
     if text.strip().lower() == WHOLE:
         return None
     words = [int(word) for word in text.split(",")]
@@ -47,26 +47,26 @@ def parse_steps(text: str) -> tuple[int, ...] | None:
 
 
 class TorchRecorder:
-    """Watches over a process that has imported torch. Not for use in its children, unless `after_fork` was called."""
+    """Records a process that has imported torch. In a forked child, call `after_fork` first."""
 
     def __init__(self, torch: Any, out: str) -> None:
         self.torch, self.out, self.pid = torch, out, os.getpid()
         self.host = "".join(sign if sign.isalnum() and ord(sign) < 128 else "-" for sign in os.uname().nodename)[:60]
         self.options = {option: os.environ.get(PREFIX + name) == "1" for name, option in OPTIONS.items()}
         self.steps = parse_steps(STEPS)
-        self.unit, self.done = "", 0  # what a step is, as soon as that is known, and how many are over
-        self.clock, self.kind = NOTHING, ""  # whose steps count, and its class
+        self.unit, self.done = "", 0  # the kind of step, "" until detected, and the number of completed steps
+        self.source, self.kind = NOTHING, ""  # a reference to the object whose steps count, and its class
         self.others = self.optimizers = self.batches = self.depth = 0
         self.prof = self.timer = self.call = self.hook = NOTHING
-        self.whole, self.seconds = False, 0.0  # whether the whole run is recorded, and how long at most
-        self.owner = 0  # the thread that the profiler is tied to
-        self.reason = ""  # why what it records is not all that was wanted
-        self.saved: dict[str, str] = {}  # files, and what a step is in each
+        self.whole, self.seconds = False, 0.0  # whether the whole run is recorded, and the time limit
+        self.owner = 0  # the id of the profiler's thread
+        self.reason = ""  # why the recording is incomplete
+        self.saved: dict[str, str] = {}  # the kind of step by file
         self.off = self.child = self.used = False
         self.busy = self.signal = self.words = 0
 
     def attach(self) -> None:
-        """Have it told of steps, batches, the first call of a module, other profilers, forks and the end."""
+        """Install hooks for steps, batches, the first call of a module, other profilers, forks and the end."""
         import atexit
         import warnings
 
@@ -90,7 +90,7 @@ class TorchRecorder:
         batches.__next__ = self.wrap(batches.__next__, before=self.on_batch)
         profiler = torch.autograd.profiler.profile
         profiler.__init__ = self.wrap(profiler.__init__, before=self.on_other_profiler)
-        # Of our hook, which is gone after the first call.
+        # The warning is about the hook below, which is removed after the first call.
         warnings.filterwarnings("ignore", message=".*global hooks on modules")
         self.hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: self.run_safely(self.on_use))
         if torch.distributed.is_available():
@@ -101,21 +101,21 @@ class TorchRecorder:
         os.register_at_fork(after_in_child=self.after_fork)
         built = resolve_attribute(torch, "version.cuda") or resolve_attribute(torch, "version.hip")
         if built and any(map(os.path.exists, DEVICES)):
-            # Until the program itself sets up a device it may still choose which ones it sees, and fork.
+            # Before the program initializes a device, it may still select visible devices, and fork.
             torch.cuda._lazy_init = self.wrap(torch.cuda._lazy_init, after=self.on_use)
         elif self.steps is None or not self.options["with_stack"]:
-            # With stacks every import would be in it.
+            # With stacks, the recording would contain every import.
             self.begin_whole()
 
     def wrap(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
-        """The same call, something done before and after it that gets one of its arguments. Stacks show its name."""
+        """A wrapper that calls `before` and `after` with one of the arguments. Stacks show the name of the wrapper."""
         import functools
 
         compiling = resolve_attribute(self.torch, "compiler.is_compiling") or bool
 
         @functools.wraps(call)
         def perfloom_recorder(*arguments: Any, **named: Any) -> Any:
-            # What is compiled holds nothing of ours.
+            # Compiled code must not contain the hooks.
             if compiling():
                 return call(*arguments, **named)
             self.run_safely(before, *arguments[place : place + 1])
@@ -128,7 +128,7 @@ class TorchRecorder:
         return perfloom_recorder
 
     def run_safely(self, do: Callable[..., object] | None, *arguments: Any) -> None:
-        """Do something for which the program must not suffer. Where it fails, nothing more is recorded."""
+        """Call `do` so that errors do not affect the program. After an error, recording stops."""
         if do is None or os.getpid() != self.pid or (self.off and do != self.on_group_end):
             return
         try:
@@ -142,28 +142,27 @@ class TorchRecorder:
                 pass
 
     def on_optimizer(self, optimizer: Any) -> None:
-        """There is an optimizer. Its class has just got what torch itself puts around a step."""
+        """An optimizer was created. torch has just wrapped the step function of its class."""
         self.optimizers += 1
         kind = type(optimizer)
         if not getattr(kind.step, NAME, False):
             kind.step = self.wrap(kind.step, self.before_step, self.on_step)
 
     def on_use(self, *_: Any) -> None:
-        """A module is called for the first time, or a device was set up."""
+        """A module is called for the first time, or a device was initialized."""
         self.hook.remove()
         if not self.child:
             self.use()
             self.begin_whole()
 
     def on_group_end(self, *_: Any) -> None:
-        """Its threads may still hold work of the last step, and want the interpreter to let go of it. Who takes them
-        down before waits for them forever (seen in 2.13 with gloo)."""
+        """A process group is destroyed. Its threads may still need the GIL; ending them deadlocks (2.13 with gloo)."""
         import time
 
         time.sleep(GROUP_END_S)
 
     def on_other_profiler(self, *_: Any) -> None:
-        """The program records itself, which only one can at a time."""
+        """The program uses its own profiler; only one can be active at a time."""
         if not self.busy:
             self.reason = "From then on, the program used its own profiler."
             self.finish()
@@ -171,47 +170,47 @@ class TorchRecorder:
             self.report("The program uses its own PyTorch profiler. From then on, Perfloom does not record.")
 
     def before_step(self, optimizer: Any) -> None:
-        """An optimizer is about to make a step."""
+        """A step of an optimizer starts."""
         self.depth += 1
 
     def on_step(self, optimizer: Any) -> None:
-        """It has made it, or a gradient scaler has skipped it."""
+        """A step of an optimizer ended, or a gradient scaler has skipped it."""
         self.depth -= 1
         if not self.depth and self.is_step_source(optimizer, OPTIMIZER):
             self.on_step_end(OPTIMIZER)
 
     def on_batch(self, batches: Any) -> None:
-        """A batch is asked for: waiting for it is part of its step."""
+        """The next batch is requested: waiting for it is part of its step."""
         self.batches += 1
-        waits = self.optimizers and self.batches < PATIENCE_BATCHES
+        waits = self.optimizers and self.batches < MAX_BATCHES_BEFORE_STEP
         if not self.child and not waits and self.unit != OPTIMIZER and self.is_step_source(batches, BATCH):
             self.use()
             if self.batches > 1:
                 self.on_step_end(BATCH)
 
     def is_step_source(self, one: Any, unit: str) -> bool:
-        """Whether it is this one whose steps count, and this thread in which they do."""
+        """Whether the steps of this object count, in this thread."""
         import threading
         import weakref
 
         if self.owner not in (0, threading.get_ident()):
             return False
-        known = self.clock() if self.clock is not None else None
+        known = self.source() if self.source is not None else None
         self.others = 0 if known is one else self.others + 1
-        free = known is None or unit != self.unit or self.others > PATIENCE_STEPS
-        # The threads of autograd are none of Python's, and no profiler can be tied to them.
+        free = known is None or unit != self.unit or self.others > MAX_STEPS_OF_OTHERS
+        # Autograd's threads are not Python threads, and cannot run a profiler.
         if free and any(each.ident == threading.get_ident() for each in threading.enumerate()):
-            known, self.clock, self.kind = one, weakref.ref(one), type(one).__name__
+            known, self.source, self.kind = one, weakref.ref(one), type(one).__name__
         return known is one
 
     def use(self) -> None:
-        """The program has begun: what Python starts from here on are its children."""
+        """The program has started to use torch: processes that it starts from now on are its children."""
         if not self.used:
             self.used = True
             os.environ[CLAIM] = launcher_role()
 
     def after_fork(self) -> None:
-        """This is a child now. It may be a rank, if nobody has begun; the profiler of its parent is not its own."""
+        """Called in a forked child. It may be a rank if its parent has not used torch; its profiler is the parent's."""
         recording, self.pid, self.child, self.owner = self.prof is not None, os.getpid(), True, 0
         self.off = self.off or self.used or recording
         if recording:
@@ -219,12 +218,12 @@ class TorchRecorder:
             (resolve_attribute(self.torch, "autograd._enable_record_function") or bool)(False)
 
     def on_step_end(self, unit: str) -> None:
-        """A step is over."""
+        """A step ended."""
         self.use()
         if self.steps is None:
             return
         if unit != self.unit:
-            # What was taken for the whole run, or for steps, was none of it.
+            # The recording of the whole run, or of another kind of step, is obsolete.
             self.finish(drop=True)
             self.unit, self.done = unit, 0
         self.done += 1
@@ -237,11 +236,12 @@ class TorchRecorder:
             self.begin_steps()
         if self.done >= (wait + warmup + active) * repeat:
             self.finish()
-            # After batches, as of a validation that goes before, there may be steps of an optimizer yet.
+            # After batches, such as of a validation, steps of an optimizer may still follow.
             self.off = unit == OPTIMIZER
 
     def begin_whole(self) -> None:
-        """Record from here on, until it is known better or is too much, as all of it lies in memory."""
+        """Record from now on, until steps are detected or the time limit is reached, because the recording is in
+        memory."""
         import ctypes
         import threading
 
@@ -250,26 +250,26 @@ class TorchRecorder:
             self.whole = True
             self.seconds = float(os.environ.get(PREFIX + "SECONDS") or WHOLE_S[self.options["with_stack"]])
             self.begin(self.torch.profiler.profile(activities=self.activities(), **self.options))
-            # A profiler can be ended by its own thread alone.
+            # Only the thread that started a profiler can stop it.
             self.call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.at_limit)
             self.timer = threading.Timer(self.seconds, ctypes.pythonapi.Py_AddPendingCall, (self.call, None))
             self.timer.daemon = True
             self.timer.start()
 
     def at_limit(self, _: Any) -> int:
-        """The whole run was recorded for so long."""
+        """The time limit of the whole run is reached."""
         if self.whole:
             self.reason = f"The recording ended after {self.seconds:g} seconds, the limit without steps."
             self.run_safely(self.finish)
         return 0
 
     def begin_steps(self) -> None:
-        """Record by the schedule, of which the first steps are over."""
+        """Record with the schedule, whose first steps are completed."""
         wait, warmup, active, repeat = self.steps or ()
         schedule, profile = self.torch.profiler.schedule, self.torch.profiler.profile
         plan = self.run_exclusively(lambda: schedule(wait=wait, warmup=warmup, active=active, repeat=repeat))
         prof = profile(activities=self.activities(), schedule=plan, on_trace_ready=self.save, **self.options)
-        # Its steps have the numbers that the program's have.
+        # The profiler's step numbers are those of the program.
         prof.step_num = self.done
         prof.current_action = prof._prev_schedule_action = plan(self.done)
         self.begin(prof)
@@ -284,13 +284,13 @@ class TorchRecorder:
         self.run_exclusively(prof.start)
 
     def activities(self) -> list[Any]:
-        """What can be recorded without setting up a device that the program has not set up itself."""
+        """The activities that can be recorded without initializing a device that the program has not initialized."""
         kinds = self.torch.profiler.ProfilerActivity
         ready = [x for x in ("CUDA", "XPU") if (resolve_attribute(self.torch, f"{x.lower()}.is_initialized") or bool)()]
         return [kinds.CPU, *(getattr(kinds, name) for name in ready)]
 
     def run_exclusively(self, do: Callable[[], Any]) -> Any:
-        """Have the profiler do something that the end of the process must wait for, and of which nobody is warned."""
+        """Call `do`, which uses the profiler, without warnings. SIGTERM is handled afterwards."""
         import warnings
 
         self.busy += 1
@@ -304,7 +304,7 @@ class TorchRecorder:
                 self.at_sigterm(self.signal)
 
     def finish(self, *, drop: bool = False) -> None:
-        """End the profiler, and save what it has recorded, unless that is not wanted."""
+        """Stop the profiler, and save its recording unless `drop`."""
         import signal
 
         prof, whole = self.prof, self.whole
@@ -326,7 +326,7 @@ class TorchRecorder:
             self.off = True
 
     def save_rest(self) -> None:
-        """Save what there is when the process ends, or say why there is nothing."""
+        """Save the recording when the process ends, or report why there is none."""
         self.reason = self.reason or ("The program ended before the schedule." if self.unit else "")
         self.finish()
         if in_group(self.torch):
@@ -342,7 +342,7 @@ class TorchRecorder:
             self.report("Nothing was recorded: no PyTorch operator ran in this process.")
 
     def at_sigterm(self, number: int, *_: Any) -> None:
-        """The process is told to end, which it would on the spot. What was recorded is saved first."""
+        """Save the recording before SIGTERM ends the process."""
         import signal
 
         if self.busy and os.getpid() == self.pid:
@@ -354,7 +354,7 @@ class TorchRecorder:
         os.kill(os.getpid(), number)
 
     def add_metadata(self) -> None:
-        """Have the trace say what its steps are."""
+        """Write to the trace what its steps are."""
         import json
 
         facts = {
@@ -368,10 +368,10 @@ class TorchRecorder:
         try:
             self.prof.add_metadata_json("perfloom", json.dumps({k: v for k, v in facts.items() if v is not None}))
         except Exception:
-            pass  # Some builds have no place for it.
+            pass  # Some builds do not support metadata.
 
     def save(self, prof: Any) -> None:
-        """Write what a profiler has recorded, under a name of its own. Where no operator ran, there is nothing."""
+        """Write the recording of a profiler to a unique file, unless no operator ran."""
         rank = rank_of(self.torch)
         name = f"{'process' if rank is None else f'rank{rank}'}-{self.host}-{os.getpid()}-{len(self.saved)}"
         plain = os.path.join(self.out, f".{name}.json")
@@ -391,7 +391,7 @@ class TorchRecorder:
                 os.remove(path)
 
     def report(self, text: str) -> None:
-        """Tell a person, on standard error and where the job looks. Never too often."""
+        """Print a message for the user to standard error and to a file for the job; at most MAX_MESSAGES."""
         import contextlib
 
         self.words, text = self.words + 1, " ".join(text.split())
@@ -403,14 +403,14 @@ class TorchRecorder:
 
 
 def resolve_attribute(start: Any, path: str) -> Any:
-    """What a path of attributes leads to; None where there is no such."""
+    """The attribute at a dotted path; None if it does not exist."""
     for name in path.split("."):
         start = getattr(start, name, None)
     return start
 
 
 def compress_trace(plain: str, target: str) -> bool:
-    """Pack a trace. Returns whether there is anything of torch in it."""
+    """Compress a trace. Returns whether it contains operators."""
     import gzip
 
     found, tail = False, b""
@@ -423,39 +423,39 @@ def compress_trace(plain: str, target: str) -> bool:
 
 
 def in_group(torch: Any) -> bool:
-    """Whether this process has set up torch.distributed."""
+    """Whether this process has initialized torch.distributed."""
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def rank_of(torch: Any) -> int | None:
-    """The rank of this process, where it is one of several."""
+    """The rank of this process, if it is one of several."""
     if in_group(torch):
         return int(torch.distributed.get_rank())
     return next((int(os.environ[name]) for name in RANKS if os.environ.get(name, "").isdigit()), None)
 
 
-def replace_handler(there: Any, wanted: Any) -> None:
-    """Set what is done at SIGTERM, where it is nobody's but ours."""
+def replace_handler(current: Any, new: Any) -> None:
+    """Replace the handler of SIGTERM, if it is `current`."""
     import signal
     import threading
 
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == there:
-        signal.signal(signal.SIGTERM, wanted)
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == current:
+        signal.signal(signal.SIGTERM, new)
 
 
 def launcher_role() -> str:
-    """What a launcher has said that this process is. A child has that of its parent."""
+    """The rank variables that the launcher has set for this process. A child inherits those of its parent."""
     return "|".join(os.environ.get(name, "") for name in (*RANKS, "TORCHELASTIC_RESTART_COUNT"))
 
 
 class TorchFinder:
-    """Asked by Python for each module that is imported, until torch was."""
+    """A finder on sys.meta_path, until torch is imported."""
 
     def __init__(self, out: str) -> None:
         self.out, self.asks = out, False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """As others find it, but that it is watched over when it was loaded."""
+        """The spec of torch from the other finders, with a hook after it was loaded."""
         if name != "torch" or self.asks:
             return None
         import importlib.util
@@ -471,7 +471,7 @@ class TorchFinder:
         return spec
 
     def loaded(self, module: Any, loader: Any, load: Callable[[Any], None]) -> None:
-        """Load torch, and watch over it."""
+        """Load torch, and attach a recorder."""
         del loader.exec_module
         load(module)
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
@@ -480,7 +480,7 @@ class TorchFinder:
 
 
 def main() -> None:
-    """Wait for torch, and let the sitecustomize.py that would have been found without us do what it does."""
+    """Install the finder, and import the sitecustomize.py that this file hides, if there is one."""
     out = os.environ.get(PREFIX + "OUT")
     if out and os.environ.get(CLAIM) != launcher_role():
         sys.meta_path.insert(0, TorchFinder(os.path.abspath(out)))

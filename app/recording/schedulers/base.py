@@ -1,4 +1,4 @@
-"""What a batch system is to Perfloom: argv to submit, ask and cancel, and the reading of what those print."""
+"""The interface of batch systems: argv to submit, query and cancel jobs, and parsers of the output."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,89 +8,90 @@ from ...domain.targets import BatchQueue, BatchStatus
 
 
 class Scheduler(Protocol):
-    """Runs nothing: gives argv and takes what it printed. Every argv is run at the target, without a shell of its own.
+    """A batch system. It runs nothing: it returns argv to run at the target, without a shell, and parses the output.
 
-    Where more than one program must be asked, argv is `sh -c` with a script that never changes, and what differs from
-    call to call follows as its arguments: no user's word is ever part of a script.
+    If several programs must be run, argv is `sh -c` with a constant script, and values are its arguments: user input is
+    never part of a script.
 
-    What it printed is `stdout`, `stderr` and `status` (the exit status). Methods that read raise InvalidRequest where
-    the batch system refused what the user asked for (a queue that does not exist), in its own words and with what to
-    do, Unreachable where it does not answer at present, and Unavailable where its programs are not there.
+    The output is `stdout`, `stderr` and `status` (the exit status). Parsers raise InvalidRequest if the batch system
+    rejected a request (a queue that does not exist), with its message and advice, Unreachable if it does not answer at
+    present, and Unavailable if its programs are missing.
     """
 
     @property
     def name(self) -> str:
-        """As it stands in a target."""
+        """Its name in a target."""
 
     @property
     def title(self) -> str:
-        """For a person."""
+        """Its name for users."""
 
     @property
     def hint(self) -> str:
-        """What it means for a target, in one line."""
+        """A description for the target form, in one line."""
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """The fields of Batch that it takes, each with its label in the form; "" for the form's own label."""
+        """The fields of Batch that it supports, each with its label in the form; "" for the form's default label."""
 
     @property
     def version_pattern(self) -> str:
-        """A regular expression whose group is the version, in what its section of the probe printed."""
+        """A regular expression whose group is the version in the output of its section of the probe."""
 
     @property
     def version_commands(self) -> tuple[tuple[str, ...], ...]:
-        """argv that print its version: the first that succeeds counts. Run where its first program is on PATH."""
+        """Commands that print its version, of which the first that succeeds counts. Only run if the program of the
+        first is on PATH."""
 
     @property
     def job_variable(self) -> str:
-        """A variable of the environment that is set in its jobs, and nowhere else."""
+        """An environment variable that is set only in its jobs."""
 
     @property
     def job_script(self) -> str:
-        """sh, run in a job before an MPI launcher: sets pl_nodes, the number of hosts ("" if unknown), and where they
-        apply pl_hostfile (a file with the hosts, one for each slot), pl_blaunch (ranks on other hosts are started with
-        blaunch) and pl_by_name (processes on other hosts connect to this one by its name)."""
+        """sh, run in a job before an MPI launcher: sets pl_nodes, the number of hosts ("" if unknown), and if they
+        apply pl_hostfile (a file with the hosts, one for each slot), pl_blaunch (blaunch starts ranks on other hosts)
+        and pl_by_name (processes on other hosts connect to this one by name)."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What must be on PATH there."""
+        """Programs that must be on PATH at the target."""
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
-        """argv that hands over the command line `script`. job_name: made by us, found again by `named`. output: the
-        file for what the batch system itself has to say. Raises InvalidRequest for arguments that would turn it into
-        something else than one job that runs once."""
+        """argv that submits the command line `script`. job_name: unique, see `find_command`. output: the file for
+        messages of the batch system. Raises InvalidRequest for arguments that would not result in one job that runs
+        once."""
 
     def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
-        """The batch system's id of what was submitted. After Unreachable it may be submitted all the same: ask by
-        `named` before anything else."""
+        """The batch system's id of the submitted job. After Unreachable it may have been submitted anyway: first use
+        `find_command`."""
 
     def find_command(self, job_name: str) -> tuple[str, ...]:
         """argv that finds the id of a job by its name, for a submission whose answer was lost."""
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
-        """The id that `named` found, None where there is none."""
+        """The id in the output of `find_command`, None without one."""
 
     def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """argv that asks for the state of many jobs at once: one request to the batch system."""
+        """argv that queries the state of many jobs with one request to the batch system."""
 
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
     ) -> Mapping[str, BatchStatus]:
-        """The state of each of `ids`; GONE for those that are not known any more."""
+        """The state of each of `ids`; GONE for unknown ones."""
 
     def history_command(self, id: str) -> tuple[str, ...]:
-        """argv that asks the history for one job that is GONE."""
+        """argv that queries the history for one job that is GONE."""
 
     def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
-        """What the history says; UNKNOWN where it says nothing."""
+        """The state in the history; UNKNOWN if it is not there."""
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        """argv that ends jobs. gently: those that run are sent TERM, so that they can complete what is recorded, and
-        those that wait are taken out of the queue. Otherwise whatever is left of them is killed."""
+        """argv that ends jobs. gently: running jobs get TERM, so that they can complete their recordings, and pending
+        ones are removed from the queue. Otherwise they are killed."""
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
-        """Reads what `cancel` printed. That jobs have ended already is no error."""
+        """Checks the output of `cancel_command`. It is no error if jobs have already ended."""
 
     def queues_command(self) -> tuple[str, ...]:
         """argv that lists queues."""

@@ -1,4 +1,4 @@
-"""What all batch systems have in common: scripts that never change, and the telling of silence from refusal."""
+"""Shared by the batch systems: constant scripts, and the distinction between no answer and a rejected request."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -9,30 +9,30 @@ from ...domain.errors import InvalidRequest, Unavailable, Unreachable
 from ...domain.text import shorten
 
 NOT_FOUND = 127
-"""The exit status of a shell that does not find a program."""
+"""The exit status of a shell for a program that was not found."""
 MISSING = re.compile(r"(\S+): (?:command )?not found|env: .(\w+).: No such file", re.ASCII)
 OPTION = re.compile(
     r"\b(illegal|unrecognized|unrecognised|unknown|invalid|ambiguous|bad) option\b|"
     r"\boption\b.*\b(requires an argument|doesn.t allow an argument|is ambiguous)",
     re.I,
 )
-"""What programs say of options that they do not know or cannot read."""
+"""Messages about unknown or invalid options."""
 USAGE = re.compile(r"^\s*usage\s*:.*|^Try [\"'].*--help.*$", re.I | re.M | re.S)
-"""From where a program says how it is to be called."""
+"""The start of a usage message."""
 ARGUMENTS = "batch_arguments"
 MAX_MESSAGE = 300
-"""How much of what a batch system says is shown."""
+"""The maximum length of a batch system's message that is shown."""
 ReasonAdvice = tuple[tuple[re.Pattern[str], str], ...]
-"""What stands in a reason → what it means for a person, empty for what needs no words; the first that fits counts."""
+"""(part of a reason, explanation for users, empty if there is nothing to explain); the first match counts."""
 
 
 def script_argv(text: str, *arguments: str) -> tuple[str, ...]:
-    """argv that runs a script of ours with arguments. No word of a user's may be part of `text`."""
+    """argv that runs a constant script with arguments. `text` must not contain user input."""
     return ("sh", "-c", text, "sh", *arguments)
 
 
 def explain_words(title: str, words: str, reasons: ReasonAdvice) -> str:
-    """What a reason of a batch system means, with its own words. Empty where there is nothing to say."""
+    """The explanation of a batch system's reason, with its original text. Empty if there is nothing to explain."""
     for pattern, advice in reasons:
         if pattern.search(words):
             return f"{advice} ({words})" if advice else ""
@@ -40,16 +40,15 @@ def explain_words(title: str, words: str, reasons: ReasonAdvice) -> str:
 
 
 def hours_and_minutes(seconds: int) -> tuple[int, int]:
-    """(hours, minutes) that last at least so long: batch systems count in minutes."""
+    """(hours, minutes), rounded up: batch systems count in minutes."""
     return divmod(-(-seconds // 60), 60)
 
 
 @dataclass(frozen=True)
 class AnswerParser:
-    """How a batch system talks. noise: what it repeats before each line. no_answer: what its programs say where it does
-    not answer them. refusals: a pattern of what it refuses, the field of the form that is about, and what to do; the
-    first that fits counts. An option that it does not know is the same for all (OPTION), and comes before them: the
-    usage behind it names queues, projects and all else."""
+    """The messages of a batch system. noise: a prefix of each line. no_answer: messages of its programs if it does not
+    answer. refusals: (pattern of a rejection, form field, advice); the first match counts. Unknown options (OPTION) are
+    checked first, because the usage message after them mentions queues, projects and so on."""
 
     title: str
     noise: re.Pattern[str]
@@ -57,12 +56,12 @@ class AnswerParser:
     refusals: tuple[tuple[str, str, str], ...]
 
     def clean_text(self, text: str) -> str:
-        """What it said as one sentence: without its noise, and not endlessly long."""
+        """Its message as one sentence, without noise and shortened."""
         lines = [self.noise.sub("", line).strip().rstrip(".") for line in text.splitlines()]
         return shorten(". ".join(dict.fromkeys(line for line in lines if line)), MAX_MESSAGE)
 
     def check_answered(self, program: str, stderr: str, status: int) -> None:
-        """Raises Unavailable where the program is not there, Unreachable where what should answer it does not."""
+        """Raises Unavailable if the program is missing, Unreachable if the batch system does not answer."""
         if status == NOT_FOUND and (MISSING.search(stderr) or not stderr.strip()):
             raise Unavailable(
                 f"{self.title} is not available: {program} was not found there. Add the module that provides it to the "
@@ -74,14 +73,14 @@ class AnswerParser:
             )
 
     def check_complete(self, program: str, stderr: str, status: int) -> None:
-        """The same, and Unreachable where the program failed: half a list would make jobs vanish."""
+        """The same, and Unreachable if the program failed: with an incomplete list, jobs would seem to be gone."""
         self.check_answered(program, stderr, status)
         if status:
             words = self.clean_text(stderr) or f"{program} ended {status}"
             raise Unreachable(f"{self.title} does not respond as expected: {words}.")
 
     def raise_refused(self, text: str) -> NoReturn:
-        """Raises InvalidRequest for a job that it does not take: why in its own words, and what to do about it."""
+        """Raises InvalidRequest for a rejected job, with its message and advice."""
         words = self.clean_text(USAGE.sub("", text)) or self.clean_text(text)
         message = f"{self.title} rejected the job: {words or 'no reason was given'}."
         if OPTION.search(text):
@@ -92,13 +91,13 @@ class AnswerParser:
         raise InvalidRequest(message)
 
 
-def reject_options(title: str, program: str, options: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
-    """Raises InvalidRequest where further arguments would make something else of it than one job that runs once.
+def reject_options(title: str, program: str, options: Iterable[tuple[str, str]], reserved: Collection[str]) -> None:
+    """Raises InvalidRequest for additional arguments that would not result in one job that runs once.
 
-    options: each by its full name, with the word that it stands in. kept: the options that are not for the user.
+    options: each by its full name, with the argument that contains it. kept: the options that Perfloom itself sets.
     """
     for option, word in options:
-        if option in kept:
+        if option in reserved:
             short = f", or write the option that {word!r} abbreviates in full" if _cut_short(word, option) else ""
             raise InvalidRequest(
                 f"Perfloom sets {option} of {title}, or cannot record with it. Remove {word!r} "

@@ -1,4 +1,4 @@
-"""IBM Spectrum LSF (and Platform LSF from 9.1): bsub, bjobs, bkill, and bhist for what is gone."""
+"""IBM Spectrum LSF (and Platform LSF from 9.1): bsub, bjobs, bkill, and bhist for jobs that bjobs does not know."""
 
 import json
 import re
@@ -37,21 +37,22 @@ SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
 UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
 QUEUE = re.compile(r"^(\S+)\s+(-?\d+)\s+(Open|Closed)\S(Active|Inact\w*)(.*)$")
 ALREADY_ENDED = re.compile(r"has already finished|No matching job found|is being (terminated|signaled)")
-"""What bkill says of a job that has ended, or will."""
+"""Messages of bkill about a job that has ended, or is about to."""
 EVENT = re.compile(r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d( \d{4})?: (.*(?:\n .*)*)", re.M)
-"""An event of bhist -l with the lines that it goes on in."""
+"""An event of bhist -l with its continuation lines."""
 ENDED = re.compile(r"Donesuccessfully|Exited(?:withexitcode(\d+)|bysignal(\d+))?")
 SPREAD = re.compile(r"\bspan\s*\[|\{|\|\|")
-"""What forbids to add a span to a resource string: it has one, or is a compound or an alternative requirement."""
+"""Matches resource strings to which no span may be added: those with a span, and compound or alternative
+requirements."""
 
 RESERVED_OPTIONS = (
     *("-J", "-o", "-oo", "-e", "-eo", "-K", "-I", "-Ip", "-Is", "-ISp", "-ISs", "-IS", "-IX", "-r", "-Zs", "-Z", "-i"),
     *("-is", "-h", "-V", "-pack", "-f", "-H", "-jsdl", "-jsdl_strict", "-json", "-yaml"),
 )
-"""Options that would make something else of it than one job that runs once, and that is found again."""
+"""Options that would not result in one job that runs once and can be found by name."""
 
 ALLOWED_OPTIONS = ("-Jd", "-env", "-eptl", "-ext", "-freq", "-hl", "-hostfile", "-outdir", "-rcacct", "-rn", "-rnc")
-"""Options of LSF 9.1 to 10.1 that begin like one of them and are for the user."""
+"""Permitted options of LSF 9.1 to 10.1 that begin like one of them."""
 
 OPTIONS_WITHOUT_VALUE = ("-ar", "-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
 """Options without a value."""
@@ -62,17 +63,8 @@ hostfile Jd jobaff jsm k L ln_mem ln_slots Lp M m mig n network nnodes notify ou
 smt sp stage step_cgroup t T u U v w W wa We wt
 """
 OPTIONS_WITH_VALUE = tuple(f"-{name}" for name in _VALUED.split())
-"""Options of LSF 9.1 to 10.1 that take the next word for their value, whatever it is (command reference of bsub)."""
+"""Options of LSF 9.1 to 10.1 whose value is the next word (command reference of bsub)."""
 
-FEW_TRIES = """
-LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
-"""
-"""Without it LSF's programs wait for ever for a master that is down. (bsub waits: what was not answered to must not be
-submitted later.)"""
-
-HISTORY_SCRIPT = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
-FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
-KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
 
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Queue", "project": "Project"}
@@ -82,9 +74,8 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Lsf:
-    """At its time limit (-W) a job is sent USR2, every process of it, and has ten minutes before it is killed; bkill
-    sends INT, TERM and KILL ten seconds apart. The shell that LSF itself puts around a job's command ignores all but
-    the last."""
+    """At the time limit (-W) LSF sends USR2 to every process of a job, and kills it ten minutes later; bkill sends INT,
+    TERM and KILL ten seconds apart. The shell in which LSF runs a job's command ignores all except KILL."""
 
     name: SchedulerName = SchedulerName.LSF
     title: str = ANSWERS.title
@@ -100,7 +91,7 @@ class Lsf:
         batch, mpi = spec.batch, spec.mpi
         reject_options(self.title, "bsub", ((_option(word), word) for word in batch.arguments), RESERVED_OPTIONS)
         _refuse_commands(batch.arguments)
-        # -rn: never run again, even where the queue would.
+        # -rn: never rerun, even if the queue is configured to.
         argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
         if batch.queue:
             argv += ["-q", batch.queue]
@@ -116,7 +107,7 @@ class Lsf:
             argv += ["-R", resources]
         if batch.exclusive:
             argv.append("-x")
-        # bsub hands the command on to /bin/sh, so that it is one word here. No exec: a queue may put words before it.
+        # bsub passes the command to /bin/sh, so it is one word here. No exec: a queue may have a JOB_STARTER prefix.
         return (*argv, *batch.arguments, join(script))
 
     def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
@@ -127,7 +118,7 @@ class Lsf:
         ANSWERS.raise_refused(stderr or stdout)
 
     def find_command(self, job_name: str) -> tuple[str, ...]:
-        return script_argv(FIND_SCRIPT, job_name)
+        return _script_argv("lsf_find.sh", job_name)
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         ids = re.findall(r"^(\d+)\^", stdout, re.M)
@@ -139,13 +130,13 @@ class Lsf:
         return None
 
     def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script_argv(FEW_TRIES + script_text("schedulers/lsf_status.sh"), *ids)
+        return _script_argv("lsf_status.sh", *ids)
 
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
     ) -> Mapping[str, BatchStatus]:
         records = _records(stdout)
-        # A part of the answer names those it does not know; silence about one is not the same.
+        # The answer names the unknown jobs; a job that is merely missing is not known to be gone.
         lost = set(UNKNOWN_ID.findall(f"{stdout}\n{stderr}"))
         statuses = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
         if not statuses and not lost:
@@ -155,12 +146,12 @@ class Lsf:
         return {id: statuses.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
     def history_command(self, id: str) -> tuple[str, ...]:
-        return script_argv(HISTORY_SCRIPT, id)
+        return _script_argv("lsf_history.sh", id)
 
     def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
         state, code, signal, keyword = "", "", "", ""
         for _, text in EVENT.findall(stdout):
-            # It breaks its lines in the middle of sentences and words.
+            # bhist breaks lines in the middle of words.
             event = "".join(text.split())
             if match := ENDED.match(event):
                 state, code, signal = ("EXIT" if event.startswith("E") else "DONE"), match[1] or "", match[2] or ""
@@ -174,8 +165,7 @@ class Lsf:
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        terminate = FEW_TRIES + script_text("schedulers/lsf_terminate.sh")
-        return script_argv(terminate if gently else KILL_SCRIPT, *ids)
+        return _script_argv("lsf_terminate.sh" if gently else "lsf_kill.sh", *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         lines = stderr.splitlines()
@@ -188,7 +178,7 @@ class Lsf:
             raise InvalidRequest(f"LSF did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
 
     def queues_command(self) -> tuple[str, ...]:
-        return script_argv(FEW_TRIES + script_text("schedulers/lsf_queues.sh"))
+        return _script_argv("lsf_queues.sh")
 
     def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
         ANSWERS.check_complete("bqueues", stderr, status)
@@ -202,16 +192,16 @@ class Lsf:
 
 
 def _option(word: str) -> str:
-    """The option of a word, as far as it matters. Its value may be glued to it: -Jname."""
+    """The option of a word. Its value may be joined: -Jname."""
     return max(
         (option for option in (*RESERVED_OPTIONS, *ALLOWED_OPTIONS) if word.startswith(option)), key=len, default=word
     )
 
 
 def _refuse_commands(arguments: Sequence[str]) -> None:
-    """Raises InvalidRequest for a word that is neither an option nor the value of one, and for an option that lacks its
-    value. To bsub the command would begin with the one, and its shell would have every word from there on, quoted by
-    nobody; the other would have the command for its value."""
+    """Raises InvalidRequest for a word that is neither an option nor a value, and for an option that lacks its value.
+    bsub would take the former as the start of the command, and pass it and the rest unquoted to a shell; the latter
+    would take the command as its value."""
     lacking, may_be_value = "", False
     for word in arguments:
         if lacking:
@@ -227,7 +217,7 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
                 "batch_arguments",
             )
         lacking = word if word in OPTIONS_WITH_VALUE else ""
-        # Of a later version, it may have a value. One that is glued to its option leaves no room for another.
+        # An unknown option of a later version may have a value, unless a value is joined to it.
         may_be_value = option and word not in OPTIONS_WITHOUT_VALUE and re.fullmatch(r"-[A-Za-z_]+", word) is not None
     if lacking:
         raise _lacks_value(lacking)
@@ -242,14 +232,14 @@ def _lacks_value(option: str) -> InvalidRequest:
 
 
 def _resources(batch: Batch, mpi: Mpi | None) -> str:
-    """The user's own -R and ours in one: how many ranks go on a host, where theirs does not say it."""
+    """The user's -R with a span for the ranks per host, if it has none."""
     if not mpi or mpi.ranks_per_node is None or SPREAD.search(batch.resources):
         return batch.resources
     return f"{batch.resources} span[ptile={mpi.ranks_per_node * (batch.cpus or 1)}]".strip()
 
 
 def _records(stdout: str) -> list[dict[str, Any]]:
-    """The jobs of bjobs' answer: JSON, behind whatever it said before, or of old words between ^."""
+    """The jobs in the output of bjobs: JSON after other messages, or, from old versions, fields separated by ^."""
     start = stdout.find("{")
     if start >= 0 and '"RECORDS"' in stdout:
         try:
@@ -290,7 +280,7 @@ def _status(record: Mapping[str, Any]) -> BatchStatus:
 
 
 def _end(words: str, signal: int | None) -> tuple[BatchState, str]:
-    """Why a job ended that did not end well."""
+    """The reason why a job failed."""
     keyword = words.partition(":")[0].strip().rstrip(".;")
     if keyword in END_REASONS:
         state, advice = END_REASONS[keyword]
@@ -301,7 +291,7 @@ def _end(words: str, signal: int | None) -> tuple[BatchState, str]:
 
 
 def _ending(code: int | None) -> tuple[int | None, int | None]:
-    """(exit status, signal) of LSF's exit code, which is 128 and the signal where one ended the job."""
+    """(exit status, signal) of LSF's exit code, which is 128 + the signal if one ended the job."""
     if code is not None and 128 < code < 128 + 65:
         return None, code - 128
     return code, None
@@ -314,6 +304,10 @@ def _hosts(text: str) -> tuple[str, ...]:
 
 
 def _counts(rest: str) -> str:
-    """A line of bqueues behind the status, for a person: four limits, then slots in all, waiting, and running."""
+    """The columns of bqueues after the status, for display: four limits, then slots in total, pending, and running."""
     words = rest.split()
     return f"{words[5]} slots wait, {words[6]} run" if len(words) > 6 else ""
+
+
+def _script_argv(name: str, *arguments: str) -> tuple[str, ...]:
+    return script_argv(script_text("schedulers/lsf_tries.sh") + script_text(f"schedulers/{name}"), *arguments)

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# The queues, then the parameters, which a user may not be allowed to read.
+# Prints the queues, then the parameters, if the user may read them.
 
 bqueues -w || exit
 bparams 2>/dev/null

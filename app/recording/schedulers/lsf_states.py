@@ -1,4 +1,4 @@
-"""What LSF's words mean: states of jobs, why they wait, why they ended."""
+"""LSF's states of jobs, and its reasons for waiting and ending."""
 
 import re
 
@@ -22,7 +22,7 @@ STATES: dict[str, BatchState] = {
     "UNKWN": BatchState.UNKNOWN,
     "ZOMBI": BatchState.UNKNOWN,
 }
-"""LSF's states. EXIT has many reasons, of which some are no failures."""
+"""LSF's states. EXIT has many reasons, of which some are not failures."""
 
 STATE_TEXTS: dict[str, str] = {
     "PROV": "Its host is being powered on.",
@@ -35,7 +35,7 @@ STATE_TEXTS: dict[str, str] = {
     "PERR": "It succeeded, but the queue's post-execution command failed.",
     "POST_ERR": "It succeeded, but the queue's post-execution command failed.",
 }
-"""What a state means, where that is not plain."""
+"""Explanations of states that are not obvious."""
 
 END_REASONS: dict[str, tuple[BatchState, str]] = {
     "TERM_OWNER": (BatchState.CANCELLED, "It was cancelled in LSF by its owner."),
@@ -68,7 +68,7 @@ END_REASONS: dict[str, tuple[BatchState, str]] = {
     "TERM_PRE_EXEC_FAIL": (BatchState.FAILED, "The queue's pre-execution command failed."),
     "TERM_ORPHAN_SYSTEM": (BatchState.FAILED, "It waited for a job that can never finish."),
 }
-"""Keywords of why a job ended."""
+"""Keywords of reasons for the end of a job."""
 
 NEVER_STARTS = "It cannot start like this. Cancel the job and "
 
@@ -112,10 +112,10 @@ REASONS: ReasonAdvice = tuple(
         (r"load|threshold|busy", "The hosts that could run it are busy."),
     )
 )
-"""What stands in a reason for waiting → what it means for a person; the first that fits counts."""
+"""(part of a reason for waiting, explanation for users); the first match counts."""
 
 
 def explain_reason(reason: str) -> str:
-    """What a reason for waiting means, with LSF's own words."""
+    """The explanation of a reason for waiting, with LSF's text."""
     words = " ".join(reason.split()).strip(" ;")
     return explain_words("LSF", words, REASONS)

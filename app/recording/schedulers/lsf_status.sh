@@ -1,6 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# -json needs 10.1 with fix pack 2. An older bjobs refuses it at once, without asking its master, and is asked as of
-# old.
+# -json needs 10.1 with fix pack 2. An older bjobs rejects it without a request to its master; then use the old format.
 
 said=$(bjobs -a -o 'jobid stat queue exec_host exit_code exit_reason pend_reason' -json "$@" 2>&1)
 status=$?

@@ -1,7 +1,7 @@
-"""The options of sbatch as getopt_long reads them: which word is an option, and which is the value of one.
+"""Parses options of sbatch like getopt_long: which word is an option, and which is a value.
 
-sbatch takes the first word that is neither for the name of a script to run in place of the one it is given with --wrap,
-and all that follows for arguments of that script. So such a word has to be found before sbatch sees it.
+sbatch treats the first other word as the name of a script, which it runs instead of the command of --wrap, and the rest
+as arguments of that script. Such words are rejected before they reach sbatch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ...domain.errors import InvalidRequest
 
 SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSabcdeimnopqtwxP")
-"""Short options of sbatch whose value stands behind them, in the same word or in the next. -P was an option of old."""
+"""Short options of sbatch whose value follows in the same word or the next. -P is an option of old versions."""
 
 _LONG_WITH_VALUE = """
 account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
@@ -22,7 +22,7 @@ partition power prefer priority profile qos reservation resources runtime segmen
 tasks-per-node thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
 """
 LONG_WITH_VALUE = frozenset(_LONG_WITH_VALUE.split())
-"""Long options that must have a value, of Slurm 22.05 to 26.05 (manual of sbatch, slurm_opt.c)."""
+"""Long options that require a value, of Slurm 22.05 to 26.05 (manual of sbatch, slurm_opt.c)."""
 
 _LONG_ALONE = """
 consolidate-segments contiguous exclusive external get-user-env help hold ignore-pbs nice no-kill no-requeue
@@ -30,15 +30,15 @@ oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue r
 spread-segments stepmgr test-only usage use-min-nodes verbose version wait
 """
 LONG_WITHOUT_VALUE = frozenset(_LONG_ALONE.split())
-"""Long options without a value, or whose value may only stand behind = in the same word."""
+"""Long options without a value, or whose value can only follow = in the same word."""
 
 
 def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(option, word it stands in) of each option; a short one as -x, a long one in full, without its value. A long one
-    may be cut short: then each that it may be short for is there, as what else begins so differs between versions.
+    """(option, word that contains it) of each option; a short one as -x, a long one in full, without its value. For an
+    abbreviated long option all candidates are included, because ambiguity differs between versions.
 
-    Raises InvalidRequest for a word that is neither an option nor the value of one. A long option that is not known (a
-    plugin's, or of a later version) has no value but behind =, as otherwise a script's name could hide behind it.
+    Raises InvalidRequest for a word that is neither an option nor a value. An unknown long option (of a plugin or a
+    later version) may have a value only after =, because otherwise its value could be the name of a script.
     """
     words = iter(arguments)
     before = ""
@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
                     needs_value = place == len(word)
                     break
                 if letter == "k":
-                    # Its value may only be glued to it.
+                    # Its value can only be joined to it.
                     break
         if needs_value and next(words, None) is None:
             raise InvalidRequest(
@@ -68,13 +68,13 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _takes_value(name: str) -> bool:
-    """Whether the next word belongs to a long option. It may be cut short, as long as it is not ambiguous."""
+    """Whether the next word is the value of a long option, which may be abbreviated unambiguously."""
     fits = _expand_option(name)
     return len(fits) == 1 and fits[0] in LONG_WITH_VALUE
 
 
 def _expand_option(name: str) -> list[str]:
-    """The long options that a name may stand for: getopt_long takes it as it is, or for the only one that begins so."""
+    """The long options that a name may mean. getopt_long accepts an exact name, or a unique prefix."""
     known = LONG_WITH_VALUE | LONG_WITHOUT_VALUE
     return [name] if name in known else sorted(each for each in known if each.startswith(name)) or [name]
 

@@ -1,4 +1,5 @@
-"""Slurm: sbatch, squeue, scancel, and for what is gone sacct, scontrol or the list of completed jobs."""
+"""Slurm: sbatch, squeue, scancel, and for jobs that squeue does not know sacct, scontrol or the list of completed
+jobs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,11 +39,11 @@ ANSWERS = AnswerParser(
     ),
 )
 ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
-"""`;cluster` stands behind it where SLURM_CLUSTERS is set, which the other programs heed as well."""
+"""`;cluster` follows if SLURM_CLUSTERS is set, which the other programs use, too."""
 
 MAX_HOSTS = 10_000
 NO_OUTPUT = 53
-"""The signal, so to say, of a job whose output Slurm could not open."""
+"""The pseudo-signal of a job whose output file Slurm could not open."""
 
 RESERVED_OPTIONS = (
     *(
@@ -61,7 +62,7 @@ RESERVED_OPTIONS = (
     ),
     *("--output", "-o", "--error", "-e", "--help", "-h", "--usage", "--version", "-V", "--clusters", "--cluster", "-M"),
 )
-"""Options that would make something else of it than one job that runs once, and that is found again."""
+"""Options that would not result in one job that runs once and can be found by name."""
 
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Partition", "project": "Account"}
@@ -71,9 +72,9 @@ FIELDS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Slurm:
-    """At the time limit Slurm sends CONT and TERM to every process of a job at once, batch script and ranks alike, and
-    KILL after KillWait (usually 30 s): enough for perf to complete its files, so that no earlier signal is asked for,
-    which would come up to a minute too soon. Whoever needs more time gives --signal=B:USR2@300 as a further argument.
+    """At the time limit Slurm sends CONT and TERM to every process of a job, and KILL after KillWait (usually 30 s).
+    That is enough for perf to complete its files, so no earlier signal is requested, which would come up to a minute
+    too early. For more time, add the argument --signal=B:USR2@300.
     """
 
     name: SchedulerName = SchedulerName.SLURM
@@ -89,9 +90,9 @@ class Slurm:
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
         reject_options(self.title, "sbatch", parse(batch.arguments), RESERVED_OPTIONS)
-        # % is a sign of its own in the name of the output. The environment is that of the shell that submits, whatever
-        # SBATCH_EXPORT says. Another --export in the user's words comes later and counts: the job's scripts set what
-        # the job and its target ask for themselves, in the batch script and in each rank.
+        # % has a special meaning in the name of the output. The environment is that of the submitting shell, whatever
+        # SBATCH_EXPORT is. An --export in the user's arguments follows and takes precedence: the job's scripts set the
+        # variables of job and target themselves, in the batch script and in each rank.
         argv = ["sbatch", "--parsable", f"--job-name={job_name}", f"--output={output.replace('%', '%%')}"]
         argv += ["--no-requeue", "--export=ALL"]
         if batch.queue:
@@ -110,8 +111,8 @@ class Slurm:
             argv.append(f"--cpus-per-task={batch.cpus}")
         if batch.exclusive:
             argv.append("--exclusive")
-        # exec: the process that Slurm signals as the batch script is then ours. Before the user's words: behind one
-        # that it takes for a script, sbatch would not read it as an option.
+        # exec: Slurm then signals job.sh as the batch script. Before the user's arguments: after a word that sbatch
+        # takes as a script, --wrap would not be an option.
         return (*argv, f"--wrap=exec {join(script)}", *batch.arguments)
 
     def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
@@ -125,7 +126,7 @@ class Slurm:
         return script_argv(script_text("schedulers/slurm_find.sh"), job_name)
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
-        _whole(stdout, stderr, status)
+        _check_end_line(stdout, stderr, status)
         found = ID.findall(stdout)
         return found[0] if found else None
 
@@ -135,7 +136,7 @@ class Slurm:
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
     ) -> Mapping[str, BatchStatus]:
-        _whole(stdout, stderr, status)
+        _check_end_line(stdout, stderr, status)
         found = {}
         for line in stdout.splitlines():
             words = line.split("|", 6)
@@ -154,7 +155,7 @@ class Slurm:
         if line.startswith("sacct|"):
             state, code, nodes = f"{line}||".split("|")[1:4]
             history_output = _status(id, state, "", nodes=nodes, code=code)
-            # What accounting takes for running while the controller knows nothing of it is a record without an end.
+            # If accounting reports a job as running that the controller does not know, its end was never recorded.
             if history_output.state.final:
                 return history_output
         elif line.startswith("JobId="):
@@ -166,7 +167,7 @@ class Slurm:
         return BatchStatus(id, BatchState.UNKNOWN, reason="Slurm no longer knows this job.")
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        # The other way: CONT and TERM for every process of the job, and KILL after KillWait.
+        # Without --batch: CONT and TERM for every process of the job, and KILL after KillWait.
         return script_argv(script_text("schedulers/slurm_terminate.sh"), *ids) if gently else ("scancel", *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
@@ -205,7 +206,7 @@ def parse_time_limit(limit: str) -> int | None:
 
 
 def expand_host_list(text: str) -> tuple[str, ...]:
-    """The names in a host list such as `login,node[01-03,7]`. One that cannot be read stays as it is."""
+    """The names in a host list such as `login,node[01-03,7]`. Invalid ones are returned unchanged."""
     words: list[str] = []
     for word in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         match = re.fullmatch(r"([^\[]+)\[([\d,-]+)\]([^\[]*)", word)
@@ -224,7 +225,7 @@ def expand_host_list(text: str) -> tuple[str, ...]:
 def _status(
     id: str, native: str, reason: str, *, nodes: str = "", position: int | None = None, start: str = "", code: str = ""
 ) -> BatchStatus:
-    """One job. native: its state, with "by UID" or + behind it as sacct may write it."""
+    """One job. native: its state, which sacct may write with "by UID" or + after it."""
     word = (native.split() or [""])[0].rstrip("+")
     state = STATES.get(word, BatchState.UNKNOWN)
     waits = state is BatchState.PENDING
@@ -254,14 +255,14 @@ def _status(
     )
 
 
-def _whole(stdout: str, stderr: str, status: int) -> None:
-    """Raises Unreachable where squeue failed, or its answer has not the end that our own scripts give it."""
+def _check_end_line(stdout: str, stderr: str, status: int) -> None:
+    """Raises Unreachable if squeue failed, or its output lacks the end line of the script."""
     ANSWERS.check_complete("squeue", stderr, status)
     if not stdout.endswith("end\n"):
         raise Unreachable("Slurm does not respond as expected: the end of squeue's output is missing.")
 
 
 def _nodes_text(counts: str) -> str:
-    """`allocated/idle/other/total` for a person."""
+    """`allocated/idle/other/total` for display."""
     match = re.fullmatch(r"(\d+)/(\d+)/(\d+)/(\d+)", counts.strip())
     return f"{match[2]} of {match[4]} nodes idle" if match else ""

@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# Accounting, the controller's memory, and the list of completed jobs: a cluster may have any of them or none.
+# Queries accounting, the controller, and the list of completed jobs: a cluster may have any of them or none.
 
 sacct --noheader --parsable2 --allocations --jobs="$1" --format=State,ExitCode,NodeList 2>/dev/null |
     sed 's/^/sacct|/' | grep . && exit

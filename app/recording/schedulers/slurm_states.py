@@ -1,4 +1,4 @@
-"""What Slurm's words mean: states of jobs, why they wait, why they ended."""
+"""Slurm's states of jobs, and its reasons for waiting and ending."""
 
 import re
 
@@ -35,7 +35,7 @@ STATES: dict[str, BatchState] = {
     "PREEMPTED": BatchState.FAILED,
     "REVOKED": BatchState.UNKNOWN,
 }
-"""Slurm's states, with their flags, as squeue, scontrol and sacct write them."""
+"""Slurm's states and flags, as squeue, scontrol and sacct print them."""
 
 STATE_TEXTS: dict[str, str] = {
     "CONFIGURING": "Its nodes are being configured.",
@@ -60,7 +60,7 @@ STATE_TEXTS: dict[str, str] = {
     "PREEMPTED": "It was preempted by another job. Submit it again, or choose another partition or account.",
     "REVOKED": "Another cluster of the federation started it.",
 }
-"""What a state means, where that is not plain."""
+"""Explanations of states that are not obvious."""
 
 NEVER_STARTS = "It will never start like this. Cancel the job and "
 WAITS_FOR_JOBS = "It waits for other jobs to end: "
@@ -124,17 +124,18 @@ REASONS: ReasonAdvice = tuple(
         ("BurstBuffer|StageIn", "Its files are being copied."),
     )
 )
-"""How a reason begins → what it means for a person; the first that fits counts."""
+"""(prefix of a reason, explanation for users); the first match counts."""
 
 HELD_REASONS = re.compile("JobHeld|launch failed|.*requeued held")
-"""Reasons of a job that waits until somebody lets it go."""
+"""Reasons of a job that is held."""
 
 
 def readable_reason(reason: str) -> str:
-    """A reason as squeue writes it, readable: it puts _ for spaces in the longer ones."""
+    """A reason in readable form: squeue prints _ for spaces in long ones."""
     return reason.strip().strip("()").replace("_", " ")
 
 
 def explain_reason(reason: str) -> str:
-    """What a reason for waiting or ending means, with Slurm's own word. Empty where there is nothing to say."""
+    """The explanation of a reason for waiting or ending, with Slurm's own term. Empty if there is nothing to
+    explain."""
     return explain_words("Slurm", readable_reason(reason), REASONS)

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
-# One request for all jobs of all partitions, as squeue makes it anyway for more than one id. They come by partition
-# and priority, so that those that wait before ours are counted on the way; where the first of them waits for another,
-# that other is hidden from us (PrivateData), and so is the true number. A last line tells that nothing was cut off.
+# One request for all jobs of all partitions, as squeue makes anyway for more than one id. They are sorted by partition and
+# priority, so that pending jobs before ours can be counted. If the first of them waits for a higher priority, that job is
+# hidden (PrivateData), and the number is unknown. A last line proves that the output is complete.
 
 { squeue --noheader --states=all --sort=P,-p,i --format='%i|%T|%P|%N|%S|%r'; echo "status|$?"; } |
 awk -F'|' -v ids="$*" '

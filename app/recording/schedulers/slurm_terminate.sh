@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# --batch: TERM for the batch script alone, which ends what it has started in good order; Slurm sets no limit to that.
-# It is for running jobs only: for one that waits, scancel --batch tries again and again for a minute.
+# --batch: TERM only for the batch script, which ends its processes cleanly; Slurm sets no time limit for that. Only for
+# running jobs: for a pending one, scancel --batch retries for a minute.
 
 scancel --state=PENDING "$@"
 scancel --state=SUSPENDED "$@"

@@ -1,1 +1,1 @@
-"""Files."""
+"""The files of results: columns, originals and caches."""

@@ -1,7 +1,7 @@
-"""Named arrays in one file, mapped when read: what was worked out from a result and may be worked out again.
+"""Named arrays in one file, memory-mapped when read. For data that is computed from a result, as a cache.
 
-A line that says what it is, the length of a JSON table (name, type, length, place), that table, and the arrays. A file
-is there whole or not at all; one that is damaged or of another version counts as not there.
+A file has a line with its type and version, the length of a JSON table (name, type, length, offset), that table, and
+the arrays. Files are written atomically; a damaged file, or one of another version, counts as missing.
 """
 
 import json
@@ -23,7 +23,7 @@ TYPES = {"<i8", "<i4", "<i2", "|i1", "|u1", "<f8", "|b1"}
 
 
 def write(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Put arrays (of one dimension) into a file, in place of one that is there. Raises Unavailable (disk full)."""
+    """Write one-dimensional arrays to a file, which replaces an existing one. Raises Unavailable (disk full)."""
     if any(array.ndim != 1 for array in arrays.values()):
         raise ValueError("arrays in a file have one dimension")
     head = [(name, array.dtype.str, len(array)) for name, array in arrays.items()]
@@ -36,14 +36,14 @@ def write(path: Path, arrays: Mapping[str, Array]) -> None:
                 for array in arrays.values():
                     file.write(bytes(-file.tell() % ALIGNED))
                     file.write(np.ascontiguousarray(array).data)
-            # It may be lost in a crash, so it is not flushed.
+            # Not flushed to disk: a cache may be lost in a crash.
             os.replace(staged, path)
         finally:
             staged.unlink(missing_ok=True)
 
 
 def read(path: Path) -> dict[str, Array] | None:
-    """The arrays in a file, mapped; None where there is none that can be used."""
+    """The arrays in a file, memory-mapped; None without a usable file."""
     try:
         with open(path, "rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,7 +1,7 @@
-"""A profile as files: one uncompressed Arrow IPC file a table, and a manifest. Read by mapping, without a copy.
+"""A profile as files: one uncompressed Arrow IPC file per table, and a manifest. Memory-mapped when read.
 
-The manifest (`manifest.json`) holds the schema version, the meta of the profile, and of each table its rows, bytes
-and SHA-256. It is written last: a directory without one holds no profile.
+The manifest (`manifest.json`) has the schema version, the meta of the profile, and rows, bytes and SHA-256 of each
+table. It is written last: a directory without one has no complete profile.
 """
 
 import hashlib
@@ -35,17 +35,17 @@ from ...ingest.storage_format import (
 from .disk import disk_errors, sync_directory
 
 LARGE_BYTES = 8 << 20
-"""Tables that are smaller together are written one after the other."""
+"""Smaller tables are written one after another."""
 WRITERS = 4
-"""How many tables are written at a time: while one waits for the disk, another's checksum is computed."""
+"""How many tables are written at a time: while one is written to disk, another's checksum is computed."""
 
 
 def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] | None = None) -> None:
-    """Write `profile` into `directory` (made where missing, else without a profile so far) and flush it to disk.
+    """Write `profile` to `directory`, which is created or has no profile yet, and flush it to disk.
 
-    pieces: tables that come in pieces, in place of those of the profile.
+    pieces: tables in chunks that replace those of the profile.
 
-    Raises Unavailable where the disk is full or cannot be written; what is then in `directory` is to be thrown away.
+    Raises Unavailable if the disk is full or cannot be written; the content of `directory` is then invalid.
     """
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -58,9 +58,9 @@ def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] 
 
 
 def read(directory: Path) -> Profile:
-    """Map the profile in `directory`. Costs the same for any size: only headers are read.
+    """Map the profile in `directory`. Reads only headers, so it takes the same time for any size.
 
-    Raises UnreadableInput where it is damaged, or of a schema that cannot be read by this version.
+    Raises UnreadableInput if it is damaged, or has a schema that this version cannot read.
     """
     manifest = read_manifest(directory)
     tables = {name: read_table(_map_file(directory / get_file_name(name), name), name, manifest) for name in SCHEMAS}
@@ -68,7 +68,7 @@ def read(directory: Path) -> Profile:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest in `directory`. Raises UnreadableInput where there is none that can be understood."""
+    """The manifest in `directory`. Raises UnreadableInput if it is missing or invalid."""
     path = directory / MANIFEST
     try:
         with open(path, "rb") as file:
@@ -77,29 +77,16 @@ def read_manifest(directory: Path) -> Manifest:
         raise UnreadableInput(f"No stored profile in {directory}. {REREAD_ADVICE}") from None
 
 
-def verify(directory: Path) -> None:
-    """Compare every file with its checksum. Raises UnreadableInput where one differs."""
-    for name, entry in read_manifest(directory).tables.items():
-        if name not in SCHEMAS or entry == EMPTY_FILE:
-            continue
-        try:
-            with open(directory / get_file_name(name), "rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            found = "missing"
-        if found != entry.sha256:
-            raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {REREAD_ADVICE}")
-
-
 def _write_tables(tables: Mapping[str, pa.Table | ChunkedTable], directory: Path) -> dict[str, TableFile]:
-    """Write tables, several large ones at a time. Pieces come from one file, which has one place in it: those wait."""
-    whole = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
-    if sum(whole.values()) < LARGE_BYTES:
+    """Write tables, several large ones at a time. Chunked tables share one spill file, so they are written one by
+    one."""
+    sizes = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
+    if sum(sizes.values()) < LARGE_BYTES:
         return {name: _write_table(table, name, directory) for name, table in tables.items()}
     with ThreadPoolExecutor(WRITERS) as pool:
         begun = {
             name: pool.submit(_write_table, tables[name], name, directory)
-            for name in sorted(whole, key=whole.__getitem__, reverse=True)
+            for name in sorted(sizes, key=sizes.__getitem__, reverse=True)
         }
         written = {name: _write_table(table, name, directory) for name, table in tables.items() if name not in begun}
         written |= {name: done.result() for name, done in begun.items()}

@@ -1,4 +1,4 @@
-"""What the store does with a disk: errors said so that a person can act on them, flushing, safe names, sizes."""
+"""Disk operations of the store: error messages with advice, flushing, safe names, sizes."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ MAX_NAME_BYTES = 180
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what goes wrong when writing below `path` into Unavailable, with what to do about it."""
+    """Converts errors of writing below `path` to Unavailable, with advice."""
     try:
         yield
     except OSError as error:
@@ -24,7 +24,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def unavailable(path: Path, error: OSError) -> Unavailable:
-    """The error a user sees when something could not be written below `path`."""
+    """The error for a failure to write below `path`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(
             f"The disk that holds {path} is full{_free(path)}. Delete results or other files there, then try again; "
@@ -56,13 +56,13 @@ def sync_directory(path: Path) -> None:
 
 
 def is_full(path: Path) -> bool:
-    """Whether the disk of `path` has no space for us, to speak of."""
+    """Whether the disk of `path` has almost no free space."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize < 1 << 20
 
 
 def disk_usage(path: Path) -> int:
-    """Disk space that a directory's files take, in bytes; links are not followed."""
+    """Disk space of the files in a directory, in bytes; links are not followed."""
     total = 0
     for folder, _, names in os.walk(path):
         for name in names:
@@ -75,7 +75,7 @@ def disk_usage(path: Path) -> int:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all below it, also where a recorded program left folders without permissions."""
+    """Remove a directory tree, also if a recorded program left directories without permissions."""
 
     for _ in range(3):
         try:
@@ -86,7 +86,7 @@ def remove_tree(path: Path) -> None:
                         os.chmod(below, 0o700)
             shutil.rmtree(path)
         except FileNotFoundError:
-            # It, or a part of it, went away meanwhile: somebody else is removing it too.
+            # Another process is removing it, too.
             if not os.path.lexists(path):
                 return
     if os.path.lexists(path):
@@ -94,9 +94,9 @@ def remove_tree(path: Path) -> None:
 
 
 def safe_name(name: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
-    """A file name that is safe to store and to offer: no folder, no control characters, not hidden, not too long.
+    """A file name that is safe to store and to offer: no directory, no control characters, not hidden, not too long.
 
-    taken: names that it must differ from.
+    taken: existing names, from which it must differ.
     """
     base = re.split(r"[/\\]", os.fsencode(name).decode("utf-8", "replace"))[-1]
     base = "".join("_" if ord(c) < 32 or c in '\x7f"<>|:*?\ufffd' else c for c in base).strip(" .")

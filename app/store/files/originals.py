@@ -1,4 +1,4 @@
-"""The files that a result was read from, kept beside it in `original/`."""
+"""The files that a result was read from, stored with it in `original/`."""
 
 import fcntl
 import os
@@ -18,13 +18,13 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"PK\x
 _PROBE_BYTES = 1 << 20
 AT_ONCE_BYTES = 16 << 20
 LEVEL = 1
-"""Higher levels do not compress traces better, and each takes twice as long."""
+"""Higher levels take twice as long each and do not compress traces better."""
 _FICLONE = 0x40049409
 
 
 @dataclass(frozen=True)
 class Original:
-    """A file that a result was read from, as stored. name: as it was given; path: with .zst where it is stored
+    """A file that a result was read from, as stored. name: the original one; path: with .zst if it is stored
     compressed. bytes: of the file at `path`."""
 
     name: str
@@ -33,10 +33,10 @@ class Original:
 
 
 def store_copies(files: Sequence[Path], directory: Path, path: Path) -> tuple[OriginalFile, ...]:
-    """Put copies of `files` into `directory`/original, flushed to disk, under safe names.
+    """Copy `files` to `directory`/original, with safe names, and flush them to disk.
 
-    A file below `ours` (the data directory) is linked instead, where possible, because it does not change any more.
-    Another that is large is compressed at once, if that is worth it, rather than written twice. Raises OSError.
+    A file below `ours` (the data directory) is hard-linked instead if possible, because it does not change any more.
+    Another large file is compressed immediately, if it is compressible, to avoid writing it twice. Raises OSError.
     """
     if not files:
         return ()
@@ -62,7 +62,7 @@ def store_copies(files: Sequence[Path], directory: Path, path: Path) -> tuple[Or
 
 
 def locate(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Original, ...]:
-    """The paths of the originals of the result in `directory`; those that are gone are left out."""
+    """The paths of the existing originals of the result in `directory`."""
     found = []
     for original in originals:
         for name in (original.name, original.name + SUFFIX):
@@ -76,9 +76,9 @@ def locate(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Original
 
 
 def compress(directory: Path, originals: Sequence[OriginalFile]) -> tuple[OriginalFile, ...]:
-    """Compress what is worth it. At every moment each original is there whole, in one form or both.
+    """Compress compressible originals. At any time each original exists completely, plain, compressed or both.
 
-    Raises OSError, after which everything is as before.
+    Raises OSError, after which nothing has changed.
     """
     for original in originals:
         path = directory / FOLDER / original.name
@@ -109,7 +109,7 @@ def _compress(path: Path, packed: Path) -> None:
 
 
 def _worth_it(path: Path) -> bool:
-    """Whether a piece from the middle of a file shrinks by a tenth or more."""
+    """Whether compression shrinks a piece from the middle of a file by at least 10 %."""
     with open(path, "rb") as file:
         if file.read(6).startswith(_COMPRESSED):
             return False
@@ -129,7 +129,7 @@ def _link_file(source: Path, target: Path) -> bool:
 def _copy(source: Path, target: Path) -> None:
     with open(source, "rb") as file, open(target, "xb") as copy:
         try:
-            # Filesystems that can share blocks between files do so at no cost.
+            # File systems with reflinks share the blocks.
             fcntl.ioctl(copy.fileno(), _FICLONE, file.fileno())
         except OSError:
             shutil.copyfileobj(file, copy, 1 << 20)

@@ -1,4 +1,4 @@
-"""Profiles that are mapped at present: the last few are kept, so that what is derived from one can be kept too."""
+"""A cache of the most recently used mapped profiles, with the data that was derived from them."""
 
 import os
 import threading
@@ -18,20 +18,20 @@ _all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
 
 
 class ProfileCache:
-    """The most recently used profiles. Safe to share between threads, and to carry over a fork."""
+    """The most recently used profiles. Thread-safe and fork-safe."""
 
-    def __init__(self, kept: int = MAX_PROFILES) -> None:
-        self._kept = kept
+    def __init__(self, size: int = MAX_PROFILES) -> None:
+        self._size = size
         self._profiles: OrderedDict[Path, tuple[tuple[int, int], Profile]] = OrderedDict()
         self._lock = threading.Lock()
         _all.add(self)
 
     def get(self, directory: Path, cache: Path | None = None) -> "Profile":
-        """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none.
+        """The profile in `directory`: the same object as long as it is cached. Raises NotFound if there is none.
 
-        cache: the directory with what was worked out from it (see `derived`).
+        cache: the directory with stored derived data.
         """
-        # Here, as who only lists results or sees to jobs does not need them, nor what they import.
+        # Imported here, because lists of results and steps of jobs do not need these modules.
         from ...ingest.storage_format import MANIFEST
         from . import columns, table_cache
 
@@ -54,18 +54,33 @@ class ProfileCache:
                 return known[1]
             self._profiles[directory] = (version, profile)
             self._profiles.move_to_end(directory)
-            while len(self._profiles) > self._kept:
+            while len(self._profiles) > self._size:
                 self._profiles.popitem(last=False)
         return profile
 
     def evict(self, directory: Path) -> None:
-        """Let go of the profile in `directory`."""
+        """Remove the profile in `directory` from the cache."""
         with self._lock:
             self._profiles.pop(directory, None)
 
+    def evict_deleted(self) -> None:
+        """Drop the profiles of deleted results: the space of their files is free only when no process maps them."""
+        from ...ingest.storage_format import MANIFEST
+
+        with self._lock:
+            deleted = [directory for directory in self._profiles if not (directory / MANIFEST).exists()]
+            for directory in deleted:
+                del self._profiles[directory]
+
     def unlock(self) -> None:
-        """After a fork: a lock that another thread of the parent held would never be released here."""
+        """After a fork, replace the lock: another thread of the parent may have held it."""
         self._lock = threading.Lock()
+
+
+def evict_deleted_profiles() -> None:
+    """Drop the profiles of results that another process deleted, from all caches of this process."""
+    for profiles in list(_all):
+        profiles.evict_deleted()
 
 
 def _after_fork() -> None:

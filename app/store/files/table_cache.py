@@ -1,6 +1,6 @@
-"""What pages need of all of a large trace, made once and kept in the cache of its result.
+"""Data that pages need of all of a large trace, computed once and stored in the cache of its result.
 
-What makes it is imported only for a large trace, because it needs the libraries of tables.
+The modules that compute it are imported only for a large trace.
 """
 
 import logging
@@ -11,13 +11,13 @@ from ...domain.profile import Profile
 from . import arrays
 
 SMALL_SLICES = 100_000
-"""With fewer slices it is made while somebody waits."""
+"""With fewer slices it is computed within the request."""
 NAME = "tables-"
 log = logging.getLogger(__name__)
 
 
 def save(folder: Path, profile: Profile) -> None:
-    """Make it, and put it into a result's cache as far as the disk lets; nothing if it is already there."""
+    """Compute the data and store it in a result's cache, unless it is there or the disk is full."""
     if profile.slices.num_rows < SMALL_SLICES:
         return
     from ...analysis.memo_store import analysis_version, dump_memo
@@ -36,14 +36,14 @@ def save(folder: Path, profile: Profile) -> None:
 
 
 def load_into(folder: Path, profile: Profile) -> None:
-    """Have a profile remember what is kept of it."""
+    """Load stored data into the memo of a profile."""
     if profile.slices.num_rows < SMALL_SLICES:
         return
     from ...analysis.memo_store import analysis_version, restore_memo
 
-    kept = arrays.read(folder / f"{NAME}{analysis_version()}")
-    if kept is not None:
+    stored = arrays.read(folder / f"{NAME}{analysis_version()}")
+    if stored is not None:
         try:
-            restore_memo(profile, kept)
+            restore_memo(profile, stored)
         except (KeyError, TypeError, ValueError):
             log.warning("the cached data for tables in %s is damaged", folder)

@@ -1,4 +1,4 @@
-"""Timelines of results: levels of detail that take a while to make, made once and kept in the result's cache."""
+"""Timelines of results: levels of detail, which are computed once and stored in the result's cache."""
 
 import logging
 import re
@@ -20,58 +20,58 @@ log = logging.getLogger(__name__)
 
 
 class Timelines:
-    """The timelines of stored results. Safe to share between threads, and to carry over a fork."""
+    """The timelines of stored results. Thread-safe and fork-safe."""
 
     def __init__(self, cache: Callable[[str], Path]) -> None:
-        """cache: the directory for what can be worked out again from a result."""
+        """cache: the cache directory of a result, by id."""
         self._cache = cache
         self._opened: WeakKeyDictionary[Profile, Timeline] = WeakKeyDictionary()
         self._running: dict[str, threading.Thread] = {}
         self._failed: WeakKeyDictionary[Profile, PerfloomError] = WeakKeyDictionary()
 
     def get(self, id: str, profile: Profile) -> Timeline | None:
-        """The timeline of a result; None while it is being prepared, which is begun here where it was not.
+        """The timeline of a result; None while it is being prepared, which this call starts if necessary.
 
-        Raises what made preparing it fail: UnreadableInput, Unavailable.
+        Raises the error of the preparation: UnreadableInput, Unavailable.
         """
         known = self._opened.get(profile)
         if known is not None:
             return known
         if profile in self._failed:
             raise self._failed[profile]
-        kept = arrays.read(self._path(id))
-        if kept is not None:
-            return self._keep(profile, open_timeline(profile, kept))
+        stored = arrays.read(self._path(id))
+        if stored is not None:
+            return self._keep(profile, open_timeline(profile, stored))
         if _small(profile):
             return self.prepare(id, profile)
         running = self._running.get(id)
-        # After a fork, a thread of the parent is not alive here.
+        # After a fork, the parent's threads do not exist.
         if running is None or not running.is_alive():
             self._running[id] = thread = threading.Thread(target=self._prepare, args=(id, profile), daemon=True)
             thread.start()
         return None
 
     def prepare_large(self, id: str, profile: Profile) -> None:
-        """Prepare the timeline of a large result before anybody asks for it. Raises UnreadableInput."""
+        """Prepare the timeline of a large result before a page requests it. Raises UnreadableInput."""
         if not _small(profile) and arrays.read(self._path(id)) is None:
             self.prepare(id, profile)
 
     def prepare(self, id: str, profile: Profile) -> Timeline:
-        """Prepare the timeline of a result and keep it, as far as the disk lets. Raises UnreadableInput."""
-        made = prepare_timeline(profile)
+        """Prepare the timeline of a result, and store it unless the disk is full. Raises UnreadableInput."""
+        prepared = prepare_timeline(profile)
         try:
             path = self._path(id)
-            arrays.write(path, made)
+            arrays.write(path, prepared)
             self._remove_earlier(path)
-            # Mapped, it takes no memory that something else needs more.
-            made = arrays.read(path) or made
+            # Read it again memory-mapped, so that the kernel can reclaim its memory.
+            prepared = arrays.read(path) or prepared
         except Unavailable as error:
             log.warning("could not cache the timeline of %s: %s", id, error.message)
-        return self._keep(profile, open_timeline(profile, made))
+        return self._keep(profile, open_timeline(profile, prepared))
 
     @staticmethod
     def _remove_earlier(path: Path) -> None:
-        """Remove what earlier versions kept, which is never read again."""
+        """Remove the files of earlier versions, which are not read any more."""
         for other in path.parent.iterdir():
             if other != path and _KEPT.fullmatch(other.name):
                 with suppress(OSError):

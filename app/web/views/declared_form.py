@@ -1,4 +1,4 @@
-"""What the templates of a form of declared fields ask its page for."""
+"""The page of a form with declared fields, for its templates."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -43,7 +43,7 @@ class DeclaredForm:
         return groups
 
     def options(self, field: str) -> tuple[Option, ...]:
-        """What there is to choose from in a field."""
+        """The choices of a field."""
         return list_options(self.declared[field].kind)
 
     def group_hidden_by(self, group: str) -> str:
@@ -52,6 +52,6 @@ class DeclaredForm:
         return " ".join(word for word in words[0] if all(word in others for others in words))
 
     def opened(self, *groups: str) -> bool:
-        """Whether a part of the form that holds these groups is shown unfolded: a field is filled in, or wrong."""
+        """Whether a part of the form with these groups is expanded: a field is filled in, or has an error."""
         names = [name for group in groups for name in self.groups[group]]
         return any(self.fields[name] != self.fields.DEFAULTS[name] or self.invalid(name) for name in names)

@@ -1,6 +1,7 @@
-"""/import: recordings made elsewhere. Each becomes a job that begins at the reading stage."""
+"""/import: recordings from elsewhere. Each becomes a job that starts at the reading stage."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,8 +28,8 @@ TOGETHER_FIELD = "together"
 
 @dataclass(frozen=True)
 class ImportPage(Page):
-    """`/import`. formats: labels of readable formats. clocks: units of times, clock_of: of which formats. error: why
-    the last try failed."""
+    """`/import`. formats: labels of readable formats. clocks: time units; clock_of: the formats that use them. error:
+    why the last attempt failed."""
 
     template: ClassVar[str] = "import.html"
     name: str
@@ -52,10 +53,10 @@ def show() -> Response:
 @blueprint.post("/api/v1/imports")
 @accepts_files
 def submit() -> Response:
-    """Take the files (field `file`, several), make jobs of them, and go where they can be watched.
+    """Receive files (field `file`, several), create jobs, and redirect to them.
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result. clock:
-    ns, us, ms or s, the unit of their times, for files that do not say it. As JSON:
+    ns, us, ms or s, the time unit for files without one. As JSON:
     `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
@@ -83,7 +84,7 @@ def _submit() -> list[Job]:
 
 
 @blueprint.post("/results/<id>/again")
-def again(id: str) -> Response:
+def import_again(id: str) -> Response:
     """Read the files of a result again, with another clock (`clock`), into a new result."""
     store, clock = current_services().store, parse_clock()
     result, files = store.results.get(id), store.results.original(id)
@@ -102,19 +103,19 @@ def again(id: str) -> Response:
 
 
 def parse_clock() -> str:
-    """The unit of times in a form, empty for none. Raises InvalidRequest."""
+    """The time unit in a form, empty for none. Raises InvalidRequest."""
     clock = request.form.get("clock", "")
     return check_choice("clock", clock, TIME_UNITS) if clock else ""
 
 
 def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
-    """What the job of an import knows."""
+    """The spec of an import."""
     return {"files": list(names)} | ({"clock": clock} if clock else {})
 
 
 def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
-    """Keep the files where jobs have theirs, then write the database row, then notify: a crash in between loses nothing
-    that was acknowledged."""
+    """Store the files, then write the database row, then notify: a crash in between loses nothing that was
+    acknowledged."""
     store = current_services().store
     id = new_id()
     kept = save_all(files, store.jobs.directory(id) / "artefacts")
@@ -131,8 +132,15 @@ def _page(error: PerfloomError | None = None) -> Response:
         clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
         clock_of=", ".join(reader.label for reader in READERS.values() if reader.read_with_time_unit),
         error=error.message if error else None,
-        formats=(*(reader.label for reader in READERS.values()), "the ranks of a job (ranks.tar)"),
+        formats=tuple(
+            _list_entry(label) for label in (*(r.label for r in READERS.values()), "ranks of a job (ranks.tar)")
+        ),
         limit=format_quantity(current_services().settings.upload_limit_bytes, "bytes"),
         max_files=200,
     )
     return render(page, error.http_status if error else 200)
+
+
+def _list_entry(label: str) -> str:
+    """The label of a format as an entry of a list: without its article."""
+    return re.sub(r"^an? ", "", label)

@@ -18,7 +18,7 @@ STAGE_SEQUENCES = {
     ),
     "import": (JobState.QUEUED, JobState.READING, JobState.STORED),
 }
-"""The states a job of each kind goes through when all goes well; others are shown where a job has been in them."""
+"""The states of a successful job of each kind; others are shown if the job was in them."""
 
 LABELS = {
     JobState.DRAFT: "Draft",
@@ -45,15 +45,15 @@ class StageStatus(StrEnum):
     NOW = "now"
     AHEAD = "ahead"
     ENDED = "ended"
-    """Here the job failed, was cancelled or was lost."""
+    """The job failed, was cancelled or was lost in this stage."""
     NEVER = "never"
-    """It will not be reached any more."""
+    """It will not be reached."""
 
 
 @dataclass(frozen=True)
 class JobStage:
-    """One stage. seconds: how long it took or has taken so far, None where it was not entered. since: seconds since
-    the epoch, for the stage that goes on. progress: 0–1 or None."""
+    """One stage. seconds: how long it took or has taken so far, None if not entered. since: seconds since the epoch,
+    for the current stage. progress: 0 to 1 or None."""
 
     name: str
     label: str
@@ -65,12 +65,12 @@ class JobStage:
 
     @property
     def duration_text(self) -> str:
-        """The time for a person, empty where there is none."""
+        """The time as text, empty without one."""
         return "" if self.seconds is None else format_elapsed(self.seconds)
 
 
 def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage, ...]:
-    """The stages of a job in their order, the last one the end that it came to or is on the way to.
+    """The stages of a job in their order, the last one is its actual or expected end.
 
     batch: it runs in a batch system, where it will be pending.
     """
@@ -82,7 +82,7 @@ def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage,
     states.sort(key=_ORDER.__getitem__)
     went_wrong = job.state.final and job.state is not JobState.STORED
     last = next((state for state, _ in reversed(job.history) if not state.final), JobState.QUEUED)
-    # A cancelled recording may have been read all the same: what there was is kept.
+    # A cancelled recording can have been read: its data is kept.
     here = JobState.STORED if job.result_id else last if went_wrong else job.state
     return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in states)
 
@@ -108,7 +108,7 @@ def _stage(
 
 
 def outcome_text(outcome: Outcome | None) -> str:
-    """How the user's program ended, in one sentence; empty as long as that is not known."""
+    """How the user's program ended, in one sentence; empty while unknown."""
     if outcome is None:
         return ""
     if outcome.cancelled:
@@ -124,7 +124,7 @@ def outcome_text(outcome: Outcome | None) -> str:
 
 
 def failure_advice(job: Job) -> str:
-    """What to do after an unintended end, where the reason does not say it."""
+    """What to do after an unintended end, if the reason does not contain it."""
     if job.result_id:
         return "What was recorded before that is kept."
     if (job.reason or "").endswith("submit it again."):

@@ -1,4 +1,4 @@
-"""The first page of a result: what was recorded, where and how, and where most of it went."""
+"""The overview of a result: what was recorded, where and how, and the largest contributions."""
 
 import shlex
 from collections import Counter
@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from ...analysis.core.facts import is_pytorch_trace
+from ...analysis.advice.findings import find_advice
+from ...analysis.core.facts import has_pytorch_terms
 from ...analysis.core.slice_selection import has_clock, has_operators, has_times
 from ...analysis.memory.allocations import has_memory
 from ...analysis.ml.steps import sum_token_rates
@@ -38,9 +39,11 @@ from .results.functions import FunctionRow, build_function_rows
 from .results.participants import Participants, format_hosts, list_participants
 from .results.result_frame import ResultFrame, open_result_frame
 from .results.run_notes import list_run_notes, list_stack_notes
+from .trace.advice import AdviceItem, build_advice_item
 from .trace.overview import TraceOverview, build_trace_overview
 
 blueprint = Blueprint("overview", __name__)
+TOP_ADVICE = 3
 TOP_FUNCTIONS = 12
 TOP_THREADS = 8
 MAX_MEMORIES = 4
@@ -48,7 +51,7 @@ MAX_MEMORIES = 4
 
 @dataclass(frozen=True)
 class OverviewTile:
-    """A number that stands out. caveat: what is to be said of it."""
+    """A key figure. caveat: a note on it."""
 
     label: str
     quantity: Quantity
@@ -57,7 +60,7 @@ class OverviewTile:
 
 @dataclass(frozen=True)
 class EventRow:
-    """An event in all. sampling: how it was measured, in words. url: this page for that event."""
+    """The total of an event. sampling: how it was measured. url: of this page for that event."""
 
     name: str
     url: str
@@ -84,7 +87,7 @@ class ThreadRow:
 
 @dataclass(frozen=True)
 class LossSummary:
-    """Something that could not be read."""
+    """A loss: data that could not be read."""
 
     reason: str
     count: Quantity
@@ -103,9 +106,9 @@ class DownloadLink:
 @dataclass(frozen=True)
 class OverviewPage(Page):
     """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
-    for a job of Perfloom. facts: as the file names them. clock: the unit of its times, if the file does not contain
-    it; clocks: the units with which it can be read again. sampled_note: what samples are called, empty without
-    samples. trace: summary of slices, steps and devices; None without these.
+    for a job of Perfloom. facts: with the names of the file. clock: the time unit, if the file does not contain it;
+    clocks: the units with which it can be read again. sampled_note: the term for samples, empty without samples. trace:
+    summary of slices, steps and devices; None without these. advice: the most important of advice_count findings.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -134,6 +137,8 @@ class OverviewPage(Page):
     thread_count: int
     participants: Participants | None
     clock_note: ClockNote | None
+    advice: tuple[AdviceItem, ...]
+    advice_count: int
     notes: tuple[str, ...]
     losses: tuple[LossSummary, ...]
     originals: tuple[DownloadLink, ...]
@@ -147,6 +152,7 @@ def show(id: str) -> Response:
     chosen = frame.selection.replace(event=frame.event or None)
     top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
+    advice = find_advice(profile, frame.selection)
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     recorded_text = _describe_observed(job)
     started = frame.result.recorded
@@ -181,6 +187,8 @@ def show(id: str) -> Response:
             thread_count=len(threads),
             participants=list_participants(profile),
             clock_note=build_clock_note(frame, profile),
+            advice=tuple(build_advice_item(frame, profile, one) for one in advice[:TOP_ADVICE]),
+            advice_count=len(advice),
             notes=list_run_notes(profile, Selection()) + list_stack_notes(profile),
             losses=tuple(
                 LossSummary(row["reason"] or "", format_quantity(row["count"], "count"), row["example"] or "")
@@ -198,7 +206,7 @@ def show(id: str) -> Response:
 
 
 def _describe_observed(job: Job | None) -> str:
-    """What a job without a command observed. The command in perf's data is then perf's own, shown already."""
+    """What a job without a command observed. The command in the data is then that of perf, shown already."""
     if job is None or job.kind != "record":
         return ""
     spec = job.job_spec
@@ -230,7 +238,7 @@ def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[
         overview_tiles.append(OverviewTile("Processes", format_quantity(row["processes"], "count")))
     if row["threads"]:
         overview_tiles.append(OverviewTile("Threads", format_quantity(row["threads"], "count")))
-    if not is_pytorch_trace(profile):
+    if not has_pytorch_terms(profile):
         overview_tiles += _device_tiles(profile, selection)
     return tuple(tile for tile in overview_tiles if tile.quantity.value is not None)
 
@@ -272,13 +280,13 @@ def _events(frame: ResultFrame, profile: Profile) -> tuple[EventRow, ...]:
 
 
 def _value(row: dict[str, Any]) -> Quantity:
-    """The total of an event, or why there is none."""
+    """The total of an event, or why it is missing."""
     quantity = format_quantity(row["value"], row["unit"])
     return quantity._replace(text=row["note"], exact=row["note"]) if row["note"] else quantity
 
 
 def _rows_word(profile: Profile) -> str:
-    """What the rows of `samples` are: without times they are call stacks with their sums."""
+    """The term for rows of `samples`: without times they are call stacks with sums."""
     return "Samples" if profile.slices.num_rows or has_times(profile) else "Call stacks"
 
 

@@ -1,7 +1,6 @@
-"""Whether somebody may start programs on this server's machine, where the server is for more than one person.
+"""Whether users may start programs on the server's machine, if the server has several users.
 
-The worker decides it for itself once more, when it starts something: by the `protected_server` that the request
-names.
+The worker checks it again when it starts a program, by the `protected_server` in the request.
 """
 
 from typing import Any
@@ -19,7 +18,7 @@ ORIGIN_FIELD = "server"
 
 
 def protected_server() -> ProtectedServer | None:
-    """This server, where it has secrets that programs of its users must not read."""
+    """This server, if it has secrets that programs of its users must not read."""
     here = current_services()
     if not here.is_shared or here.settings.trust_users:
         return None
@@ -38,12 +37,12 @@ def request_origin() -> dict[str, Any]:
 
 
 def denied_reason(target: Target) -> str:
-    """Why not at a target, empty where they may. Programs of other machines are kept from the server by that."""
+    """Why not at a target, empty if allowed. Programs on other machines cannot reach the server's files."""
     return denied_here_reason() if target.ssh is None else ""
 
 
 def denied_here_reason() -> str:
-    """Why not on this machine, empty where they may."""
+    """Why not on this machine, empty if allowed."""
     here = current_services()
     if not here.is_shared or here.settings.trust_users:
         return ""

@@ -26,8 +26,8 @@ class SettingRow:
 def declared_rows(
     declared: Mapping[str, DeclaredField], whole: Any, used: Collection[str] | None = None
 ) -> Iterator[SettingRow]:
-    """Rows of the fields whose declarations say how a page calls them, if they have another value than the default. Of
-    environment variables only the names: a value may be a secret. used: the fields that count (null: all)."""
+    """Rows of the fields with a label for pages, if they differ from the default. Of environment variables only the
+    names: a value can be a secret. used: the fields that apply (null: all)."""
     for name, each in declared.items():
         value, label = each.get(whole), each.info.setting
         if not label or (used is not None and name not in used) or (each.part and getattr(whole, each.part) is None):

@@ -1,10 +1,11 @@
-"""The choice between light, dark and whatever the system says; kept in a cookie, applied by the server."""
+"""The choice of theme (light, dark or system); stored in a cookie, applied by the server."""
 
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
+from ...charts.palette import THEMES
 from ...domain.errors import InvalidRequest
-from ..rendering import THEME_COOKIE, THEMES
+from ..rendering import THEME_COOKIE
 from ..security import local_path
 
 blueprint = Blueprint("theme", __name__)
@@ -13,7 +14,7 @@ YEAR_S = 365 * 24 * 3600
 
 @blueprint.post("/theme")
 def choose() -> Response:
-    """Keep the choice and go back to the page it was made on."""
+    """Store the choice and return to the page."""
     theme = request.form.get("theme", "")
     if theme not in THEMES:
         raise InvalidRequest(f"No such theme. Choose one of {', '.join(THEMES)}.", "theme")

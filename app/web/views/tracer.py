@@ -1,4 +1,4 @@
-"""/tracer: the header that traces C and C++ programs, to download, with what there is to know to use it."""
+"""/tracer: the header that traces C and C++ programs, to download, with instructions."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -39,7 +39,7 @@ class Example:
 
 @dataclass(frozen=True)
 class TracerPage(Page):
-    """`/tracer`. calls: with what each does."""
+    """`/tracer`. calls: with descriptions."""
 
     template: ClassVar[str] = "tracer.html"
     header: str

@@ -8,14 +8,14 @@ import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
 import { exactly, isShortened } from './flamegraph/format.js';
 import { Menu } from './flamegraph/menu.js';
-import { ModuleColours, Palette } from './flamegraph/palette.js';
+import { ModuleColors, Palette } from './flamegraph/palette.js';
 import { Panel } from './flamegraph/panel.js';
 import { Search } from './flamegraph/search.js';
 import { State, link } from './flamegraph/state.js';
 import { Tooltip } from './flamegraph/tooltip.js';
 import { Surroundings } from './surroundings.js';
 
-// What the server draws around the graph and what depends on the selection.
+// The parts of the page around the graph that depend on the selection.
 const SURROUNDINGS = ['.tabs', '.selection', '[data-flame-actions]'];
 
 const LONGEST_SEARCH = 900;
@@ -24,7 +24,7 @@ const shared = {
   state: null,
   tooltip: new Tooltip(),
   menu: new Menu(),
-  moduleColours: new ModuleColours(),
+  moduleColors: new ModuleColors(),
   palette: () => (palette ??= new Palette(document.documentElement)),
   covered: () => document.querySelector('[data-flame-bar]')?.getBoundingClientRect().bottom ?? 0,
   entries,
@@ -83,19 +83,19 @@ function showControls(state) {
   }
 }
 
-/** Whether there is more on the page than the graph that another selection changes. */
+/** Whether other parts of the page than the graph depend on the selection. */
 function reloads() {
   return form?.hasAttribute('data-flame-reloads') ?? false;
 }
 
-/** Words that other parts of the page depend on, too. */
+/** Parameters on which other parts of the page depend. */
 function surroundingWords() {
   const words = shared.state.selection();
   if (reloads()) words.set('reverse', shared.state.get('reverse'));
   return words.toString();
 }
 
-/** Links that carry the whole state of the page. */
+/** Links with the complete state of the page. */
 function followLinks() {
   for (const anchor of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll('a[data-follow-state]'))) {
     const words = new URLSearchParams(location.search);
@@ -150,7 +150,7 @@ function entries(panel, node) {
   if (sandwich) {
     const words = state.selection();
     for (const word of ['invert', 'focus']) words.delete(word);
-    // Digits alone would be taken for an id.
+    // Only digits would be interpreted as an id.
     words.set('function', isShortened(name) || /^\d*$/.test(name) ? id : name);
     list.push({ text: 'Callers and callees', href: link(sandwich, words), disabled: none });
   }
@@ -164,7 +164,7 @@ function entries(panel, node) {
   return list;
 }
 
-/** The whole name, also where the picture has only its beginning and end. */
+/** The full name, even if the picture has a shortened one. */
 async function copyName(panel, name, id) {
   const { functions: usual, reversedFunctions } = panel.root.dataset;
   const functions = panel.picture.base?.reversed ? reversedFunctions : usual;

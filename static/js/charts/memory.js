@@ -1,5 +1,5 @@
-// The chart of the page Memory: tells the values under the pointer, a drag narrows the page to a time, a click asks what
-// lived then. All that it needs stands in data attributes of the figure; without it the page still shows everything.
+// The chart of the page Memory: shows the values under the pointer; a drag selects a time range, a click shows the blocks
+// live at that time. Its data is in data attributes of the figure; without this module the page still works.
 
 import { exactMoment } from './timeline/time.js';
 
@@ -11,10 +11,10 @@ for (const figure of document.querySelectorAll('[data-memory]')) follow(figure);
 function follow(figure) {
   const plot = figure.querySelector('.memory__plot');
   const shade = figure.querySelector('.memory__window');
-  const told = figure.querySelector('.memory__told');
+  const readout = figure.querySelector('.memory__readout');
   const start = Number(figure.dataset.startMs);
   const end = Number(figure.dataset.endMs);
-  const series = Object.entries(JSON.parse(figure.dataset.told));
+  const series = Object.entries(JSON.parse(figure.dataset.summary));
   let from = null;
 
   const share = (event) => {
@@ -56,7 +56,7 @@ function follow(figure) {
 
   plot.addEventListener('pointercancel', stop);
   plot.addEventListener('pointerleave', () => {
-    told.textContent = '';
+    readout.textContent = '';
   });
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') stop();
@@ -77,7 +77,7 @@ function follow(figure) {
       const value = all[Math.min(all.length - 1, Math.floor(at * all.length))];
       return `${name} ${size(value)}`;
     });
-    told.textContent = `${exactMoment(1e6 * time(at))}: ${values.join(', ')}`;
+    readout.textContent = `${exactMoment(1e6 * time(at))}: ${values.join(', ')}`;
   }
 }
 

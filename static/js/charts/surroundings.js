@@ -1,5 +1,5 @@
-// What the server draws around a chart and what depends on the selection: tabs, the bar of the selection. When the
-// selection changes without a new page, these are asked for again; links that stay on the page need no new page.
+// The parts of the page around a chart that depend on the selection: tabs and selection bar. If the selection changes
+// without a new page, they are requested again; links within the page do not reload it.
 
 import { showActiveTab } from '../tabs.js';
 
@@ -12,8 +12,8 @@ export class Surroundings {
 
   /**
    * @param state the page's State
-   * @param places selectors of what is taken from the fresh page @param words the words that these depend on, as text
-   * @param reloads whether there is so much more that the page is loaded anew
+   * @param places selectors of the parts to replace @param words the parameters that they depend on, as text
+   * @param reloads whether other parts depend on it, so that the page is reloaded
    */
   constructor(state, places, words = () => state.selection().toString(), reloads = false) {
     this.#places = places;
@@ -23,7 +23,7 @@ export class Surroundings {
     if (!reloads) listenToLinks(state);
   }
 
-  /** Ask the server for what stands around the chart, when the selection has changed. */
+  /** Request the parts around the chart if the selection changed. */
   async update() {
     const wanted = this.#words();
     if (wanted === this.#shown) return;
@@ -47,13 +47,13 @@ export class Surroundings {
       showActiveTab();
       for (const button of document.querySelectorAll('.selection [data-without-scripts]')) button.hidden = true;
     } catch (error) {
-      // The chart itself tells that the server does not answer.
+      // The chart reports that the server does not respond.
       if (error.name !== 'AbortError') this.#shown = '';
     }
   }
 }
 
-/** Links of the selection's bar that stay on this page. */
+/** Links of the selection bar to this page. */
 function listenToLinks(state) {
   document.addEventListener('click', (event) => {
     /** @type {HTMLAnchorElement | null} */

@@ -1,7 +1,7 @@
-// The page of a timeline: puts the parts together. Its whole state is its address.
+// The page of a timeline: connects its parts. Its state is its URL.
 //
-// view-ms=from-to is what is seen, start-ms and end-ms what is selected; pin, fold, tracks, slice, flows and q are the
-// page's own. Everything is found by data attributes.
+// view-ms=from-to is the visible range, start-ms and end-ms the selected one; pin, fold, tracks, slice, flows and q are
+// parameters of this page. Elements are found by data attributes.
 
 import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
@@ -55,8 +55,8 @@ class Timeline {
         tracks: this.tracks,
         names: this.names,
         source: this.source,
-        fills: () => (this.fills ??= new Fills(this.names, this.colours(), this.found)),
-        palette: () => this.colours(),
+        fills: () => (this.fills ??= new Fills(this.names, this.colors(), this.found)),
+        palette: () => this.colors(),
       },
       () => {
         this.visible.change();
@@ -81,18 +81,18 @@ class Timeline {
       go: (hit) => this.goToHit(hit),
       from: () => this.view.selected?.start ?? this.view.start,
     });
-    this.flows = new Flows(this.view, this.state, this.url, this.part('flows-told'));
+    this.flows = new Flows(this.view, this.state, this.url, this.part('flows-status'));
     this.surroundings = new Surroundings(this.state, SURROUNDINGS);
     this.listen();
     this.update();
   }
 
-  /** Whether everything that is to be seen is there, and drawn. */
+  /** Whether everything visible is loaded and drawn. */
   get idle() {
     return this.tracks.list.length > 0 && !this.visible.isNew && this.source.idle && this.view.resting && this.view.timing.count > 0;
   }
 
-  colours() {
+  colors() {
     return (this.palette ??= new TimelinePalette(document.documentElement));
   }
 
@@ -138,7 +138,7 @@ class Timeline {
     else if (name === 'unfold') this.state.change({ fold: '' });
   }
 
-  /** Show what the address says. */
+  /** Show the state of the URL. */
   async update() {
     const { state, view } = this;
     this.surroundings.update();
@@ -195,7 +195,7 @@ class Timeline {
       this.view.start = answer.first_ns;
       this.view.end = answer.last_ns;
     }
-    // What a recording without slices has nothing for.
+    // Hide what a recording without slices does not have.
     const nested = answer.tracks.some((track) => track.rows > 0 && track.kind !== 'steps');
     for (const control of this.root.querySelectorAll('[data-of-slices]')) control.hidden = !nested;
     const left = answer.left_out;
@@ -225,7 +225,7 @@ class Timeline {
     this.part('live').textContent = text;
   }
 
-  // --- what the address says
+  // --- state of the URL
 
   pinned() {
     const words = this.state.all('pin').filter(Boolean);
@@ -239,7 +239,7 @@ class Timeline {
   toggle(word, key, present) {
     const keys = new Set(present);
     if (!keys.delete(key)) keys.add(key);
-    // Nothing pinned is something else than what is usual.
+    // No pinned tracks differs from the default.
     this.state.change({ [word]: word === 'pin' && !keys.size ? NONE : [...keys] });
   }
 
@@ -285,7 +285,7 @@ class Timeline {
     if (name !== undefined && !this.names.text[name]) this.fillName(name, place);
   }
 
-  /** Names of what is never wide enough to be written on come when they are pointed at. */
+  /** Names of boxes without a label are loaded on hover. */
   async fillName(name, place) {
     const functions = this.url.replace(/timeline$/, 'functions');
     try {
@@ -308,10 +308,10 @@ class Timeline {
     this.view.redraw({ onlyMarks: true });
     const words = this.state.selection();
     const { x0, x1, count, unit } = box.data;
-    // Where times are rounded, one box may begin before the end of the one before it.
+    // With rounded times, a box can begin before the end of the previous one.
     const inset = count[box.index] === 1 && unit > 1 ? Math.min(unit, (x1[box.index] - x0[box.index]) / 4) : 0;
     const [from, to] = [x0[box.index] + inset, x1[box.index] - inset];
-    // What takes no time is looked for around its moment; what does, not where its neighbours begin.
+    // Search events without duration around their time, others not where adjacent ones begin.
     const slack = from === to ? 1 : 0;
     words.set('band', box.part.band);
     words.set('row', String(box.part.first + box.row));
@@ -339,7 +339,7 @@ class Timeline {
     this.view.show(mark.start - span * 0.05, mark.end + span * 0.05, { moving: true });
   }
 
-  /** To the time that is selected, else to the slice; where nothing is, dragging says to what. */
+  /** Zoom to the selected time, else to the slice; with neither, to the range of the next drag. */
   zoomToSelection() {
     const { view } = this;
     if (view.range) this.act('range');
@@ -347,7 +347,7 @@ class Timeline {
     else this.toggleDrag('zoom');
   }
 
-  /** Have dragging do something else than to select time, or, where it does that already, select time again. */
+  /** Switch the action of dragging; if it is active already, back to selecting time. */
   toggleDrag(action) {
     const { view } = this;
     view.dragAction = view.dragAction === action ? 'select' : action;
@@ -420,7 +420,7 @@ class Timeline {
       this.announce(details.name ?? `${details.samples ?? details.count} ${details.what}`);
     }
     this.panel.show(details);
-    // The panel may stand where it was.
+    // The panel can be at the same position.
     if (details.what === 'slice') view.revealRow(details.track, details.depth);
     this.flows.update(this.details);
     view.redraw();
@@ -430,7 +430,7 @@ class Timeline {
     const asked = (this.asked = { slice: String(slice) });
     try {
       const details = await getJSON(`${this.url}/slices/${slice}`);
-      // Something else may have been asked for, or all closed.
+      // Another item may have been requested, or the panel closed.
       if (asked !== this.asked) return;
       if (details.preparing) this.asked = null;
       else this.present(details);
@@ -442,7 +442,7 @@ class Timeline {
 
   showSlice() {
     const asked = this.state.get('slice');
-    // Unchanged while another slice is on its way: what else changes the address must not bring the old one back.
+    // Unchanged while another slice is loading: other changes of the URL must not restore the old one.
     if (asked === this.sliceWord) return;
     this.sliceWord = asked;
     if (asked === (this.asked?.slice ?? '')) return;

@@ -1,12 +1,17 @@
-// A search box: what is typed becomes the state's `q` after a pause. Until then no other change of the state touches it.
+// A search box: its input becomes the parameter `q` after a pause. Until then, other changes of the state do not affect it.
 
 const PAUSE_MS = 180;
 
 export class Typing {
   #input;
   #state;
-  #pending = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #pending;
 
+  /**
+   * @param {HTMLInputElement} input
+   * @param {import('./flamegraph/state.js').State} state
+   */
   constructor(input, state) {
     this.#input = input;
     this.#state = state;
@@ -22,10 +27,10 @@ export class Typing {
     });
   }
 
-  /** Search for what is typed now, without a pause. */
+  /** Search immediately. */
   take() {
     clearTimeout(this.#pending);
-    this.#pending = 0;
+    this.#pending = undefined;
     this.#state.change({ q: this.#input.value });
   }
 
@@ -34,7 +39,10 @@ export class Typing {
     this.take();
   }
 
-  /** Show what the state says, unless somebody types. */
+  /**
+   * Show the state, unless the user is typing.
+   * @param {string} pattern
+   */
   show(pattern) {
     if (this.#pending) return;
     if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;

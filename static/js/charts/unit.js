@@ -1,4 +1,4 @@
-// The unit in which all times are to be written: the word `unit` of the address.
+// The time unit of the page: the parameter `unit` of the URL.
 
 /** @type {Record<string, [number, string]>} */
 const UNITS = { ns: [1, 'ns'], us: [1e3, 'µs'], ms: [1e6, 'ms'], s: [1e9, 's'] };
@@ -8,7 +8,7 @@ let address = null;
 /** @type {[number, string] | null} */
 let unit = null;
 
-/** [how many ns it has, how it is written]; null where each time takes the one that suits it. */
+/** [its length in ns, its label]; null if each time has its own unit. */
 export function chosenUnit() {
   if (location.search !== address) {
     address = location.search;

@@ -55,7 +55,7 @@ def test_a_graph_is_one_launch() -> None:
     assert int(launch_waits_of(replays()).has_launch.sum()) == STEPS
 
 
-def test_nobody_is_told_to_capture_what_is_a_graph() -> None:
+def test_no_advice_to_capture_an_existing_graph() -> None:
     found = {one.rule.key: one for one in find_advice(replays(), Selection(), {"launch-bound": 0, "graph-delays": 0})}
     bound = found["launch-bound"]
     assert bound.finding.measured == 0 and "0 of 4 launches" in bound.finding.evidence
@@ -64,7 +64,7 @@ def test_nobody_is_told_to_capture_what_is_a_graph() -> None:
     assert not {"launch-bound", "graph-delays"} & {one.rule.key for one in find_advice(replays(), Selection())}
 
 
-def test_a_late_replay_is_told() -> None:
+def test_a_late_replay_is_reported() -> None:
     events: list[Any] = []
     for step in range(3):
         at = 1000 * step

@@ -96,7 +96,7 @@ def test_no_table_shows_a_guess() -> None:
         assert SAMPLED_ONLY in draw_bars(bars)
 
 
-def test_what_was_counted_is_the_total() -> None:
+def test_counts_give_the_total() -> None:
     for sampling in ("frequency", "period"):
         profile = add_counts(made("page-faults", sampling), counts("page-faults", 321.0))
         assert [(row["value"], row["note"]) for row in rows(profile, "events")] == [(321, None)]

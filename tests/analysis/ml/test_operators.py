@@ -105,7 +105,7 @@ def test_operators() -> None:
     assert {row["rank"] for row in rows} == {None}
 
 
-def test_operators_by_what_they_are_a_part_of() -> None:
+def test_operators_by_part() -> None:
     """As their arguments tell; what is no part of anything is a row, and what is no operator has one for its name."""
     trace = Trace()
     host = trace.thread(1)

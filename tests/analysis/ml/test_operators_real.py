@@ -104,7 +104,7 @@ def test_tensor_cores_of_operators(name: str) -> None:
 
 
 @here
-def test_what_hangs_on_operators_is_all_there_is() -> None:
+def test_all_device_work_is_attributed_to_operators() -> None:
     for name in WITHOUT_IDS:
         profile = trace(name)
         duration, work = get_column(profile.slices, "duration_ns"), profile.device_work

@@ -53,7 +53,7 @@ def us(row: dict[str, Any]) -> list[float]:
     return [row[f"{part}_us"] for part in PARTS]
 
 
-def test_a_step_ends_with_its_last_kernel_and_counts_what_comes_first() -> None:
+def test_a_step_ends_with_its_last_kernel_and_counts_roles_by_priority() -> None:
     first, second = rows(small(), "steps")
     # 36–105 kernels, 28–36 copy, calls 25–28, loader 0–10, operators 20–25, the rest is other. Ends at 105.
     assert us(first) == [69, 8, 0, 0, 3, 10, 5, 10, 105]

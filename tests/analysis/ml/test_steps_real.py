@@ -121,7 +121,7 @@ def test_two_ranks_are_split_as_torch_tb_profiler_does() -> None:
         assert mean == told["overlap"]["data"]["all"][f"host_{rank}"]
 
 
-def test_kernels_of_communication_libraries_count_as_communication_besides() -> None:
+def test_kernels_of_communication_libraries_also_count_as_communication() -> None:
     """There they are computation: their External id is not that of a call."""
     for row in records(compute_communication(two_ranks(), ALL)):
         assert row["communication_us"] < 250 and row["communicating_us"] > 130_000

@@ -138,7 +138,7 @@ def test_every_thread_and_series_has_a_track_in_a_group(profile: Profile) -> Non
 
 @settings(max_examples=40)
 @given(traces())
-def test_the_details_of_a_slice_are_what_hangs_on_it(profile: Profile) -> None:
+def test_details_of_a_slice(profile: Profile) -> None:
     timeline, slices = timeline_of(profile), profile.slices.to_pylist()
     works = {row["slice"]: row for row in profile.device_work.to_pylist()}
     for number, row in enumerate(slices):
@@ -168,7 +168,7 @@ def test_the_details_of_a_slice_are_what_hangs_on_it(profile: Profile) -> None:
 
 @settings(max_examples=40)
 @given(traces() | profiles(), st.sampled_from(["aten", "mm|add", "^a$", "main", "nothing"]))
-def test_a_search_counts_what_matches_and_leads_through_all_of_it(profile: Profile, pattern: str) -> None:
+def test_a_search_counts_and_visits_all_matches(profile: Profile, pattern: str) -> None:
     found = search(profile, ALL, pattern)
     hits, row, seen = found.hits, None, []
     for number in range(hits):
@@ -215,7 +215,7 @@ def test_values_of_a_series_keep_their_extremes() -> None:
             assert (found.low[n], found.high[n], found.last[n]) == (min(inside), max(inside), inside[-1])
 
 
-def test_the_rank_of_a_program_with_rank_in_its_name_is_told() -> None:
+def test_the_rank_is_shown_for_a_program_with_rank_in_its_name() -> None:
     builder = ProfileBuilder("test")
     event = builder.intern_event("cpu-clock", "ns")
     for rank in range(2):
@@ -234,7 +234,7 @@ def test_the_rank_of_a_program_with_rank_in_its_name_is_told() -> None:
     ]
 
 
-def test_samples_in_a_box_are_told_by_function() -> None:
+def test_samples_in_a_box_are_listed_by_function() -> None:
     profile = profile_of([("main;a", 5, 0, 10), ("main;b", 3, 0, 20), ("main;a", 2, 0, 30), ("main;c", 9, 1, 20)])
     told = summarize_samples(profile, timeline_of(profile), 0, 0, 0, 21)
     assert told["samples"] == 3 and told["weight"] == 10
@@ -254,7 +254,7 @@ def test_time_on_a_lane_is_the_part_inside_of_the_window() -> None:
     assert {f["name"]: f["weight"] for f in told["functions"]} == {"inner": 30, "outer": 10}
 
 
-def test_flows_are_told_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_are_returned_if_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = Trace()
     host, stream = trace.thread(1), trace.thread(7, stream=True)
     calls = [trace.slice(host, 10 * n, 10 * n + 5, "launch", "runtime") for n in range(5)]
@@ -304,7 +304,7 @@ def test_no_window_asks_for_more_than_the_wire_takes() -> None:
     assert set(narrow["bands"]["t0.0-1"]["out"]) == {0, 1}
 
 
-def test_bands_that_are_none_are_told() -> None:
+def test_invalid_bands_are_reported() -> None:
     profile = dense(1, 10)
     timeline = timeline_of(profile)
     for text in ("", "t0", "t1.l", "t0.5-9", "c0", "s0", "t0.3-", "x", "t0.0-1,", "t-1.l", "t0.l.l", "t99999999999.l"):

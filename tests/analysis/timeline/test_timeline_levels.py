@@ -37,9 +37,9 @@ ROWS = st.lists(
 
 def things_of(rows: Sequence[Row], base: int = 0) -> TimelineEvents:
     found: list[tuple[int, int, int, int, int]] = []
-    for row, things in enumerate(rows):
+    for row, events in enumerate(rows):
         at = base
-        for gap, length, code, weight in things:
+        for gap, length, code, weight in events:
             found.append((row, at + gap, at + gap + length, code, weight))
             at += gap + length
     columns = np.array(found, np.int64).reshape(-1, 5).T
@@ -54,12 +54,12 @@ def things_of(rows: Sequence[Row], base: int = 0) -> TimelineEvents:
     )
 
 
-def defined(things: TimelineEvents, cell: int, base: int) -> list[tuple[Any, ...]]:
+def defined(events: TimelineEvents, cell: int, base: int) -> list[tuple[Any, ...]]:
     """(row, start, end, code, place, count, weight, share, fill) of the items of a level."""
     heaps: dict[tuple[int, int], list[int]] = defaultdict(list)
     found = []
-    for place in range(len(things)):
-        row, start, end = (int(v[place]) for v in (things.row, things.start, things.end))
+    for place in range(len(events)):
+        row, start, end = (int(v[place]) for v in (events.row, events.start, events.end))
         if cell and end - start < 1 << cell:
             heaps[row, (start - base) >> cell].append(place)
         else:
@@ -68,10 +68,10 @@ def defined(things: TimelineEvents, cell: int, base: int) -> list[tuple[Any, ...
                     row,
                     start,
                     end,
-                    int(things.code[place]),
+                    int(events.code[place]),
                     place,
                     1,
-                    max(int(things.weight[place]), 0),
+                    max(int(events.weight[place]), 0),
                     MAX_FILL,
                     MAX_FILL,
                 )
@@ -79,11 +79,11 @@ def defined(things: TimelineEvents, cell: int, base: int) -> list[tuple[Any, ...
     for (row, _), places in heaps.items():
         by_code: dict[int, int] = defaultdict(int)
         for place in places:
-            by_code[int(things.code[place])] += max(int(things.weight[place]), 0)
+            by_code[int(events.code[place])] += max(int(events.weight[place]), 0)
         total = sum(by_code.values())
         code = min(by_code, key=lambda c: (-by_code[c], c))
-        start, end = int(things.start[places[0]]), int(things.end[places[-1]])
-        busy = sum(int(things.end[p] - things.start[p]) for p in places)
+        start, end = int(events.start[places[0]]), int(events.end[places[-1]])
+        busy = sum(int(events.end[p] - events.start[p]) for p in places)
         share = int(MAX_FILL * (by_code[code] / total)) if total else MAX_FILL
         fill = int(np.ceil(MAX_FILL * (busy / (end - start)))) if busy else MAX_FILL
         found.append((row, start, end, code, places[0], len(places), total, share, fill))
@@ -99,15 +99,15 @@ def rows_of(level: mipmap.MipmapLevel) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=60)
 @given(ROWS, st.integers(0, 1 << 50))
-def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
-    things = things_of(rows, base)
-    if not len(things):
-        assert list(build_mipmaps(things)) == []
+def test_every_level_equals_the_definition(rows: list[Row], base: int) -> None:
+    events = things_of(rows, base)
+    if not len(events):
+        assert list(build_mipmaps(events)) == []
         return
-    (pyramid,) = build_mipmaps(things)
-    lowest = int(things.start.min())
+    (pyramid,) = build_mipmaps(events)
+    lowest = int(events.start.min())
     for level in pyramid.levels:
-        assert rows_of(level) == defined(things, level.cell, lowest)
+        assert rows_of(level) == defined(events, level.cell, lowest)
         # Ends stay sorted, and nothing overlaps: what binary searches rely on.
         for low, high in zip(level.bounds, level.bounds[1:], strict=False):
             items = level.read(slice(low, high))
@@ -120,7 +120,7 @@ def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
         below = pyramid.levels[pyramid.level(cell)]
         assert below.cell <= cell
         if below.cell < cell:
-            assert len(defined(things, cell, lowest)) > mipmap.MAX_SHRINK_RATIO * len(below)
+            assert len(defined(events, cell, lowest)) > mipmap.MAX_SHRINK_RATIO * len(below)
 
 
 @settings(max_examples=60)
@@ -128,9 +128,9 @@ def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
 def test_a_window_has_all_that_is_in_it_and_no_more_than_it_has_pixels_for(
     rows: list[Row], cell: int, start: int, length: int
 ) -> None:
-    things = things_of(rows)
+    events = things_of(rows)
     end = start + length
-    for pyramid in build_mipmaps(things):
+    for pyramid in build_mipmaps(events):
         level = pyramid.levels[pyramid.level(cell)]
         for row in range(-1, len(rows) + 1):
             found = level.find(row, start, end)
@@ -146,18 +146,18 @@ def test_a_window_has_all_that_is_in_it_and_no_more_than_it_has_pixels_for(
 @settings(max_examples=60)
 @given(ROWS, st.integers(1, 30))
 def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[Row], most: int) -> None:
-    things = things_of(rows)
+    events = things_of(rows)
     with patch.object(mipmap, "BATCH_EVENTS", most):
-        parts = tuple(build_mipmaps(things))
+        parts = tuple(build_mipmaps(events))
     joined = [item for part in parts for item in rows_of(part.levels[0])]
-    assert joined == defined(things, 0, 0)
+    assert joined == defined(events, 0, 0)
     assert all(a.high <= b.low for a, b in itertools.pairwise(parts))
 
-    def finest(row: Any, thing: Any, start: Any, follows: Any) -> MipmapItems:
-        assert row.tolist() == things.row[thing].tolist()
-        assert start.tolist() == things.start[thing].tolist()
-        assert (things.end[thing] <= follows).all()
-        return single_items(thing, start, things.end[thing], things.code[thing], things.weight[thing])
+    def finest(row: Any, event_row: Any, start: Any, follows: Any) -> MipmapItems:
+        assert row.tolist() == events.row[event_row].tolist()
+        assert start.tolist() == events.start[event_row].tolist()
+        assert (events.end[event_row] <= follows).all()
+        return single_items(event_row, start, events.end[event_row], events.code[event_row], events.weight[event_row])
 
     again = unpack_mipmaps(pack_mipmaps(parts, "x"), "x", finest)
     assert [(p.low, p.high) for p in again] == [(p.low, p.high) for p in parts]
@@ -165,15 +165,15 @@ def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[
         assert [rows_of(level) for level in one.levels] == [rows_of(level) for level in other.levels]
 
 
-def test_what_overlaps_in_a_row_of_a_file_that_is_wrong_is_cut() -> None:
+def test_overlaps_in_a_row_are_clipped() -> None:
     row, start, end = np.array([0, 0, 0, 1]), np.array([0, 5, 6, 0]), np.array([9, 3, 9, 4])
     assert cut_overlaps(row, start, end).tolist() == [5, 5, 9, 4]
 
 
-def test_times_at_the_end_of_what_numbers_hold() -> None:
+def test_times_at_the_limit_of_int64() -> None:
     start = np.array([0, (1 << 62) - 2, 0, 7], np.int64)
-    things = TimelineEvents(
+    events = TimelineEvents(
         np.array([0, 0, 900_000, 900_000]), np.arange(4), start, start + 1, np.zeros(4, np.int32), np.ones(4)
     )
-    (pyramid,) = build_mipmaps(things)
+    (pyramid,) = build_mipmaps(events)
     assert [int(level.read(slice(0, 4)).count.sum()) for level in pyramid.levels] == [4] * len(pyramid.levels)

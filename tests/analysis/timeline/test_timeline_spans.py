@@ -64,7 +64,7 @@ def clock(samples: list[tuple[int, int, int]], event: str = "cpu-clock", unit: s
 @pytest.mark.heavy
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 3), st.integers(0, 120)), min_size=1, max_size=40))
-def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples: list[tuple[int, int, int]]) -> None:
+def test_drawn_and_clipped_time_add_up_to_the_sampled_time(samples: list[tuple[int, int, int]]) -> None:
     profile = clock(samples)
     timeline, table = timeline_of(profile), profile.samples.to_pylist()
     shown = {track.thread: track for track in list_tracks(profile, timeline, ALL)[0]}
@@ -75,7 +75,7 @@ def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples:
         assert length(items) + track.clipped == total == track.weight
         assert (items.start[1:] >= items.end[:-1]).all(), "disjoint"
         assert sorted(items.end.tolist()) == sorted(row["time_ns"] for row in mine), "each ends when it was taken"
-        weight = profile.samples["weight"].to_numpy()[items.thing]
+        weight = profile.samples["weight"].to_numpy()[items.event_row]
         assert (items.end - items.start <= weight).all(), "none is longer than its weight"
 
 
@@ -132,7 +132,7 @@ def test_the_idle_task_uses_no_cpu() -> None:
     assert found.values.max() == pytest.approx(1.0, abs=0.01)
 
 
-def test_what_an_event_says_of_time() -> None:
+def test_time_span_of_events() -> None:
     builder = ProfileBuilder("test")
     for name, unit in (
         *((name, "ns") for name in ("cpu-clock", "task-clock:u", "cpu-clock/freq=997/", "wall time", "CPU time")),

@@ -93,7 +93,7 @@ def app() -> Any:
             event.counter_value = value
         else:
             event.double_counter_value = value
-    # What needs names of a sequence that never gave any; and what nothing is made of.
+    # Packets that refer to undefined interned names, and packets that are not used.
     lost = packet(trace, sequence=8, timestamp=START).track_event
     lost.type, lost.name_iid, lost.track_uuid = BEGIN, 1, THREAD
     packet(trace, timestamp=START, timestamp_clock_id=BOOTTIME).battery.current_ua = 1

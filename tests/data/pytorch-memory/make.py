@@ -65,7 +65,7 @@ class Allocator:
         self._frames: dict[tuple[str, int, str], dict[str, Any]] = {}
 
     def stack(self, *lines: str) -> list[dict[str, Any]]:
-        """Frames, given outermost first as "file:line:name", as PyTorch gives them: each a dict of its own, shared."""
+        """Frames, given outermost first as "file:line:name", as PyTorch gives them: each a separate dict."""
         frames = []
         for line in reversed(lines):
             file, number, name = line.split(":", 2)

@@ -51,7 +51,7 @@ class Net(nn.Module):
 
 
 def train(prof: Any, batches: DataLoader[Any], steps: int) -> None:
-    """An ordinary loop, with annotations of its own; `steps` batches."""
+    """An ordinary loop, with annotations; `steps` batches."""
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     done = 0

@@ -1,4 +1,4 @@
-"""The header of perf.data: who wrote it, and what is repaired where its writer did not come to the end."""
+"""The header of perf.data: the version of perf, and the repair of unfinished files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def data_section(raw: bytes) -> tuple[int, int]:
 
 
 def unfinished(raw: bytes) -> bytes:
-    """As perf leaves it that was killed: no size of the records, no features, nothing behind the records."""
+    """As a killed perf leaves it: no size of the records, no features, nothing after the records."""
     start, size = data_section(raw)
     head = bytearray(raw[: start + size])
     struct.pack_into("<Q", head, DATA_AT + 8, 0)
@@ -51,12 +51,12 @@ def record(length: int, kind: int = 9, order: str = "<") -> bytes:
     return struct.pack(f"{order}IHH", kind, 0, length) + bytes(length - 8)
 
 
-def test_a_whole_file_is_left_alone(spin: bytes) -> None:
+def test_complete_file_needs_no_repair(spin: bytes) -> None:
     assert plan_repair(spin) is None
     assert get_perf_version(spin) is not None
 
 
-def test_a_header_that_was_never_finished(spin: bytes) -> None:
+def test_unfinished_header_is_repaired(spin: bytes) -> None:
     start, size = data_section(spin)
     plan = plan_repair(unfinished(spin))
     assert plan is not None and plan.defect == INCOMPLETE_RECORDING and plan.end == start + size
@@ -65,7 +65,7 @@ def test_a_header_that_was_never_finished(spin: bytes) -> None:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_records_that_are_not_whole_are_left_out(order: str) -> None:
+def test_incomplete_records_are_dropped(order: str) -> None:
     whole = record(16, order=order) + record(40, order=order)
     for rest in (b"", record(24, order=order)[:20], b"\0\0", bytes(64)):
         plan = plan_repair(made(whole + rest, 0, order))
@@ -75,13 +75,13 @@ def test_records_that_are_not_whole_are_left_out(order: str) -> None:
     assert plan_repair(made(bytes(64), 0, order)) is None
 
 
-def test_raw_data_behind_a_record_belongs_to_it() -> None:
+def test_raw_data_after_a_record_is_kept() -> None:
     aux = struct.pack("<IHH", 71, 0, 48) + struct.pack("<Q", 100) + bytes(32) + b"\xff" * 100
     plan = plan_repair(made(aux + record(16), 0))
     assert plan is not None and plan.end == 104 + len(aux) + 16
 
 
-def test_what_is_missing_is_counted() -> None:
+def test_missing_bytes_are_reported() -> None:
     plan = plan_repair(made(record(16) + record(16)[:9], 64))
     assert plan is not None and (plan.end, plan.defect) == (
         120,
@@ -89,7 +89,7 @@ def test_what_is_missing_is_counted() -> None:
     )
 
 
-def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
+def test_truncated_features_are_dropped(spin: bytes) -> None:
     start, size = data_section(spin)
     for missing in (1, 100, len(spin) - start - size):
         plan = plan_repair(spin[: len(spin) - missing])
@@ -97,11 +97,11 @@ def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
         assert missing > 100 or f"at least {missing} bytes at its end are missing" in plan.defect
 
 
-def test_who_wrote_it(spin: bytes) -> None:
+def test_perf_version(spin: bytes) -> None:
     assert get_perf_version(unfinished(spin)) is None
     assert get_perf_version(b"") is None and get_perf_version(b"PERFILE2" + bytes(8)) is None
     text = struct.pack("<I", 64) + b"6.12.1".ljust(64, b"\0")
-    # Two features stand before that of the version, of which this is the third.
+    # Two features precede that of the version, which is the third of this file.
     sections = struct.pack("<6Q", 0, 0, 0, 0, 104 + 16 + 48, len(text))
     head = bytearray(made(record(16) + sections + text, 16))
     struct.pack_into("<Q", head, 72, 1 << 2 | 1 << 3 | 1 << VERSION_BIT)
@@ -109,7 +109,7 @@ def test_who_wrote_it(spin: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-def test_any_header_is_answered(records: bytes, size: int, features: int) -> None:
+def test_any_header_is_accepted(records: bytes, size: int, features: int) -> None:
     head = bytearray(made(records, size))
     struct.pack_into("<Q", head, 72, features)
     get_perf_version(bytes(head))
@@ -133,7 +133,7 @@ def test_versions(text: str, numbers: tuple[int, int] | None) -> None:
     assert parse_version(text) == numbers
 
 
-def test_both_versions_are_named_where_they_are_why() -> None:
+def test_version_mismatch_names_both_versions() -> None:
     told = explain_version_mismatch("6.12.1", "perf version 6.1.187")
     assert "written by perf 6.12.1" in told and "perf here is 6.1.187" in told and "install perf 6.12 or newer" in told
     for written, here in ((None, "perf version 6.1"), ("6.1.5", "perf version 6.1.187"), ("5.10", "perf version 6.1")):
@@ -149,7 +149,7 @@ def test_throttling_is_counted(spin: bytes, order: str) -> None:
     assert count_throttle_events(b"") == count_throttle_events(b"cut") == count_throttle_events(spin) == 0
 
 
-def test_compressed_records_keep_what_perf_needs_to_unpack_them() -> None:
+def test_compressed_records_keep_the_compression_feature() -> None:
     unpacked = bytes(300_000)
     packer = zstandard.ZstdCompressor().compressobj()
     first = packer.compress(unpacked) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)

@@ -1,4 +1,4 @@
-"""Tables of perf lock: by caller with stacks, by thread, by lock, for programs, of report; and what is none of them."""
+"""Tables of perf lock: by caller with stacks, by thread, by lock, as CSV, of perf lock report; and other texts."""
 
 import io
 
@@ -8,9 +8,10 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_data, perf_lock, perf_script
 from perfloom.readers.perf_lock.contention_tables import ACQUIRED, CONTENDED, WAIT
-from perfloom.readers.perf_lock.format import BAD_LOCKS, NO_BEGIN, NO_END, NO_EVENT, NO_LINE, NO_TOTAL
+from perfloom.readers.perf_lock.format import BAD_LOCKS, NO_BEGIN, NO_END, NO_EVENT, NO_TOTAL
 from tests.support.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
@@ -72,7 +73,7 @@ def samples(profile: Profile) -> set[tuple[str, str, int]]:
     return {(events[row["event"]], ";".join(above(row["stack"])), row["weight"]) for row in profile.samples.to_pylist()}
 
 
-def test_each_table_is_waits_and_counts() -> None:
+def test_tables_become_waits_and_counts() -> None:
     profile = read(CALLERS)
     assert samples(profile) == {
         (WAIT, "[unknown];lock_slowpath;spinlock", 2_830_000),
@@ -81,7 +82,7 @@ def test_each_table_is_waits_and_counts() -> None:
         (CONTENDED, "vm_mmap;rwsem:W", 1),
     }
     assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [(WAIT, "ns"), (CONTENDED, "count")]
-    assert losses(profile) == {NO_LINE: (1, "line 8: what is this")}
+    assert losses(profile) == {UNRECOGNIZED_LINE: (1, "line 8: what is this")}
     profile = read(THREADS)
     assert samples(profile) == {(WAIT, "lock", 323), (CONTENDED, "lock", 9)}
     assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist() if row["tid"]] == [(29036, "my app")]
@@ -95,7 +96,7 @@ def test_each_table_is_waits_and_counts() -> None:
         (WAIT, "__srcu_read_lock;spinlock", 1_627_541),
         (CONTENDED, "__srcu_read_lock;spinlock", 194),
     }
-    assert losses(profile) == {NO_LINE: (1, "line 3: 1, nothing, 1, 1, mutex, f")}
+    assert losses(profile) == {UNRECOGNIZED_LINE: (1, "line 3: 1, nothing, 1, 1, mutex, f")}
     assert samples(read(REPORT)) == {
         (WAIT, "exit to mod...", 328_690),
         (CONTENDED, "exit to mod...", 6),
@@ -103,7 +104,7 @@ def test_each_table_is_waits_and_counts() -> None:
     }
 
 
-def test_what_is_printed_for_programs_is_read_with_any_mark() -> None:
+def test_csv_with_any_separator() -> None:
     """As print_header_csv and print_lock_stat_csv of perf's builtin-lock.c write it."""
     by_lock = "# output: contended, total wait, address, symbol, type\n6, 22170, ffff9f, cgroup_mutex, mutex\n1, 9, 1a, , mutex\n"
     for mark in (",", ";", "\t", "||", " "):
@@ -129,7 +130,7 @@ def test_what_is_printed_for_programs_is_read_with_any_mark() -> None:
     }
 
 
-def test_the_events_themselves_are_waits_with_their_stacks() -> None:
+def test_contention_events_become_waits_with_stacks() -> None:
     def event(task: str, us: int, told: str) -> str:
         return f"{task} [001] 50.{us:06}: lock:contention_{told}\n\tff10 slow+0x1 ([kernel.kallsyms])\n\t  40 work+0x1 (/a)\n\n"
 
@@ -140,7 +141,7 @@ def test_the_events_themselves_are_waits_with_their_stacks() -> None:
         + event("dd     5/8", 11, "begin: 0xff02 (flags=WRITE)")
         + event("a     5/7", 12, "begin: 0xff03 (flags=SPIN)")
         + event("a     5/7", 14, "end: 0xff03 (ret=0)")
-        # First spun for, then slept for.
+        # First spinning, then sleeping.
         + event("a     5/7", 15, "begin: 0xff02 (flags=MUTEX)")
         + event("a     5/7", 20, "end: 0xff02 (ret=0)")
         + "nonsense\n"
@@ -163,11 +164,11 @@ def test_the_events_themselves_are_waits_with_their_stacks() -> None:
         NO_EVENT: (1, "line 30: nonsense"),
     }
     assert perf_data.read(io.BytesIO(text.encode())).meta.main_event == WAIT
-    # With anything else in it, a text of perf script is one of samples.
+    # With other events, a text of perf script is one of samples.
     assert detect_format((text + "a 7 [001] 50.000001: 1 cycles: 40 f (a)\n").encode()).name == perf_script.FORMAT
 
 
-def test_what_is_missing_is_told() -> None:
+def test_losses() -> None:
     counts = " contended     avg wait         type   caller\n\n         4    707.05 us     spinlock   f+0xa2\n"
     profile = read(counts)
     assert samples(profile) == {(CONTENDED, "f;spinlock", 4)} and list(losses(profile)) == [NO_TOTAL]

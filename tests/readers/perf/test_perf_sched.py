@@ -1,4 +1,4 @@
-"""What perf prints of the scheduler: texts of perf script and of timehist, by hand, and what is none of them."""
+"""Scheduler events as perf prints them: texts of perf script and of timehist, and other texts."""
 
 import io
 from collections import Counter
@@ -14,7 +14,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
-from perfloom.ingest.perf_text.losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from perfloom.ingest.losses import UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
+from perfloom.ingest.perf_text.losses import SAMPLED_SWITCHES
 from perfloom.ingest.trace.losses import UNKNOWN_RUNTIME
 from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
@@ -61,7 +62,7 @@ def stacks(profile: Profile, event: str) -> list[tuple[str | None, int, str]]:
     ]
 
 
-def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> None:
+def test_scheduler_events_become_thread_states() -> None:
     profile = read(
         "# hostname : node7\n"
         + event("swapper     0/0", "50.000100", switch("swapper/0", 0, "R", "app", 7))
@@ -97,7 +98,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         BY_STACK: 10,
         SWITCHES: 2,
     }
-    # Of which process, what it did, and where; or who woke it, and where that was.
+    # Process, state and stack; or the waker and its stack.
     assert stacks(profile, SLEEPING) == [("app", 30 * US, "sleeping [app] wait_for_it")]
     assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it schedule")]
     assert stacks(profile, BY_STACK) == [("app", 10, "running [app] wait_for_it")]
@@ -106,19 +107,19 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         "runnable (preempted) [b]",
     ]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
-        NO_LINE: 1,
-        NOT_UNDERSTOOD: 1,
+        UNRECOGNIZED_LINE: 1,
+        UNRECOGNIZED_SCHED_EVENT: 1,
         UNUSED_STACK: 1,
     }
     assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
     assert records(TABLES["summary"].rows(profile, Selection()))[0]["threads"] == 2
-    # A program may be called as bytes are written, and a thread that is gone has no number.
+    # A program's name may be any bytes, and an ended thread has no number.
     ghost = event(":-1     7/-1", "50.000180", "sched:sched_stat_runtime: comm=app pid=7 runtime=10 [ns]")
     gone = event("app     5/7", "50.000100", switch("app", 7, "S", "df", 9)) + event(
         "df     9/9", "50.000170", switch("df", 9, "S", "app", 7)
     )
     assert ("df", "running", 0, 70 * US, 0) in slices(read(gone + ghost)) and not losses(read(gone + ghost))
-    # With anything else in it, a text of perf script is one of samples.
+    # With other events, a text of perf script is one of samples.
     both = event("app 7", "50.1", "").replace("50.1", "50.000100") + event(
         "app 7", "50.000200", "1 cycles: 401000 f (a)"
     )
@@ -130,7 +131,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     assert detect_format((heading + gone).encode()).name == perf_script.FORMAT
     mixed = perf_data.read(io.BytesIO((heading + gone + both).encode()))
     assert not mixed.slices.num_rows and mixed.meta.main_event == "sched:sched_switch"
-    # These stay what they are; how long threads ran and waited stands beside them.
+    # These are unchanged; thread times are added.
     counted = {"sched:sched_switch": 2, "samples": 1, "cycles": 1}
     assert events_of(mixed) == counted | {RUNNING: 70 * US, SLEEPING: 70 * US}
     assert stacks(mixed, SLEEPING) == [("app", 70 * US, "sleeping [app]")]
@@ -141,8 +142,9 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     }
 
 
-def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> None:
-    """perf record -e 'sched:*' ./program: who leaves is recorded, and not who takes its place and when it is back."""
+def test_events_of_single_threads() -> None:
+    """perf record -e 'sched:*' ./program records threads that leave a CPU, but not their successors and their
+    return."""
 
     def ran(tid: int, time: str, length: int) -> str:
         return event(
@@ -166,7 +168,7 @@ def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> N
     ]
     assert states == [
         *(("running", 0, 1), ("sleeping", 1, 99), ("running", 100, 201), ("runnable (preempted)", 301, 190)),
-        # Up to its end; and the other thread, as long as something tells since when it ran.
+        # Until its end; and the other thread, while an event shows the start of its run.
         *(
             ("running", 491, 10),
             ("running", 300, 2),
@@ -180,8 +182,8 @@ def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> N
     assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {UNKNOWN_RUNTIME: (2, "at 50000602000 ns")}
 
 
-def test_switches_of_one_program_alone_say_what_to_record() -> None:
-    """perf record -e sched:sched_switch ./program: when it came back to a CPU is told nowhere."""
+def test_switches_of_one_program_have_advice() -> None:
+    """perf record -e sched:sched_switch ./program does not record when the program returned to a CPU."""
     text = "".join(event("app 5/7", f"50.0000{n}1", switch("app", 7, "S", "other", 99), 0) for n in range(1, 6))
     profile = read(text)
     assert not profile.slices.num_rows and not profile.meta.complete
@@ -189,15 +191,33 @@ def test_switches_of_one_program_alone_say_what_to_record() -> None:
     assert "sched_stat_runtime" in reason and "-a" in reason
 
 
+@pytest.mark.parametrize("with_samples", [False, True])
+def test_switches_of_several_threads_of_one_program_say_what_to_record(with_samples: bool) -> None:
+    """Some runs are known, from one thread of the program to another: their sum is not the running time."""
+    text = ""
+    for number, tid in enumerate((7, 8, 7, 8, 7, 8), start=1):
+        next_comm, next_tid = ("app", 15 - tid) if number == 3 else ("other", 99)
+        text += event(f"app 5/{tid}", f"50.0000{number}1", switch("app", tid, "S", next_comm, next_tid), 0)
+    if with_samples:
+        text += "app 5/7 [000] 50.000092: 1000000 cpu-clock: \n\n"
+    data = text.encode()
+    profile = detect_format(data).read(io.BytesIO(data), "switches")
+    assert profile.meta.format == ("perf-script" if with_samples else "perf-sched")
+    assert not profile.slices.num_rows and not profile.meta.complete
+    assert RUNNING not in events_of(profile)
+    (reason,) = profile.meta.reasons
+    assert "sched_stat_runtime" in reason and "-a" in reason
+
+
 @pytest.mark.heavy
-def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
-    """A real one, of a program with threads that wait (tests/data/perf/waits.c)."""
+def test_perf_data_of_the_scheduler(tmp_path: Path) -> None:
+    """A real recording of a program with waiting threads (tests/data/perf/waits.c)."""
     require("perf")
     settings = Settings.load(tmp_path, environ={}, reserve_bytes=0)
     profile = reading.read_profile(settings, [DATA / "waits.perf.data.zst"])
     assert (profile.meta.format, profile.meta.main_event) == ("perf-data", RUNNING)
     assert profile.meta.complete and "perf record" in (profile.meta.command or "")
-    # How long a thread ran is what the kernel accounted for, but for its last moments.
+    # The run time of a thread equals that of the kernel, except for its last moments.
     ran, accounted = Counter[str | None](), Counter[str | None]()
     for one in samples_of(profile):
         ran[one.comm] += one.weight * (one.event == RUNNING)
@@ -205,7 +225,7 @@ def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
     assert set(ran) == {"waits", "lock-a", "lock-b", "consumer", "producer"}
     assert all(abs(ran[name] - accounted[name]) < 500 * US for name in ran)
     assert sum(weight for _, weight, _ in stacks(profile, BY_WAKER)) > 1_000 * US
-    # Threads sleep in functions, as deep as they were recorded.
+    # Threads sleep in functions, with the recorded stack depth.
     assert all(stack.startswith("sleeping [waits] ") for _, _, stack in stacks(profile, SLEEPING))
     assert {thread for thread, _, stack in stacks(profile, BY_WAKER) if "woken by producer" in stack} == {"consumer"}
 
@@ -226,7 +246,7 @@ Runtime summary
 """
 
 
-def test_timehist_is_what_ran_and_how_it_waited() -> None:
+def test_timehist() -> None:
     profile = read(HISTORY)
     zero = 900 * US
     assert slices(profile) == [
@@ -245,10 +265,10 @@ def test_timehist_is_what_ran_and_how_it_waited() -> None:
     assert events_of(profile) == {RUNNING: 801 * US, RUNNABLE: 70 * US, SLEEPING: 379 * US}
     assert {"pipe_read", "vfs_read"} <= set(get_strings(profile.functions, "name"))
     assert {(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]} == {(5, 7), (9, 9)}
-    assert list(losses(profile)) == [NO_LINE]
+    assert list(losses(profile)) == [UNRECOGNIZED_LINE]
 
 
-def test_summaries_of_perf_sched_say_what_to_import() -> None:
+def test_perf_sched_summaries_have_advice() -> None:
     rule = " " + "-" * 90
     for text in (
         f"\n{rule}\n  Task                  |   Runtime ms  | Switches | Avg delay ms\n{rule}\n",

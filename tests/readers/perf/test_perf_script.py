@@ -1,4 +1,4 @@
-"""perf script's text in every shape it comes in, and in shapes it should never have."""
+"""perf script's text in every form, valid and invalid."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.event_names import FIRST_EVENT_FACT
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_script
 from perfloom.readers.perf_script import profile as perf_assembly
 from tests.support import paths
@@ -25,7 +26,7 @@ def read(text: str | bytes) -> Profile:
 
 
 def read_as_is(text: str | bytes) -> Profile:
-    """Without asking whether the format would be recognised."""
+    """Without detecting the format."""
     return perf_script.read(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
@@ -156,13 +157,13 @@ def test_frames(line: str, frame: tuple[str, str, FrameKind]) -> None:
     assert not profile.losses.num_rows
 
 
-def test_an_offset_is_taken_from_the_symbol() -> None:
+def test_offset_is_split_from_symbol() -> None:
     profile = read("a 1 1.000000: 5 cycles:\n\td70 _start+0xffff018fd5dce000 (/usr/lib/ld.so)\n\n")
     (sample,) = samples_of(profile)
     assert sample.stack[0][:4] == ("_start", "/usr/lib/ld.so", 0xD70, 0xFFFF018FD5DCE000)
 
 
-def test_inlined_functions_belong_to_the_module_they_are_inlined_in() -> None:
+def test_inlined_functions_have_the_outer_module() -> None:
     text = (
         "a 1 1.0"
         + "00000: 5 cycles:\n\t10 inner (inlined)\n\t10 outer (inlined)\n\t10 f+0x4 (/bin/a)\n\t20 main (/bin/b)\n\n"
@@ -177,7 +178,7 @@ def test_inlined_functions_belong_to_the_module_they_are_inlined_in() -> None:
 
 
 @pytest.mark.parametrize("module", ["/tmp/perf-12.map", "/bin/a"])
-def test_a_chain_of_inlined_functions_in_one_line(module: str) -> None:
+def test_inlined_chain_in_one_line(module: str) -> None:
     (sample,) = samples_of(read(f"a 1 1.000000: 5 cycles:\n\t10 f->g->h ({module})\n\n"))
     assert [(f.name, f.module, f.inline_depth, f.address) for f in sample.stack] == [
         ("f", module, 0, 0x10),
@@ -198,7 +199,7 @@ def test_source_lines_below_frames() -> None:
     assert not profile.losses.num_rows
 
 
-def test_one_line_a_sample() -> None:
+def test_samples_without_stacks() -> None:
     profile = read((DATA / "flat.script.txt").read_bytes())
     found = samples_of(profile)
     lines = [line for line in (DATA / "flat.script.txt").read_text().splitlines() if line and line[0] != "#"]
@@ -210,7 +211,7 @@ def test_one_line_a_sample() -> None:
         assert (f"{frame.address:x}", f"{frame.name}+{frame.offset:#x}") == (address, symbol)
 
 
-def test_events_alternate_and_units_are_told() -> None:
+def test_several_events_and_units() -> None:
     profile = read((DATA / "events.script.txt").read_bytes())
     assert profile.events.select(["name", "unit", "weighted", "sampling", "rate"]).to_pylist() == [
         {
@@ -229,13 +230,13 @@ def test_events_alternate_and_units_are_told() -> None:
         },
     ]
     assert profile.events.column("attributes").to_pylist() == ["period=5000000", "period=200"]
-    # The heading lists it first, whatever the first sample is.
+    # The header lists it first, whatever the first sample is.
     assert profile.meta.main_event == "cpu-clock"
     first = (DATA / "events.script.txt").read_text().split("\n#\n")[1].split("\n")[0]
     assert f"{profile.meta.facts[FIRST_EVENT_FACT]}/" in first
 
 
-def test_the_heading_is_kept() -> None:
+def test_header_becomes_facts() -> None:
     meta = read((DATA / "spin.script.txt").read_bytes()).meta
     assert meta.facts["hostname"] == "vm"
     assert meta.facts["cpudesc"] == "AMD EPYC"
@@ -243,7 +244,7 @@ def test_the_heading_is_kept() -> None:
     assert meta.complete
 
 
-def test_arguments_with_line_ends_are_no_samples() -> None:
+def test_arguments_with_line_ends() -> None:
     text = (
         "# ========\n# captured on : x\n# cmdline : /usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\n"
         "print(1)\n# missing features: A\n# ========\n#\nb 1 1.000000: 5 cycles:" + STACK
@@ -253,10 +254,10 @@ def test_arguments_with_line_ends_are_no_samples() -> None:
     assert profile.meta.command == "/usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\nprint(1)"
     assert profile.meta.facts["missing features"] == "A"
     garbage = read(text.replace("\nb 1", "\n?\nb 1"))
-    assert losses_of(garbage) == {perf_assembly.NO_SAMPLE: (1, "line 10: ?")}
+    assert losses_of(garbage) == {UNRECOGNIZED_LINE: (1, "line 10: ?")}
 
 
-def test_time_of_day_where_perf_tells_it() -> None:
+def test_time_of_day_from_header() -> None:
     text = (
         "# captured on : x\n# clockid: monotonic (1)\n"
         "# reference time: 2020-12-12 01:02:03.123456 = 1607734923.123456 (TOD) = 100.500000000 (monotonic)\n"
@@ -267,13 +268,13 @@ def test_time_of_day_where_perf_tells_it() -> None:
     assert meta.clock == "monotonic (1)"
 
 
-def test_a_sample_without_a_stack_counts() -> None:
+def test_sample_without_stack_counts() -> None:
     profile = read("a 1 1.000000: 5 cycles:\n\nb 2 2.000000: 7 cycles:\nc 3 3.000000: 9 cycles:" + STACK)
     assert [(s.comm, s.weight, len(s.stack)) for s in samples_of(profile)] == [("a", 5, 0), ("b", 7, 0), ("c", 9, 1)]
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n", "\n\n\n\n"])
-def test_the_last_sample_counts_however_the_text_ends(ending: str) -> None:
+def test_last_sample_counts_for_any_text_end(ending: str) -> None:
     text = "a 1 1.000000: 5 cycles:" + STACK + "a 1 2.000000: 7 cycles:\n\t10 f (/bin/a)" + ending
     profile = read(text)
     assert [(s.weight, s.stack[0].name) for s in samples_of(profile)] == [(5, "main"), (7, "f")]
@@ -286,7 +287,7 @@ def test_windows_line_ends() -> None:
     assert samples_of(read(text.replace("\n", "\r\n"))) == samples_of(read(text))
 
 
-def test_names_change_over_time() -> None:
+def test_thread_names_change_over_time() -> None:
     text = "".join(f"{comm} 7/7 {t}.000000: 1 cycles:{STACK}" for t, comm in enumerate(["sh", "sh", "ls", "sh"], 1))
     profile = read(text)
     assert profile.threads.num_rows == 1
@@ -294,13 +295,13 @@ def test_names_change_over_time() -> None:
     assert [s.comm for s in samples_of(profile)] == ["sh", "sh", "ls", "sh"]
 
 
-def test_two_names_at_the_same_time_are_told_apart() -> None:
+def test_two_names_at_the_same_time() -> None:
     text = "".join(f"{comm} 7/7 1.000000: 1 cycles:{STACK}" for comm in ["sh", "ls", "sh"])
     profile = read(text)
     assert sorted((s.comm, s.pid, s.tid) for s in samples_of(profile)) == [("ls", 7, 7), ("sh", 7, 7), ("sh", 7, 7)]
 
 
-def test_without_times_the_order_counts() -> None:
+def test_samples_without_times_are_counted() -> None:
     profile = read("".join(f"a {tid} cpu-clock: {STACK}" for tid in (5, 6, 5)))
     assert [s.tid for s in samples_of(profile)] == [5, 6, 5]
     assert profile.meta.duration_ns is None
@@ -314,14 +315,14 @@ def test_times_are_exact() -> None:
     assert profile.meta.duration_ns == 876543212
 
 
-def test_a_record_of_lost_samples_makes_no_thread() -> None:
+def test_lost_record_adds_no_thread() -> None:
     lost = "swapper     0/0     [001]  2.000000000: PERF_RECORD_LOST lost 7\n:-1 -1/-1 2.5: PERF_RECORD_LOST lost 2\n"
     profile = read("a 7/7 1.000000: 5 cycles:" + STACK + lost + "a 7/7 3.000000: 5 cycles:" + STACK)
     assert profile.threads.column("tid").to_pylist() == [7] and profile.samples.num_rows == 2
     assert losses_of(profile)[perf_assembly.LOST_IN_KERNEL][0] == 9
 
 
-def test_what_perf_lost_is_said() -> None:
+def test_losses_of_perf_are_reported() -> None:
     text = "a 1 1.000000: 5 cycles:" + STACK + "work2 23843/23845  2640.556291124: PERF_RECORD_LOST lost 2441\n"
     text += "work2 23843/23845  2641.5: PERF_RECORD_LOST lost 9\n" + "b 1 3.000000: 5 cycles:" + STACK
     profile = read(text)
@@ -331,7 +332,7 @@ def test_what_perf_lost_is_said() -> None:
     assert example.startswith("line 4: work2")
 
 
-def test_other_records_are_no_samples() -> None:
+def test_other_records_are_ignored() -> None:
     text = (
         "         swapper     0     0.000000: PERF_RECORD_MMAP -1/0: [0xff(0x12) @ 0xff]: x [kernel.kallsyms]_text\n"
         "              ls  3700  1738.017050: PERF_RECORD_COMM exec: ls:3700/3700\n"
@@ -344,7 +345,7 @@ def test_other_records_are_no_samples() -> None:
     assert not profile.losses.num_rows
 
 
-def test_garbage_inside_a_sample() -> None:
+def test_garbage_within_a_sample() -> None:
     text = b"a 1 1.000000: 5 cycles:\n\t10 f (/bin/a)\n\x00\xff\xfe garbage\n\t20 main (/bin/a)\n\n"
     text += b"b 2 2.000000: 6 cycles:\n\t10 f (/bin/a)\n\n"
     profile = read(text)
@@ -357,10 +358,10 @@ def test_garbage_between_samples() -> None:
     text += b"b 2 2.000000: 6 cycles:\n\t10 f (/bin/a)\n\n"
     profile = read(text)
     assert [s.comm for s in samples_of(profile)] == ["a", "b"]
-    assert losses_of(profile) == {perf_assembly.NO_SAMPLE: (3, "line 4: \x01\x02\x03")}
+    assert losses_of(profile) == {UNRECOGNIZED_LINE: (3, "line 4: \x01\x02\x03")}
 
 
-def test_a_period_beyond_all_measure() -> None:
+def test_huge_period() -> None:
     profile = read(f"a 1 1.000000: {2**64 - 1} cycles:{STACK}a 1 2.000000: 3 cycles:{STACK}")
     assert [s.weight for s in samples_of(profile)] == [3]
     assert losses_of(profile)[perf_assembly.IMPOSSIBLE_PERIOD][0] == 1 and not profile.meta.complete
@@ -369,8 +370,8 @@ def test_a_period_beyond_all_measure() -> None:
 
 
 @pytest.mark.parametrize("absurd", [[2**63 - 1], [2**63 - 1, 2**62 + 5], [2**62, 2**62]])
-def test_periods_that_no_sum_could_hold_are_lost_alone(absurd: list[int]) -> None:
-    """They cost their own samples, and neither the file nor the clock of the others."""
+def test_periods_that_overflow_are_lost(absurd: list[int]) -> None:
+    """Only their own samples are lost; other samples and the clock are unaffected."""
     good = "".join(f"a 1 {n}.000000: {n} cycles:{STACK}" for n in range(10, 15))
     bad = "".join(f"a 1 {n}.000000: {weight} cycles:{STACK}" for n, weight in enumerate(absurd))
     profile = read(bad + good)
@@ -380,15 +381,15 @@ def test_periods_that_no_sum_could_hold_are_lost_alone(absurd: list[int]) -> Non
     assert profile.meta.duration_ns == 4 * 10**9
 
 
-def test_unknown_text_behind_an_event() -> None:
+def test_unknown_text_after_an_event() -> None:
     text = "a 1 1.000000: 5 cpu/mem-loads/P:  ffff88 5080021 |OP LOAD|LVL L1" + STACK
     profile = read(text)
     assert [f.name for f in samples_of(profile)[0].stack] == ["main"]
     assert losses_of(profile)[perf_assembly.UNKNOWN_FIELDS][0] == 1
 
 
-def test_an_address_that_looks_like_a_period() -> None:
-    """Where the event is not printed, however many blanks follow it."""
+def test_address_that_looks_like_a_period() -> None:
+    """If the event is not printed, however many spaces follow it."""
     (found,) = samples_of(read("a 1 1.000000:   401136   leaf+0x12 (/tmp/a)\n"))
     assert [(frame.name, frame.address) for frame in found.stack] == [("leaf", 0x401136)]
 
@@ -406,21 +407,21 @@ def test_an_address_that_looks_like_a_period() -> None:
         "=1+1",
     ],
 )
-def test_hostile_names_stay_as_they_are(name: str) -> None:
+def test_hostile_names_are_unchanged(name: str) -> None:
     profile = read(f"{name[:15]} 1 1.000000: 5 cycles:\n\t10 {name} ({name})\n\n")
     (sample,) = samples_of(profile)
     assert sample.comm == name[:15]
     assert [(f.name, f.module) for f in sample.stack] == [(name, name)]
 
 
-def test_bytes_that_are_not_text() -> None:
+def test_invalid_utf8() -> None:
     profile = read(b"a\xff 1 1.000000: 5 cycles:\n\t10 f\xfe (/bin/\xfd)\n\t10 f\xfc (/bin/\xfd)\n\n")
     (sample,) = samples_of(profile)
     assert sample.comm == "a\\xff"
     assert [f.name for f in sample.stack] == ["f\\xfc", "f\\xfe"]
 
 
-def test_very_long_names_and_very_deep_stacks() -> None:
+def test_long_names_and_deep_stacks() -> None:
     long = "std::vector<" + "std::pair<int, A>, " * 520 + "int>::push_back"
     assert len(long) > 9_900
     deep = "".join(f"\t{i:x} f{i} (/bin/a)\n" for i in range(3000))
@@ -430,7 +431,7 @@ def test_very_long_names_and_very_deep_stacks() -> None:
     assert [f.name for f in second.stack] == [f"f{i}" for i in reversed(range(3000))]
 
 
-def test_no_samples_at_all() -> None:
+def test_text_without_samples() -> None:
     profile = read("# ========\n# captured on    : Sat Nov 21 10:41:02 2026\n# hostname : vm\n# ========\n#\n")
     assert profile.samples.num_rows == 0
     assert profile.meta.facts["hostname"] == "vm"
@@ -440,8 +441,8 @@ def test_no_samples_at_all() -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])
-def test_cut_anywhere(name: str) -> None:
-    """Cut at every 97 bytes and at every kilobyte: what came before is there, and nothing is made up."""
+def test_truncated_anywhere(name: str) -> None:
+    """Truncated at every 97 bytes and at every kilobyte: everything before is read, and nothing else."""
     raw = (DATA / f"{name}.script.txt").read_bytes()
     whole = samples_of(read(raw))
     for end in sorted({*range(0, len(raw), 1024), *range(len(raw) - 3000, len(raw), 97)}):
@@ -454,18 +455,18 @@ def test_cut_anywhere(name: str) -> None:
         assert raw[:end].count(b"\n\n") - 1 <= len(found) or name == "flat"
 
 
-def test_a_text_cut_in_a_line_is_incomplete() -> None:
+def test_text_truncated_in_a_line_is_incomplete() -> None:
     meta = read("a 1 1.000000: 5 cycles:" + STACK + "a 1 2.000000: 5 cycles:\n\t10 ma").meta
     assert not meta.complete
     assert meta.reasons == ("The text ends in the middle of line 5; the rest is missing.",)
 
 
-def test_what_the_shell_noted_is_a_reason() -> None:
+def test_shell_note_is_a_reason() -> None:
     meta = read("a 1 1.000000: 5 cycles:" + STACK + "# incomplete : The recording was cut short.\n").meta
     assert (meta.complete, meta.reasons) == (False, ("The recording was cut short.",))
 
 
-def test_a_line_beyond_all_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf_script, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(perf_script, "MAX_LINE_BYTES", 4000)
     text = "a 1 1.000000: 5 cycles:" + STACK + "x" * 50_000 + "\n" + "b 1 2.000000: 5 cycles:" + STACK
@@ -479,7 +480,7 @@ def test_a_line_beyond_all_measure(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("size", [40, 64, 333, 1000, 4096])
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
+def test_chunk_size_does_not_matter(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
     raw = (DATA / f"{name}.script.txt").read_bytes()
     whole = read(raw)
     monkeypatch.setattr(perf_script, "CHUNK_BYTES", size)
@@ -493,5 +494,5 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, name: str, size: in
 
 
 @pytest.mark.parametrize("text", ["", "\n\n\n", "a;b;c 1\n", "{}", "x" * 5000, "\t\t\t\n"])
-def test_other_things_are_not_recognised(text: str) -> None:
+def test_other_texts_are_not_recognized(text: str) -> None:
     assert not perf_script.sniff(text.encode())

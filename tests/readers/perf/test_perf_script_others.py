@@ -1,4 +1,4 @@
-"""perf script's text as other tools than perf write it, and texts that are something else in part."""
+"""perf script's text as other tools write it, and texts with unrecognized parts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SIMPLEPERF = (
 )
 
 
-def test_text_of_simpleperf_has_all_its_samples() -> None:
-    """Android's report_sample.py: microseconds without zeros before them, tabs, addresses without blanks before them."""
+def test_simpleperf_text() -> None:
+    """Android's report_sample.py: microseconds without leading zeros, tabs, addresses without leading spaces."""
     micros = [7, 93, 450, 8_123, 45_678, 45_900, 123_456, 999_999]
     text = "".join(SIMPLEPERF.format(micros=at, period=1000 + at) for at in micros)
     assert detect_format(text.encode()).name == "perf-script"
@@ -50,12 +50,12 @@ def test_text_of_simpleperf_has_all_its_samples() -> None:
         ("12", 0),
     ],
 )
-def test_times_have_any_number_of_digits(time: str, nanoseconds: int) -> None:
+def test_times_with_any_number_of_digits(time: str, nanoseconds: int) -> None:
     profile = read(f"a 1 [001] 11.000000: 5 cycles:{STACK}a 1 [001] {time}: 5 cycles:{STACK}")
     assert get_column(profile.samples, "time_ns").tolist() == [0, 1_000_000_000 + nanoseconds]
 
 
-def test_lines_outside_of_the_grammar_make_a_result_incomplete() -> None:
+def test_unrecognized_lines_make_a_result_incomplete() -> None:
     sample = "a 1 1.000000: 5 cycles:" + STACK
     few = read(sample * 100 + "what is this\n\n")
     assert few.meta.complete and losses_of(few)
@@ -70,7 +70,7 @@ def test_lines_outside_of_the_grammar_make_a_result_incomplete() -> None:
         perf_script.read(io.BytesIO((sample + "what is this\n" * 10).encode()), "x")
 
 
-def test_lines_are_counted_however_they_are_read() -> None:
+def test_line_counts_do_not_depend_on_the_parser() -> None:
     text = b"\na\n\n\nb\r\n\r\nc\n d\n\ne"
     for size in range(1, 20):
         lines = LineCountingStream(io.BytesIO(text))
@@ -91,7 +91,7 @@ def test_lines_are_counted_however_they_are_read() -> None:
     ],
 )
 @pytest.mark.parametrize("tail", [STACK, "\n"])
-def test_a_time_that_does_not_fit_is_outside_of_the_grammar(time: str, tail: str) -> None:
+def test_time_out_of_range_is_unrecognized(time: str, tail: str) -> None:
     good = f"spin 7 [000] 1.000000: 5000 cpu-clock:{tail}"
     odd = f"spin 7 [000] {time}: 4000 cpu-clock:{tail}"
     assert parse_header(odd.split("\n")[0].encode()) is None
@@ -101,6 +101,6 @@ def test_a_time_that_does_not_fit_is_outside_of_the_grammar(time: str, tail: str
     assert not profile.meta.complete and sum(count for count, _ in losses_of(profile).values()) >= 1
 
 
-def test_a_period_of_very_many_digits_is_lost() -> None:
+def test_period_with_too_many_digits_is_lost() -> None:
     profile = read(f"a 1 1.000000: {'9' * 5000} cycles:{STACK}a 1 2.000000: 3 cycles:{STACK}")
     assert [sample.weight for sample in samples_of(profile)] == [3]

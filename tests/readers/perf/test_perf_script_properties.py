@@ -1,4 +1,4 @@
-"""Texts at random: what is written is what is read, fast and slow agree, and nothing breaks the reader."""
+"""Random texts: samples round-trip, tokenizer and grammar agree, and the reader never fails."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import perf_script
-from perfloom.readers.perf_script.profile import NO_FRAME, NO_SAMPLE, ScriptProfileBuilder
+from perfloom.readers.perf_script.profile import NO_FRAME, ScriptProfileBuilder
 from tests.support.samples import losses_of, samples_of
 
-# Nothing that the text itself uses to tell its parts apart.
+# No separators of the text itself.
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="()/:->"), min_size=1)
 symbols = st.one_of(
     words,
@@ -35,12 +36,13 @@ events = st.sampled_from(["cycles", "cpu-clock:u", "cpu/event=0x3c/", "sched:sch
 
 @st.composite
 def samples(draw: st.DrawFn, shape: tuple[bool, bool, bool, int, bool]) -> tuple[str, tuple[object, ...]]:
-    """One sample as text and as what it means. shape: what is printed: pid, cpu, time, so many digits of it, period."""
+    """One sample as text and as its meaning. shape: the printed fields: pid, cpu, time, its number of digits,
+    period."""
     with_pid, with_cpu, with_time, digits, with_period = shape
     comm, pid, tid = draw(comms), draw(st.integers(0, 2**22)), draw(st.integers(0, 2**22))
-    # With digits only, a name cannot be told from an id.
+    # A name of digits is ambiguous with an id.
     assume(comm.strip("0123456789/-"))
-    # Nor a name from a time, where that is whole seconds.
+    # And with a time in whole seconds.
     assume(digits or not comm.endswith(":"))
     cpu, event, period = draw(st.integers(0, 999)), draw(events), draw(st.integers(0, 2**58))
     time = draw(st.integers(0, 10**15)) // 10 ** max(0, 9 - digits) * 10 ** max(0, 9 - digits)
@@ -77,7 +79,7 @@ def read(raw: bytes) -> Profile:
 
 
 def read_line_by_line(raw: bytes) -> Profile:
-    """The same by the grammar alone."""
+    """The same, using only the grammar."""
     raw = raw.replace(b"\r\n", b"\n")
     raw += b"" if raw.endswith(b"\n") else b"\n"
     assembly = ScriptProfileBuilder(perf_script.FORMAT)
@@ -88,7 +90,7 @@ def read_line_by_line(raw: bytes) -> Profile:
 
 @pytest.mark.heavy
 @given(texts)
-def test_what_is_written_is_read(written: list[tuple[str, tuple[object, ...]]]) -> None:
+def test_samples_round_trip(written: list[tuple[str, tuple[object, ...]]]) -> None:
     profile = read("".join(text for text, _ in written).encode())
     found = [
         (*sample[:7], tuple((f.name, f.module, f.address, f.offset) for f in sample.stack))
@@ -139,12 +141,12 @@ pieces = st.one_of(
 @pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(pieces, max_size=15).map(b"".join))
-def test_fast_and_slow_agree(raw: bytes) -> None:
+def test_tokenizer_and_grammar_agree(raw: bytes) -> None:
     slow = read_line_by_line(raw)
     try:
         fast = read(raw)
     except UnreadableInput:
-        lost = sum(losses_of(slow).get(reason, (0, ""))[0] for reason in (NO_SAMPLE, NO_FRAME))
+        lost = sum(losses_of(slow).get(reason, (0, ""))[0] for reason in (UNRECOGNIZED_LINE, NO_FRAME))
         assert not slow.samples.num_rows or 2 * lost > len([line for line in raw.splitlines() if line])
         return
     assert sorted(map(repr, samples_of(fast))) == sorted(map(repr, samples_of(slow)))
@@ -154,7 +156,7 @@ def test_fast_and_slow_agree(raw: bytes) -> None:
 @pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(st.one_of(pieces, st.binary()), max_size=20).map(b"".join))
-def test_nothing_breaks_it(raw: bytes) -> None:
+def test_random_text_does_not_fail(raw: bytes) -> None:
     perf_script.sniff(raw)
     try:
         profile = read(raw)

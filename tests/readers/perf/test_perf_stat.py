@@ -1,4 +1,4 @@
-"""perf stat's output: all three forms give the same, down to the nanosecond where perf prints it."""
+"""perf stat's output: all three forms yield the same values, to the nanosecond if perf prints it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Row = dict[str, Any]
 
 
 def read(data: bytes) -> Profile:
-    """The profile of some bytes; that they are recognised is part of it."""
+    """The profile of some bytes, whose format must be detected."""
     assert detect_format(data[:4096]).name == "perf-stat"
     return perf_stat.read(io.BytesIO(data), "here")
 
 
 def rows(profile: Profile) -> list[Row]:
-    """The table counts with names in place of ids."""
+    """The table counts with names instead of ids."""
     events, threads = profile.events.to_pylist(), profile.threads.to_pylist()
     found = []
     for row in profile.counts.to_pylist():
@@ -50,7 +50,7 @@ def values(name: str) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.suffix[1:] in FORMS))
-def test_every_line_of_every_file_is_understood(name: str) -> None:
+def test_every_line_is_recognized(name: str) -> None:
     profile = read((DATA / name).read_bytes())
     without = [row for row in rows(profile) if row["status"] != "ok"]
     lost = profile.losses.to_pylist()
@@ -70,7 +70,7 @@ def test_every_line_of_every_file_is_understood(name: str) -> None:
         assert profile.counts.num_rows == by_hand
 
 
-def test_an_event_that_is_counted_twice_is_not_added_up() -> None:
+def test_event_counted_twice_is_not_summed() -> None:
     text = b"50,,page-faults,748169,100.00,,\n50,,page-faults/period=10/,748169,100.00,,\n"
     assert [(row["event"], row["value"]) for row in rows(read(text))] == [
         ("page-faults", 50.0),
@@ -80,7 +80,7 @@ def test_an_event_that_is_counted_twice_is_not_added_up() -> None:
     assert row["event"] == "page-faults"
 
 
-def test_a_run(subtests: pytest.Subtests) -> None:
+def test_single_run(subtests: pytest.Subtests) -> None:
     exact = rows(read((DATA / "run.json").read_bytes()))
     assert [row["event"] for row in exact] == [
         "task-clock",
@@ -105,7 +105,7 @@ def test_a_run(subtests: pytest.Subtests) -> None:
             assert found[0]["value"] == pytest.approx(exact[0]["value"], rel=0.6)
 
 
-def test_the_text_for_people_tells_of_the_run() -> None:
+def test_human_readable_text_has_run_facts() -> None:
     meta = read((DATA / "run.txt").read_bytes()).meta
     assert meta.command == "python3 -c sum(range(10**6))" and meta.duration_ns == 155_847_294
     assert meta.facts == {"started": "Sat Nov 21 10:17:10 2026"} and meta.main_event == "task-clock"
@@ -114,7 +114,7 @@ def test_the_text_for_people_tells_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_repeats_have_a_deviation(form: str) -> None:
+def test_repeated_runs_have_a_deviation(form: str) -> None:
     found = rows(read((DATA / f"repeat.{form}").read_bytes()))
     assert [row["event"] for row in found] == ["task-clock", "page-faults", "cycles"]
     assert found[0]["deviation_percent"] > 0 and found[1]["deviation_percent"] >= 0
@@ -122,10 +122,10 @@ def test_repeats_have_a_deviation(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_intervals_follow_each_other(form: str) -> None:
+def test_intervals_are_consecutive(form: str) -> None:
     profile = read((DATA / f"interval.{form}").read_bytes())
     found = rows(profile)
-    # The summary behind them is their sum, so it is left out.
+    # The summary after them is their sum, so it is omitted.
     assert [row["event"] for row in found] == ["task-clock", "page-faults"] * 3
     ends = [row["end_ns"] for row in found]
     assert ends == sorted(ends) and 50_000_000 < ends[0] < 51_000_000
@@ -136,7 +136,7 @@ def test_intervals_follow_each_other(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_cpus_cores_and_threads_are_told_apart(form: str) -> None:
+def test_cpus_cores_and_threads(form: str) -> None:
     cpus = rows(read((DATA / f"cpu.{form}").read_bytes()))
     assert {(row["event"], row["cpu"], row["thread"]) for row in cpus} == {
         (event, cpu, None) for event in ("cpu-clock", "page-faults") for cpu in (0, 1)
@@ -152,7 +152,7 @@ def test_cpus_cores_and_threads_are_told_apart(form: str) -> None:
 
 
 def metrics(profile: Profile) -> list[tuple[Any, ...]]:
-    """(name, unit, value, event, what it is of, start, end) of the table count_metrics."""
+    """(name, unit, value, event, scope, start, end) of the table count_metrics."""
     events, threads = (table.column("name").to_pylist() for table in (profile.events, profile.threads))
     return [
         (
@@ -173,7 +173,7 @@ def of_file(name: str) -> Profile:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_metrics_are_kept(form: str) -> None:
+def test_metrics_are_read(form: str) -> None:
     assert metrics(of_file(f"by-hand-hardware.{form}")) == [
         ("GHz", "", 3.1, "cycles", None, None, None),
         ("insn per cycle", "", 2.0, "instructions", None, None, None),
@@ -186,7 +186,7 @@ def test_metrics_are_kept(form: str) -> None:
     assert metrics(of_file(f"run.{form}"))[1][2] > 1000, "K/sec is a thousand a second"
 
 
-def test_metrics_say_what_they_are_of() -> None:
+def test_metrics_have_a_scope() -> None:
     assert [row[:5] for row in metrics(of_file("by-hand-per-core.json"))] == [
         ("GHz", "", 1.0, "cycles", "S0-D0-C0"),
         ("insn per cycle", "", 2.0, "instructions", "S0-D0-C0"),
@@ -204,7 +204,7 @@ def test_metrics_say_what_they_are_of() -> None:
     ]
 
 
-def test_rows_of_metrics_alone_are_read() -> None:
+def test_metric_only_rows_are_read() -> None:
     share = "branch-misses of all branches"
     assert [row[:3] for row in metrics(of_file("by-hand-metric-only.json"))] == [
         ("GHz", "", 0.99),
@@ -230,8 +230,8 @@ def test_rows_of_metrics_alone_are_read() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_intervals_are_counters(form: str) -> None:
-    """Counts a second, so that intervals of different length compare; no line where nothing was counted."""
+def test_intervals_become_counters(form: str) -> None:
+    """Counts per second, so that intervals of different length are comparable; no series without counts."""
     profile = of_file(f"by-hand-interval.{form}")
     names = profile.series.column("name").to_pylist()
     found: dict[str, list[tuple[int, float | None]]] = {name: [] for name in names}
@@ -255,21 +255,21 @@ def test_intervals_are_counters(form: str) -> None:
     assert clocks == ["task-clock (CPUs)", "page-faults per second"]
 
 
-def test_nodes_and_cgroups_are_named() -> None:
+def test_nodes_and_cgroups() -> None:
     assert [row["thread"] for row in rows(read((DATA / "node.csv").read_bytes()))] == ["N0"]
     for form in ("json", "csv"):
         (row,) = rows(read((DATA / f"cgroup.{form}").read_bytes()))
         assert (row["event"], row["thread"], row["status"]) == ("task-clock", "cgroup /", "not counted")
 
 
-def test_the_time_that_passed_may_be_an_event() -> None:
+def test_duration_time_event() -> None:
     profile = read((DATA / "times.json").read_bytes())
     assert profile.meta.duration_ns == 139_256_354
     assert values("times.json") == {"duration_time": 139256354, "user_time": 71544000, "sched:sched_switch": 94}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_shared_counters_are_scaled_and_say_so(form: str) -> None:
+def test_multiplexed_counters_have_a_scaling_factor(form: str) -> None:
     profile = read((DATA / f"by-hand-hardware.{form}").read_bytes())
     found = {row["event"]: row for row in rows(profile)}
     scaling = dict(zip(*(profile.events.column(name).to_pylist() for name in ("name", "scaling")), strict=True))
@@ -303,14 +303,14 @@ def test_large_machines_and_newer_versions() -> None:
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":", "~", "@", " "])
-def test_any_separator_is_found_out(separator: str) -> None:
+def test_any_separator_is_detected(separator: str) -> None:
     line = separator.join(["12", "", "page-faults", "1000", "100.00", "", ""])
     assert detect_separator(line) == separator
     (row,) = rows(read(line.encode()))
     assert row["event"] == "page-faults" and row["value"] == 12
 
 
-def test_other_output_among_the_lines_is_lost_and_told() -> None:
+def test_other_output_is_a_loss() -> None:
     """As on a terminal, where the program's errors and perf's counts share one stream."""
     noise = b"solver: step 1\n\x1b[31mwarning\x1b[0m <script>alert(1)</script>\n"
     for form in FORMS:
@@ -340,15 +340,15 @@ def test_other_output_among_the_lines_is_lost_and_told() -> None:
         b"\0" * 4096,
     ],
 )
-def test_what_is_something_else_is_not_taken(text: bytes) -> None:
+def test_other_texts_are_not_recognized(text: bytes) -> None:
     assert not perf_stat.sniff(text)
     with pytest.raises(UnreadableInput, match="no counts of perf stat"):
         perf_stat.read(io.BytesIO(text), "x.txt")
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_cut_off_anywhere(form: str) -> None:
-    """Whatever is cut off, what stands before it is read or there is nothing to read."""
+def test_truncated_anywhere(form: str) -> None:
+    """Everything before the end of a truncated text is read, or the text is refused."""
     whole = (DATA / f"by-hand-hardware.{form}").read_bytes()
     expected = rows(read(whole))
     for cut in range(0, len(whole), 7):
@@ -359,7 +359,7 @@ def test_cut_off_anywhere(form: str) -> None:
         assert [row["event"] for row in found[:-1]] == [row["event"] for row in expected[: len(found) - 1]]
 
 
-def test_a_stream_that_ends_too_early_says_so() -> None:
+def test_truncated_stream_is_reported() -> None:
     stream = io.BytesIO((DATA / "run.csv").read_bytes())
     stream.defect = "The file ends in the middle."  # type: ignore[attr-defined]
     meta = perf_stat.read(stream).meta
@@ -367,7 +367,7 @@ def test_a_stream_that_ends_too_early_says_so() -> None:
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_give_a_profile_or_a_message(data: bytes) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     perf_stat.sniff(data)
     try:
         perf_stat.read(io.BytesIO(data))
@@ -385,7 +385,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE)
-def test_hostile_lines_are_dealt_with_quickly(line: str) -> None:
+def test_hostile_lines_are_parsed_quickly(line: str) -> None:
     before = time.perf_counter()
     parse_text(line)
     parse_json("{" + line)
@@ -406,14 +406,15 @@ def test_hostile_lines_are_dealt_with_quickly(line: str) -> None:
         "a-1 " * 2000,
     ],
 )
-def test_no_line_takes_long(line: str) -> None:
+def test_random_lines_are_parsed_quickly(line: str) -> None:
     before = time.perf_counter()
     parse_text(line)
     assert detect_separator(line) is None
     assert time.perf_counter() - before < 2
 
 
-def test_what_perf_prints_here_is_read(tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_output_of_installed_perf(tmp_path: Path) -> None:
     perf = str(require("perf"))
     for options in (["-j"], ["-x;"], []):
         out = tmp_path / "out"
@@ -429,7 +430,8 @@ def test_what_perf_prints_here_is_read(tmp_path: Path) -> None:
         assert [row[:2] for row in metrics(profile)][:1] == [("CPUs utilized", "")]
 
 
-def test_intervals_and_repeats_of_perf_here_are_read(tmp_path: Path) -> None:
+@pytest.mark.heavy
+def test_intervals_and_repeats_of_installed_perf(tmp_path: Path) -> None:
     perf = str(require("perf"))
     events = ["-e", "task-clock:u,page-faults:u,cycles:u"]
     for options in (["-j"], ["-x,"], []):
@@ -438,7 +440,7 @@ def test_intervals_and_repeats_of_perf_here_are_read(tmp_path: Path) -> None:
             command = [perf, "stat", *options, *more, "-o", str(out), *events, "--", "sleep", "0.12"]
             subprocess.run(command, check=True, capture_output=True)
             if more == ["--metric-only"]:
-                # Whether there is a metric depends on what the machine counts.
+                # Metrics depend on the counters of the machine.
                 with contextlib.suppress(UnreadableInput):
                     perf_stat.read(io.BytesIO(out.read_bytes()))
                 continue

@@ -1,4 +1,4 @@
-"""What perf trace prints: calls, whole and in parts, faults, summaries, and lines that are none of these."""
+"""The output of perf trace: complete and interrupted calls, faults, summaries, and other lines."""
 
 import io
 import json
@@ -10,8 +10,9 @@ from perfloom.domain.losses import STACK_OF_CALL
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_trace
-from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END, NO_LINE
+from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END
 from perfloom.readers.perf_trace.profile import CALLS, ERRORS, TIME
 from tests.support.made import events_of, losses, slices
 
@@ -57,7 +58,7 @@ def read(text: str) -> Profile:
     return found
 
 
-def test_calls_are_slices_with_arguments_and_results() -> None:
+def test_calls_become_slices() -> None:
     profile = read(TRACE + SUMMARY)
     assert slices(profile) == [
         ("sh", "brk", 0, 18 * US, 0),
@@ -82,18 +83,18 @@ def test_calls_are_slices_with_arguments_and_results() -> None:
     names = get_strings(profile.functions, "name")
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["minfault", "sched:sched_process_exit"]
     found = {reason: count for reason, (count, _) in losses(profile).items()}
-    assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()
-    # Where only one thread is traced, perf does not say which.
+    assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, UNRECOGNIZED_LINE: 1, LOST: 12}.items()
+    # If only one thread is traced, perf does not print which.
     assert slices(read("     0.100 ( 0.018 ms): brk() = 0x56\n")) == [("the traced program", "brk", 0, 18 * US, 0)]
 
 
-def test_a_summary_alone_is_samples() -> None:
+def test_summary_becomes_samples() -> None:
     profile = read(SUMMARY)
     assert events_of(profile) == {TIME: 42_182 * US, CALLS: 8, ERRORS: 2}
     assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist()] == [(7, "sh"), (8, "cat")]
     assert losses(profile) == {}
 
 
-def test_nothing_traced_says_how_to_record() -> None:
+def test_empty_trace_message_has_advice() -> None:
     with pytest.raises(UnreadableInput, match="Record with perf trace"):
         perf_trace.read(io.BytesIO(b"nothing\n"))

@@ -1,4 +1,4 @@
-"""A recording made here, read, and compared with what perf itself says of it."""
+"""A new recording, compared with the output of perf itself."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def profile(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Profil
 
 
 def perf(*argv: str | Path) -> str:
-    # What other recordings left in ~/.debug would name more functions.
+    # Other recordings in ~/.debug could name more functions.
     alone = os.environ | {"HOME": "/nonexistent"}
     done = subprocess.run([require("perf"), *argv], capture_output=True, check=True, env=alone)
     return done.stdout.decode(errors="backslashreplace")
 
 
 def printed(text: str) -> Iterator[Printed]:
-    """Samples in the text of perf script, by splitting at blanks: no regular expression of the reader is used."""
+    """Samples in the text of perf script, by splitting at spaces, without regular expressions of the reader."""
     for block in text.split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith("#")]
         if not lines or "PERF_RECORD_" in lines[0]:
@@ -122,7 +122,7 @@ def test_stacks_equal_perf_script_sample_by_sample(recording: Path, profile: Pro
     assert Counter(found) == Counter(wanted)
     assert [sample.time_ns for sample in found] == sorted(sample.time_ns for sample in found)
     assert profile.meta.format == "perf-data"
-    # An ordinary user sees no switches of the kernel.
+    # An unprivileged user records no switches of the kernel.
     known = ("samples lost while recording", f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}")
     assert not [row for row in profile.losses.to_pylist() if row["reason"] not in known]
 
@@ -139,14 +139,14 @@ def test_totals_by_event_equal_perf_report(recording: Path, profile: Profile) ->
     assert {name: total for name, total in wanted.items() if total} == dict(found)
 
 
-def test_units_and_how_it_was_sampled(profile: Profile) -> None:
+def test_units_and_sampling(profile: Profile) -> None:
     events = {row["name"].partition(":")[0]: row for row in profile.events.to_pylist()}
     assert (events["cpu-clock"]["unit"], events["page-faults"]["unit"]) == ("ns", "count")
     assert (events["cpu-clock"]["sampling"], events["cpu-clock"]["rate"]) == ("frequency", 1999.0)
     assert "perf record" in (profile.meta.command or "")
 
 
-def test_the_text_read_alone_is_the_same(recording: Path, profile: Profile, tmp_path: Path) -> None:
+def test_text_import_equals_perf_data_import(recording: Path, profile: Profile, tmp_path: Path) -> None:
     """Other fields in the text, and the same samples."""
     text = tmp_path / "x.txt"
     text.write_text(perf("script", "-i", recording, "--ns", "--no-inline", "--header"), errors="backslashreplace")
@@ -155,7 +155,7 @@ def test_the_text_read_alone_is_the_same(recording: Path, profile: Profile, tmp_
     assert [s._replace(pid=None) for s in samples_of(alone)] == [s._replace(pid=None) for s in samples_of(profile)]
 
 
-def test_written_into_a_pipe(tmp_path: Path) -> None:
+def test_perf_data_from_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "piped"
     with open(path, "wb") as file:
         subprocess.run(
@@ -169,8 +169,8 @@ def test_written_into_a_pipe(tmp_path: Path) -> None:
     assert reading.read_profile(settings, [path]).samples.num_rows == len(wanted) > 20
 
 
-def test_a_binary_of_elsewhere_is_found_by_its_build_id(tmp_path: Path) -> None:
-    """As `perf archive` packs it: the recording's own binary is nowhere on this machine."""
+def test_binary_is_found_by_build_id(tmp_path: Path) -> None:
+    """As `perf archive` packs it: the recorded binary is not on this machine."""
     require("perf")
     gcc, build = require("gcc"), "6a0c665e93e73a3bb9aa86b48ee62d8de73d3023"
     folder = tmp_path / ".build-id" / build[:2] / build[2:]

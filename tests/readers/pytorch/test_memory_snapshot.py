@@ -1,4 +1,5 @@
-"""Memory snapshots of PyTorch: blocks, segments, curves, call stacks, what failed; of several versions, cut off, bent."""
+"""Memory snapshots of PyTorch: blocks, segments, curves, call stacks, failures; of several versions, truncated,
+invalid."""
 
 import copy
 import io
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfloom.domain.arrays import MISSING
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.memory import MISSING
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_column, get_strings
 from perfloom.domain.validation import find_error
@@ -66,8 +67,8 @@ def training() -> Any:
     return pickle.loads((DATA / "training.pickle").read_bytes())  # noqa: S301
 
 
-def test_what_the_allocator_counted_itself_is_what_is_read() -> None:
-    """Peaks, present values, blocks, fragmentation: those of torch.cuda.memory_stats."""
+def test_values_equal_memory_stats() -> None:
+    """Peaks, present values, blocks, fragmentation equal torch.cuda.memory_stats."""
     profile = profile_of((DATA / "training.pickle").read_bytes())
     told = json.loads((DATA / "training.expected.json").read_text())
     allocated, reserved = curve(profile, "allocated"), curve(profile, "reserved")
@@ -90,8 +91,8 @@ def test_what_the_allocator_counted_itself_is_what_is_read() -> None:
     assert json.loads(first) == {"device": 0, "bytes": 100 * MIB, "device_free_bytes": (160 - 72) * MIB}
 
 
-def test_blocks_have_the_stack_that_made_them_and_weigh_as_samples() -> None:
-    """Live at the peak: all that is allocated then; a frame of Python has its file and line."""
+def test_blocks_have_allocation_stacks_and_samples() -> None:
+    """At the peak live all blocks that are allocated then; a Python frame has its file and line."""
     profile = profile_of((DATA / "training.pickle").read_bytes())
     assert get_strings(profile.events, "name") == ["GPU bytes live at peak", "GPU bytes allocated"]
     assert profile.meta.main_event == "GPU bytes live at peak"
@@ -114,8 +115,8 @@ def test_blocks_have_the_stack_that_made_them_and_weigh_as_samples() -> None:
     assert get_strings(profile.threads, "name") == ["GPU 0"]
 
 
-def test_call_stacks_are_those_of_the_events_however_they_share_frames() -> None:
-    """At random: stacks that begin alike, that are part of one another, and none."""
+def test_call_stacks_with_shared_frames() -> None:
+    """Random stacks with common prefixes, with stacks that contain others, and empty ones."""
     draw = random.Random(5)
     frames = [{"filename": "a.py", "line": n, "name": f"f{n}"} for n in range(4)]
     stacks = [[draw.choice(frames) for _ in range(draw.randint(0, 6))] for _ in range(300)]
@@ -128,8 +129,8 @@ def test_call_stacks_are_those_of_the_events_however_they_share_frames() -> None
     assert found == [[frame["name"] for frame in reversed(stack)] for stack in stacks]
 
 
-def test_an_older_snapshot_says_that_it_has_no_times() -> None:
-    """PyTorch 1.13 and 2.0: the order of events stands for time, blocks' addresses follow from their sizes."""
+def test_older_snapshot_without_times() -> None:
+    """PyTorch 1.13 and 2.0: the order of events replaces times, blocks' addresses follow from their sizes."""
     old, new = (profile_of((DATA / f"{name}.pickle").read_bytes()) for name in ("older", "training"))
     assert [row["reason"][:24] for row in old.losses.to_pylist()] == ["event without a time (Py"]
     assert old.meta.start_epoch_ns is None
@@ -142,7 +143,7 @@ def test_an_older_snapshot_says_that_it_has_no_times() -> None:
 
 
 def test_events_of_one_microsecond_keep_their_order(training: Any) -> None:
-    """Each has a time of its own, so that a block that is freed and one that gets its memory are never both there."""
+    """Each has a different time, so that a freed block and the next one at its address never overlap."""
     changed = copy.deepcopy(training)
     for event in changed["device_traces"][0]:
         event["time_us"] = 1_750_000_000_000_000
@@ -152,8 +153,8 @@ def test_events_of_one_microsecond_keep_their_order(training: Any) -> None:
     assert len(set(starts)) == len(starts) and starts == sorted(starts)
 
 
-def test_blocks_from_before_and_without_a_record_are_there(training: Any) -> None:
-    """The history begins late (its oldest events were overwritten): what the state and the frees tell is kept."""
+def test_blocks_without_recorded_events(training: Any) -> None:
+    """The history begins late (its oldest events were overwritten): blocks of the state and the frees are kept."""
     changed = copy.deepcopy(training)
     changed["device_traces"][0] = changed["device_traces"][0][60:]
     profile = profile_of(changed)
@@ -163,7 +164,7 @@ def test_blocks_from_before_and_without_a_record_are_there(training: Any) -> Non
     assert curve(profile, "active")[-1] == curve(whole, "active")[-1]
     before = [row for row in profile.allocations.to_pylist() if row["start_ns"] is None]
     assert before and {row["end_ns"] is None for row in before} == {True, False}
-    # With the state alone there are only blocks, and their stacks.
+    # With only the state there are only blocks, and their stacks.
     changed["device_traces"] = [[]]
     state = profile_of(changed)
     assert curve(state, "allocated") == [curve(whole, "allocated")[-1]]
@@ -172,8 +173,8 @@ def test_blocks_from_before_and_without_a_record_are_there(training: Any) -> Non
     assert profile_of(changed["segments"]).allocations.equals(state.allocations)
 
 
-def test_without_the_state_the_history_alone_is_read(training: Any) -> None:
-    """And frees that were not recorded are told where the state shows them."""
+def test_history_without_state(training: Any) -> None:
+    """And unrecorded frees are reported if the state shows them."""
     alone = profile_of({"device_traces": training["device_traces"]})
     assert max(curve(alone, "allocated")) == max(curve(profile_of(training), "allocated"))
     events = [e for e in training["device_traces"][0] if not e["action"].startswith("free")]
@@ -183,8 +184,8 @@ def test_without_the_state_the_history_alone_is_read(training: Any) -> None:
     assert curve(skipped, "allocated")[-1] == curve(alone, "allocated")[-1]
 
 
-def test_what_cannot_be_right_is_left_out_and_told(training: Any) -> None:
-    """Events without an address, with a size that no machine has, of an action nobody knows, that are no dicts."""
+def test_invalid_events_are_losses(training: Any) -> None:
+    """Events without an address, with an impossible size, with an unknown action, and events that are no dicts."""
     changed = copy.deepcopy(training)
     bad: list[Any] = [
         {"action": "alloc", "size": 5, "stream": 0, "frames": []},
@@ -207,8 +208,9 @@ def test_what_cannot_be_right_is_left_out_and_told(training: Any) -> None:
     assert max(curve(profile, "allocated")) == max(curve(profile_of(training), "allocated"))
 
 
-def test_a_snapshot_that_is_cut_off_gives_what_is_left(training: Any) -> None:
-    """At many places: a profile that holds together and says that it is not complete, or a message."""
+@pytest.mark.heavy
+def test_truncated_snapshot(training: Any) -> None:
+    """At many positions: a valid profile that is marked incomplete, or a message."""
     data = pickle.dumps(training, 4)
     kept = 0
     for length in range(10, len(data) - 1, 97):
@@ -232,13 +234,13 @@ def test_a_snapshot_that_is_cut_off_gives_what_is_left(training: Any) -> None:
         ({"segments": 5, "device_traces": "x"}, "_record_memory_history"),
     ],
 )
-def test_a_pickle_of_something_else_is_refused(value: Any, told: str) -> None:
+def test_other_pickles_are_refused(value: Any, told: str) -> None:
     with pytest.raises(UnreadableInput, match=told):
         profile_of(value)
 
 
-def test_expandable_segments_are_mapped_and_unmapped_in_parts() -> None:
-    """Mapped 0–4 at 10 and 4–8 at 20; 2–6 unmapped at 30; of the state's 0–2 and 6–10 the last was there before."""
+def test_expandable_segments() -> None:
+    """Mapped 0–4 at 10 and 4–8 at 20; 2–6 unmapped at 30; of the state's 0–2 and 6–10 the last existed before."""
 
     def history(rows: list[tuple[int, int, int, int]]) -> AllocatorHistory:
         action, time, address, size = (np.array(c) for c in zip(*rows, strict=True))

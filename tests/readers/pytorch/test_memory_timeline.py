@@ -1,4 +1,4 @@
-"""What export_memory_timeline writes: both forms of JSON of one real run, cut off, bent, and the picture."""
+"""The output of export_memory_timeline: both forms of JSON of one real run, truncated, invalid, and the image."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ EVENTS = gzip.decompress((DATA / "timeline.memory.raw.json.gz").read_bytes())
 
 
 class Pieces:
-    """A stream as readers are given it: so many bytes are asked for, and fewer may come."""
+    """A stream that may return fewer bytes than requested, as for readers."""
 
     def __init__(self, text: bytes) -> None:
         self._file = io.BytesIO(text)
@@ -44,8 +44,9 @@ def curves(profile: Profile) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-def test_both_forms_of_a_real_run_tell_the_same() -> None:
-    """The greatest and the last size of each category, in all and where they were recorded from; times in µs and ns."""
+def test_both_forms_of_a_real_run_agree() -> None:
+    """The maximum and the last size of each category, in total and since the start of the recording; times in µs and
+    ns."""
     of_curves, of_events = (profile_of(text) for text in (CURVES, EVENTS))
     first, second = curves(of_curves), curves(of_events)
     assert list(first) == list(second) == ["allocated", *sorted(first.keys() - {"allocated"}, key=list(first).index)]
@@ -57,15 +58,15 @@ def test_both_forms_of_a_real_run_tell_the_same() -> None:
         assert profile.meta.start_epoch_ns is not None and profile.meta.duration_ns is not None
         assert profile.meta.start_epoch_ns // 1000 == 1_795_305_641_851_004
         assert not profile.losses.num_rows and profile.meta.complete
-    # What there was before, what was made, what was freed; no address tells what belongs together.
+    # Blocks that existed before, allocations and frees; no address links them.
     rows = of_events.allocations.to_pylist()
     assert len([row for row in rows if row["start_ns"] is None and row["end_ns"] is None]) == EVENTS.count(b"[-1, 1,")
     assert {row["category"] for row in rows if row["start_ns"] is not None} >= {"ACTIVATION", "GRADIENT"}
     assert not any(row["start_ns"] is not None and row["end_ns"] is not None for row in rows)
 
 
-def test_a_few_events_by_hand() -> None:
-    """8 were there, 5 are made at 1000 and become another category at 2000, 8 are freed at 3000."""
+def test_handwritten_events() -> None:
+    """8 existed before, 5 are allocated at 1000 and change their category at 2000, 8 are freed at 3000."""
     profile = profile_of(
         b"[[-1, 1, 8, 0], [1000, 2, 5, 3], [2000, 3, -5, 3], [2000, 3, 5, 4], [3000, 4, -8, 0], [1500, 9, 1, 0]]"
     )
@@ -77,8 +78,8 @@ def test_a_few_events_by_hand() -> None:
 
 
 @pytest.mark.parametrize("text", [CURVES, EVENTS])
-def test_one_that_is_cut_off_gives_what_is_left(text: bytes) -> None:
-    """At many places; where only times are left there is a message."""
+def test_truncated_timeline(text: bytes) -> None:
+    """At many positions; if only times are left, the file is refused."""
     kept = 0
     for length in range(30, len(text), len(text) // 40):
         try:
@@ -91,7 +92,7 @@ def test_one_that_is_cut_off_gives_what_is_left(text: bytes) -> None:
     assert kept > 10
 
 
-def test_a_picture_is_refused_and_the_other_forms_named() -> None:
+def test_image_is_refused_with_advice() -> None:
     page = b"<html>\n<head><title>GPU Memory Timeline HTML</title></head><body><img src='data:image/png;base64,iVBO'>"
     viewer = b'<script type="module">import {add_local_files} from "https://cdn/torch/utils/viz/MemoryViz.js"'
     for text, told in ((page, r"memory\.raw\.json\.gz"), (viewer, r"\.pickle")):
@@ -113,12 +114,12 @@ def test_a_picture_is_refused_and_the_other_forms_named() -> None:
         (b'[[5, 1, 8, 0], ["x", 1, 8, 0]]', "more than lists of numbers"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: bytes, told: str) -> None:
+def test_malformed_timelines_are_refused(text: bytes, told: str) -> None:
     with pytest.raises(UnreadableInput, match=told):
         profile_of(text)
 
 
-def test_numbers_that_cannot_be_are_left_out_and_told() -> None:
+def test_numbers_out_of_range_are_losses() -> None:
     """Beyond 64 bits, and beyond what any machine has."""
     many = b"9" * 40
     profile = profile_of(b"[[1, 2], [[0, 1, 2, 3, 4, 5, 6, 7, 8], [0, " + many + b", 2, 3, 4, 5, 6, 7, 8]]]")

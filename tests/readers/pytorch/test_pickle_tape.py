@@ -1,4 +1,4 @@
-"""Pickles are read without being run: what they hold, what is refused, and how bombs end."""
+"""Pickles are read without being run: their values, refused opcodes, and bombs."""
 
 import io
 import os
@@ -36,10 +36,10 @@ def value_of(tape: pickle_tape.Tape, node: int) -> Any:
     if kind == machine.FLOAT:
         return struct.unpack("<d", struct.pack("<q", value))[0]
     if kind == machine.TEXT:
-        return tape.words()[int(tape.code_of(np.array([node]))[0])]
+        return tape.get_words()[int(tape.code_of(np.array([node]))[0])]
     if kind == machine.BIG:
         return "beyond 64 bits"
-    members = [value_of(tape, int(one)) for one in tape.members(node)]
+    members = [value_of(tape, int(one)) for one in tape.get_members(node)]
     if kind == machine.DICT:
         return dict(zip(members[::2], members[1::2], strict=True))
     return members if kind == machine.LIST else tuple(members)
@@ -50,8 +50,8 @@ def read(data: bytes) -> pickle_tape.Tape:
     return pickle_tape.read(io.BytesIO(data), "snapshot.pickle")
 
 
-def test_plain_values_are_read_in_every_protocol() -> None:
-    """Text, numbers of all widths, containers filled in several goes, and values that are used again."""
+def test_plain_values_in_every_protocol() -> None:
+    """Text, numbers of all widths, containers filled in several parts, and shared values."""
     shared = ["x", 1]
     for protocol in range(2, 6):
         for value in [*VALUES, [shared, shared, {"k": shared}]]:
@@ -62,8 +62,8 @@ def test_plain_values_are_read_in_every_protocol() -> None:
         assert tape.root is not None and value_of(tape, tape.root) == ["beyond 64 bits"] * 3
 
 
-def test_values_that_pytorch_writes_from_c_are_read() -> None:
-    """Its Pickler fills a list of any length in one go, and remembers containers when they are filled."""
+def test_values_of_pytorch_pickler() -> None:
+    """Its Pickler fills a list of any length at once, and puts containers into the memo after they are filled."""
     data = b"\x80\x02}(X\x04\x00\x00\x00listq\x00](" + b"K\x01" * 3000 + b"e" + b"q\x01X\x04\x00\x00\x00moreh\x01u."
     tape = read(data)
     assert tape.root is not None and value_of(tape, tape.root) == {"list": [1] * 3000, "more": [1] * 3000}
@@ -77,8 +77,8 @@ class _Runs:
         return os.system, (self.command,)
 
 
-def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
-    """Of every protocol, whether what would run stands first, inside of a snapshot, or behind much else."""
+def test_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
+    """In every protocol, with the executable part first, within a snapshot, or after many other values."""
     touched = tmp_path / "touched"
     bad = _Runs(f"touch {touched}")
     for protocol in range(6):
@@ -88,8 +88,8 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
     assert not touched.exists()
 
 
-def test_every_opcode_that_makes_anything_else_is_refused() -> None:
-    """All of pickletools', by name; and bytes that are no opcode."""
+def test_other_opcodes_are_refused() -> None:
+    """All opcodes of pickletools, by name; and bytes that are no opcode."""
     admitted = re.findall(
         r"\w+",
         "BININT BININT1 BININT2 LONG1 LONG4 NONE NEWTRUE NEWFALSE BINFLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 "
@@ -130,15 +130,15 @@ def test_every_opcode_that_makes_anything_else_is_refused() -> None:
         (b"\x80\x04\x8b\x00\x00\x00\x70", "has a value"),
     ],
 )
-def test_a_pickle_that_makes_no_sense_says_where(data: bytes, told: str) -> None:
-    """Whatever it announces: nothing is taken from memory for it."""
+def test_malformed_pickle_message_has_the_position(data: bytes, told: str) -> None:
+    """Announced sizes allocate no memory."""
     with pytest.raises(UnreadableInput, match=told) as raised:
         read(data)
     assert "snapshot.pickle" in raised.value.message
 
 
-def test_bombs_take_no_more_than_their_own_length() -> None:
-    """A list of lists of lists that stand for 10^24 values, one in another 300,000 deep, and one that holds itself."""
+def test_bombs_take_bounded_memory() -> None:
+    """A list of lists of lists that represent 10^24 values, one nested 300,000 deep, and one that contains itself."""
     laughs: Any = ["ha"]
     for _ in range(24):
         laughs = [laughs] * 10
@@ -149,35 +149,35 @@ def test_bombs_take_no_more_than_their_own_length() -> None:
     own: list[Any] = []
     own.append(own)
     tape = read(pickle.dumps(own))
-    assert tape.root is not None and tape.members(tape.root).tolist() == [tape.root]
+    assert tape.root is not None and tape.get_members(tape.root).tolist() == [tape.root]
 
 
 @pytest.mark.parametrize("key", [b")" + b"\x85" * 1_000_000, b")" + b"2\x86" * 60], ids=["nested", "shared"])
 def test_keys_are_not_hashed(key: bytes) -> None:
-    """A tuple a million deep overflows the stack of C where it is hashed; one of 2^60 members is never done."""
+    """Hashing a tuple with a depth of a million overflows the C stack; hashing one of 2^60 members never ends."""
     tape = read(b"\x80\x04}" + key + b"K\x07s.")
     assert tape.root is not None and len(tape.kind) - machine.FIRST == 1 + 1 + key.count(b"\x85") + key.count(b"\x86")
-    assert tape.numbers(tape.members(tape.root)[1:], -1).tolist() == [7]
+    assert tape.get_numbers(tape.get_members(tape.root)[1:], -1).tolist() == [7]
 
 
-def test_a_dict_is_looked_at_once_however_often_it_is_named() -> None:
-    """A hundred thousand keys in one dict that is named a hundred thousand times: not 10^10 looks."""
+def test_shared_dict_is_read_once() -> None:
+    """A hundred thousand keys in one dict that is referenced a hundred thousand times: not 10^10 reads."""
     large = {str(n): n for n in range(100_000)}
     tape = read(pickle.dumps([large] * 100_000))
     assert tape.root is not None
-    found = tape.dicts(tape.members(tape.root), ("99999", "none"))
-    assert set(tape.numbers(found["99999"], -5).tolist()) == {99_999}
+    found = tape.get_dict_values(tape.get_members(tape.root), ("99999", "none"))
+    assert set(tape.get_numbers(found["99999"], -5).tolist()) == {99_999}
     assert set(found["none"].tolist()) == {-1}
 
 
-def test_a_key_that_is_written_again_has_its_last_value() -> None:
+def test_repeated_key_has_its_last_value() -> None:
     tape = read(b"\x80\x04}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00aK\x02uX\x01\x00\x00\x00aK\x03s.")
     assert tape.root is not None
-    assert tape.numbers(tape.dicts(np.array([tape.root]), ("a",))["a"], 0).tolist() == [3]
+    assert tape.get_numbers(tape.get_dict_values(np.array([tape.root]), ("a",))["a"], 0).tolist() == [3]
 
 
-def test_one_that_is_cut_off_keeps_what_there_is() -> None:
-    """At every byte: what is read is a beginning of the whole, or there is nothing."""
+def test_truncated_pickle_keeps_its_values() -> None:
+    """At every byte: a prefix of the values is read, or none."""
     whole = {"first": [{"a": n, "b": [n, (n, n)]} for n in range(3)], "second": "text"}
     data = pickle.dumps(whole)
     for length in range(2, len(data) - 1):
@@ -192,8 +192,8 @@ def test_one_that_is_cut_off_keeps_what_there_is() -> None:
     assert list(value_of(read(data[: len(data) - 20]), machine.FIRST)["first"][2]) == ["a", "b"]
 
 
-def test_compiled_and_plain_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one go and in blocks that end in the middle of everything."""
+def test_compiled_and_plain_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and in blocks that end anywhere."""
     data = pickle.dumps([VALUES, [{"a": n, "b": f"text {n}", "c": (n, -n, n << 33)} for n in range(400)]], 4)
     plain = read(data)
     monkeypatch.setattr(pickle_tape, "FEW_BYTES", 0)

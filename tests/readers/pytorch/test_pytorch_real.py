@@ -1,4 +1,4 @@
-"""Real traces: nothing is lost, and the figures of each file are those that a plain look at its JSON gives."""
+"""Real traces have no losses, and their figures equal those from plain JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def raw_and_read(path: Path) -> tuple[list[dict[str, Any]], Read]:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(END) for path in FILES])
-def test_nothing_of_a_real_trace_is_lost(path: Path) -> None:
+def test_real_traces_have_no_losses(path: Path) -> None:
     raw, got = raw_and_read(path)
     profile = got.profile
     complete = [event for event in raw if event["ph"] == "X"]
@@ -71,8 +71,8 @@ def test_nothing_of_a_real_trace_is_lost(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["memory", "workers", "whole"])
-def test_host_times_are_those_of_pytorch_itself(name: str) -> None:
-    """Without Python functions: with them PyTorch's own self time is negative where a call returns late."""
+def test_host_times_equal_those_of_pytorch(name: str) -> None:
+    """Without Python functions, with which PyTorch's own self time is negative if a call returns late."""
     _, got = raw_and_read(RECORDED / f"{name}{END}")
     profile = got.profile
     function, names = get_column(profile.slices, "function"), got.names

@@ -54,7 +54,7 @@ def main(data: str) -> None:
     from perfloom.config import Settings
     from perfloom.recording.fields.target_file import from_file
     from perfloom.web.app import create_app
-    from tests.test_docs import script
+    from tests.test_docs import load_script
     from tests.web.conftest import TOKEN, Browser
 
     def run(*words: str) -> Any:
@@ -75,7 +75,7 @@ def main(data: str) -> None:
         "form": browser.page("/targets/far/edit"),
         "posted": browser.post("/targets/far/edit", way="ssh", host="node7", rack="x").text,
         "page": browser.page("/targets/far"),
-        "reference": script("generate").target_fields_page(),
+        "reference": load_script("generate").target_fields_page(),
     }
     app.extensions["perfloom"].queue.close()
     app.extensions["perfloom"].store.close()

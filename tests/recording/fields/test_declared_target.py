@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support import paths
 
 
-def test_a_declaration_is_all_that_a_field_needs(tmp_path: Path) -> None:
+def test_declaration_is_sufficient_for_a_field(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.recording.fields.added_field", str(tmp_path)],
         cwd=paths.ROOT,

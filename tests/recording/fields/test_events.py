@@ -40,7 +40,7 @@ def test_commas_inside_slashes_and_braces_belong_to_the_event(text: str, events:
         ("cycles}", "was not opened"),
     ],
 )
-def test_a_pair_that_stays_open_is_said(text: str, part: str) -> None:
+def test_unclosed_pair_is_reported(text: str, part: str) -> None:
     with pytest.raises(InvalidRequest) as error:
         split_events(text)
     assert part in error.value.message
@@ -57,7 +57,7 @@ def test_texts_that_are_no_event(event: str) -> None:
 
 
 @pytest.mark.parametrize("event", ["", " ", "\t"])
-def test_an_event_without_a_name_is_said_to_have_none(event: str) -> None:
+def test_event_without_name_is_reported(event: str) -> None:
     assert "has no name" in (event_problem(event) or "")
 
 
@@ -73,7 +73,7 @@ INDEX = EventIndex.of(
 )
 
 
-def test_groups_stand_in_their_order() -> None:
+def test_groups_are_ordered() -> None:
     assert [name for name, _ in INDEX.search().groups] == ["hardware", "cache", "software", "tracepoint", "zoo"]
 
 
@@ -95,7 +95,7 @@ def test_pages_cover_everything_once() -> None:
     assert len(seen) == len(set(seen)) == page.total == 6
 
 
-def test_a_search_among_twenty_thousand_is_quick() -> None:
+def test_search_in_20000_events_is_fast() -> None:
     index = EventIndex.of(PerfEvent(f"group{n % 97}:event_{n}", "tracepoint", "text " * 10) for n in range(20_000))
     best = min(_seconds(lambda: index.search("event_1 group5")) for _ in range(3))
     assert index.search("event_1 group5").total > 100

@@ -12,7 +12,7 @@ from perfloom.recording.fields import serialization
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t\x00\x7f\u2028 é 🙂"
 
 
-def test_a_job_and_a_target_come_back() -> None:
+def test_job_and_target_are_read_back() -> None:
     spec = JobSpec(
         name=HOSTILE,
         command=("solver", HOSTILE),
@@ -25,7 +25,7 @@ def test_a_job_and_a_target_come_back() -> None:
         assert Target.from_json(serialization.from_text(write(target.to_json()).encode())) == target
 
 
-def test_what_is_null_is_left_out_and_the_heading_is_a_comment() -> None:
+def test_nulls_are_left_out_and_heading_is_a_comment() -> None:
     text = serialization.to_toml({"a": None, "b": {"c": None, "d": [1]}}, "A preset\nof somebody")
     assert text.startswith("# A preset\n# of somebody\n\n")
     assert serialization.from_text(text) == {"b": {"d": [1]}}
@@ -59,10 +59,10 @@ def test_line_ends_and_marks_of_other_systems() -> None:
     ],
     ids=lambda value: ascii(value)[:30],
 )
-def test_what_cannot_be_used(text: str | bytes, said: str) -> None:
+def test_invalid_files_are_rejected(text: str | bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         serialization.from_text(text)
 
 
-def test_what_is_written_is_plain_json() -> None:
+def test_json_is_plain() -> None:
     assert json.loads(serialization.to_json({"a": ("b",)})) == {"a": ["b"]}

@@ -14,10 +14,10 @@ from perfloom.recording.fields.job_json import from_json
 from perfloom.recording.fields.job_validity import validate_job
 from perfloom.recording.fields.relevance import (
     CHOICES_OF_FORM,
-    hiding_choices,
+    get_target_choices,
+    list_hiding_choices,
     normalize,
     relevant_fields,
-    target_choices,
 )
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=10)
@@ -136,14 +136,14 @@ def posted(fields: JobForm) -> dict[str, list[str]]:
 
 @given(SPECS)
 @example(JobSpec(command=("a",), environment={"A": "\n", "B": "\n0", "C": " \t", "D": "\v", "E": " a\n"}))
-def test_a_spec_comes_back_from_its_form(spec: JobSpec) -> None:
+def test_form_of_spec_is_parsed_to_spec(spec: JobSpec) -> None:
     parsed = parse(JobForm.from_form(posted(to_form(spec))), TARGETS)
     assert parsed.errors == {}
     assert parsed.spec == normalize(spec, TARGETS[spec.target])
 
 
 @given(SPECS)
-def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
+def test_json_of_spec_is_parsed_to_spec(spec: JobSpec) -> None:
     assert from_json(spec.to_json(), TARGETS).spec == normalize(spec, TARGETS[spec.target])
 
 
@@ -155,7 +155,7 @@ TYPED = {name: st.booleans() if isinstance(default, bool) else ANY for name, def
 
 @given(st.builds(JobForm, **TYPED))
 def test_anything_can_be_typed(typed: JobForm) -> None:
-    """Whatever stands in the fields: errors by field or a spec that survives, never an exception."""
+    """Any content of fields: errors by field or a spec that can be stored, never an exception."""
     parsed = parse(typed, TARGETS)
     assert (parsed.spec is None) == bool(parsed.errors)
     assert set(parsed.errors) <= set(JobForm.DEFAULTS)
@@ -293,26 +293,28 @@ def test_nothing_invisible_can_be_wrong() -> None:
 
 
 def test_every_field_is_used_somewhere() -> None:
-    assert set(hiding_choices()) == set(JobForm.DEFAULTS)
+    assert set(list_hiding_choices()) == set(JobForm.DEFAULTS)
 
 
 @given(SPECS)
-def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
+def test_irrelevant_fields_are_hidden(spec: JobSpec) -> None:
     target = TARGETS[spec.target]
-    chosen = target_choices(target) | {name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM}
+    chosen = get_target_choices(target) | {
+        name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM
+    }
     words = {f"{name}-{value}" for name, value in chosen.items()}
     used = relevant_fields(spec, target)
-    for field, choices in hiding_choices().items():
+    for field, choices in list_hiding_choices().items():
         assert (field in used) == (not words & set(choices.split())), (field, words)
 
 
-def test_what_a_target_does_not_have_is_not_looked_at() -> None:
+def test_fields_irrelevant_for_target_are_not_checked() -> None:
     typed = JobForm(command="true", queue="-x", wall_time="soon", nodes="?", sudo=True)
     assert parse(typed, TARGETS).spec == JobSpec(command=("true",))
     slurm = errors(target="cluster", queue="-x", wall_time="soon", nodes="?", resources="\n")
     assert set(slurm) == {"queue", "wall_time", "nodes"}
     assert set(errors(target="farm", nodes="?", resources="a\nb")) == {"resources"}
-    # A description that names it all the same is told, as nobody has hidden it there.
+    # A description with that field is reported, because no form has hidden the field.
     wanted = {"command": ["true"], "sudo": True, "target": "cluster"}
     assert "does not allow perf with sudo" in from_json(wanted, TARGETS).errors["sudo"]
     assert from_json(wanted | {"target": "node"}, TARGETS).spec == JobSpec(command=("true",), target="node", sudo=True)
@@ -328,7 +330,7 @@ def test_wall_times_as_people_write_them(text: str, seconds: int) -> None:
     assert spec.batch.wall_time_s == seconds
 
 
-def test_entries_of_path_may_stand_as_in_the_variable() -> None:
+def test_path_entries_can_be_separated_by_colons() -> None:
     typed = JobForm(
         command="true", path="/a/bin:/b/bin\n\n /c d ", preload="libx.so:/y/liby.so", modules="gcc/12 mpi\nx"
     )
@@ -350,7 +352,7 @@ def test_durations_may_carry_a_unit(text: str, seconds: float) -> None:
     assert spec.duration_s == seconds
 
 
-def test_variables_are_taken_as_they_stand() -> None:
+def test_variables_are_unchanged() -> None:
     text = "# a comment\nexport A=1\nB= two words \n\nC=\"quoted\"\nD=a=b\nE=\nF=$'x\\ny'\n G=$HOME"
     spec = parse(JobForm(command="true", environment=text)).spec
     assert spec is not None
@@ -492,7 +494,7 @@ def test_one_process_or_several() -> None:
     assert parse(JobForm(scope="process", pid="7 8,9")).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8, 9))
 
 
-def test_the_api_takes_a_command_line_too() -> None:
+def test_api_accepts_command_line() -> None:
     assert from_json({"command": "sh -c 'exit 3'"}).spec == JobSpec(command=("sh", "-c", "exit 3"))
     assert "command" in from_json({"command": "sh -c 'exit"}).errors
     assert "freq" in from_json({"command": ["true"], "freq": 3}).errors

@@ -18,7 +18,7 @@ HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t é 🙂"
 @pytest.mark.heavy
 @pytest.mark.parametrize("form", FORMATS)
 @given(spec=SPECS)
-def test_a_spec_comes_back(form: str, spec: JobSpec) -> None:
+def test_preset_is_read_back(form: str, spec: JobSpec) -> None:
     left_out = find_secrets(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
     again = from_file(to_file(spec, form, "a title\nof two lines"))
@@ -61,7 +61,7 @@ SECRET = (
 PLAIN = ("PATH", "OMP_NUM_THREADS", "TOKENIZERS_PARALLELISM", "KEYBOARD", "AUTHOR", "MONKEY", "COMPASS", "PWD")
 
 
-def test_what_looks_like_a_secret_is_left_out_and_named() -> None:
+def test_likely_secrets_are_left_out_and_named() -> None:
     environment = dict.fromkeys((*SECRET, *PLAIN), "hunter2") | {"URL": "https://me:hunter3@example.org/"}
     assert find_secrets(environment) == (*SECRET, "URL")
     spec = JobSpec(command=("x",), environment=environment)
@@ -90,12 +90,12 @@ def test_what_looks_like_a_secret_is_left_out_and_named() -> None:
         ("a = ", "cannot be read"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, said: str) -> None:
+def test_invalid_preset_is_reported(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         from_file(text)
     assert said in caught.value.message
 
 
-def test_a_target_that_is_not_known_here_and_a_missing_command_are_no_fault() -> None:
+def test_unknown_target_and_missing_command_are_valid() -> None:
     spec = from_file("target = 'theirs'\nsudo = true\n[batch]\nnodes = 2\nresources = 'x'")
     assert (spec.target, spec.sudo, spec.batch) == ("theirs", True, Batch(nodes=2, resources="x"))

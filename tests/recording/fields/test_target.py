@@ -47,13 +47,13 @@ def test_line_breaks_of_a_browser_and_lists_on_one_line() -> None:
     assert TargetForm.from_form(posted)["environment"] == "a=1\nb=2"
 
 
-def test_what_has_no_meaning_is_not_looked_at() -> None:
+def test_irrelevant_target_fields_are_not_checked() -> None:
     changes = {"way": "here", "mpi": "", "host": "a b", "port": "x", "jump": "::"}
     typed = TargetForm(**dict(to_form(FULL)) | changes)
     assert parse(typed).errors == {} and parse(typed).target is not None
 
 
-def test_a_file_says_what_was_left_out() -> None:
+def test_file_names_omitted_variables() -> None:
     target = replace(FULL, environment={"API_TOKEN": "hush", "A": "b", "URL": "https://ada:hush@host/"})
     text = to_file(target, "toml")
     assert "hush" not in text and "API_TOKEN, URL" in text and 'A = "b"' in text

@@ -15,12 +15,12 @@ ARGV = st.lists(TEXT, max_size=6).map(tuple)
 
 
 @given(ARGV)
-def test_what_is_joined_splits_into_the_same_words(argv: tuple[str, ...]) -> None:
+def test_joined_arguments_split_again(argv: tuple[str, ...]) -> None:
     assert command_line.split(command_line.join(argv)).argv == argv
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=8), max_size=4))
-def test_a_joined_line_survives_a_browser(argv: list[str]) -> None:
+def test_joined_line_survives_form(argv: list[str]) -> None:
     """A textarea turns every line break into \\r\\n, and the form turns it into \\n."""
     line = command_line.join(tuple(argv))
     sent = line.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
@@ -66,7 +66,7 @@ def test_dollar_quotes_are_those_of_bash(inner: str) -> None:
 
 
 @given(TEXT)
-def test_a_value_on_one_line_is_read_back(value: str) -> None:
+def test_formatted_value_is_parsed_again(value: str) -> None:
     line = command_line.format_value(value)
     assert "\n" not in line and "\r" not in line
     assert command_line.parse_value(line) == value
@@ -93,7 +93,7 @@ def test_values_stay_readable() -> None:
         ("echo $'\\Uffffffff'", "not a character"),
     ],
 )
-def test_what_cannot_be_meant_is_said(line: str, part: str) -> None:
+def test_invalid_command_line_is_reported(line: str, part: str) -> None:
     with pytest.raises(InvalidRequest) as error:
         command_line.split(line)
     assert part in error.value.message

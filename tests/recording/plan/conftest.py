@@ -43,7 +43,7 @@ def shell(request: pytest.FixtureRequest, shells: Callable[[str], Path]) -> Path
 
 @pytest.fixture
 def make_job(tmp_path: Path) -> Iterator[MakeJob]:
-    """A planned job in a directory of its own; nothing of it is left when the test has ended."""
+    """A planned job in its own directory; all its processes have ended at the end of the test."""
     made: list[PlannedJob] = []
 
     def make(*command: str, directory: Path | None = None, spec: JobSpec | None = None, **more: Any) -> PlannedJob:

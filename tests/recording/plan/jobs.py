@@ -29,7 +29,7 @@ def new_id() -> str:
 
 @dataclass
 class PlannedJob:
-    """A job that is laid down in `directory`. shell: of its scripts. prefix: put before every command line."""
+    """A job whose plan is in `directory`. shell: of its scripts. prefix: of every command line."""
 
     spec: JobSpec
     directory: Path

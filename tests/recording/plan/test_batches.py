@@ -19,7 +19,7 @@ FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)
 
 
 @pytest.mark.parametrize("built", FLAVOURS)
-def test_what_ranks_recorded_is_kept_when_slurm_kills_the_step(
+def test_recordings_survive_killed_slurm_step(
     make_job: MakeJob, mpi_program: MpiProgram, slurm: Slurm, built: MpiFlavor
 ) -> None:
     """With PMIx Slurm kills all ranks at once, perf included; with PMI-2 it ends when the others do."""
@@ -45,7 +45,7 @@ def test_what_ranks_recorded_is_kept_when_slurm_kills_the_step(
     job.until_gone()
 
 
-def test_what_slurm_answered_is_answered_again(make_job: MakeJob, slurm: Slurm) -> None:
+def test_slurm_answer_is_stored(make_job: MakeJob, slurm: Slurm) -> None:
     job = make_job("true", target=CLUSTER, host_environment=slurm.variables)
     job.lay_down()
     first = job.begin()

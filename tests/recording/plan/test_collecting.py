@@ -36,7 +36,7 @@ def test_only_our_files_are_listed(tmp_path: Path, shell: Path) -> None:
     assert listed == (("run0/0/perf.data", 16), ("run0/on-h.1/state", 17), ("run12/all/perf-stat.txt", 23))
 
 
-def test_nothing_there_is_an_empty_list(tmp_path: Path, shell: Path) -> None:
+def test_missing_artifacts_are_an_empty_list(tmp_path: Path, shell: Path) -> None:
     done = run(plans.list_script(str(tmp_path), SPEC), shell)
     assert (done.returncode, plans.parse_list_output(done.stdout, SPEC)) == (0, ())
 
@@ -47,7 +47,7 @@ def test_a_path_that_leads_out_is_refused(path: str) -> None:
         plans.parse_list_output(f"  12 {path}\n".encode(), SPEC)
 
 
-def test_whatever_is_listed_is_read_without_an_error() -> None:
+def test_arbitrary_list_is_parsed_without_error() -> None:
     assert plans.parse_list_output(b"\xff\xfe 5\n 12 run0/0/perf.data\n12 run0/x/state\nwc: no\n 99 total\n", SPEC) == (
         ("run0/0/perf.data", 12),
     )
@@ -69,7 +69,7 @@ def test_a_directory_is_made_again_and_removed(tmp_path: Path, shell: Path) -> N
     assert not place.exists() and tmp_path.exists()
 
 
-def test_what_is_not_ours_is_neither_used_nor_removed(tmp_path: Path, shell: Path) -> None:
+def test_foreign_directory_is_not_used_or_removed(tmp_path: Path, shell: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "precious").write_text("")
@@ -83,13 +83,13 @@ def test_what_is_not_ours_is_neither_used_nor_removed(tmp_path: Path, shell: Pat
     assert (mine / "precious").exists() and link.is_symlink()
 
 
-def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_failed_directory_creation_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run(plans.create_directory_script(f"{tmp_path}/file/job"))
     assert done.returncode != 0 and b"file" in done.stderr
 
 
-def test_what_no_rank_could_read_is_read_afterwards(make_job: MakeJob, shell: Path) -> None:
+def test_unread_recording_is_read_later(make_job: MakeJob, shell: Path) -> None:
     """The recordings of a rank that was killed at it, of a perf that was killed, and of one that makes no sense."""
     perf = require("perf")
     job = make_job("true", shell=shell)
@@ -121,7 +121,7 @@ def test_what_no_rank_could_read_is_read_afterwards(make_job: MakeJob, shell: Pa
     assert job.well(plans.symbolize_script(job.place, most_s=0)) == b"more\n"
 
 
-def test_a_perf_that_knows_less_is_asked_for_less(make_job: MakeJob, shell: Path) -> None:
+def test_perf_with_fewer_fields_is_retried(make_job: MakeJob, shell: Path) -> None:
     """An older perf says which field or option it lacks, one after another."""
     job = make_job("true", shell=shell)
     old = job.directory.parent / "perf"

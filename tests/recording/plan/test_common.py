@@ -28,11 +28,11 @@ DEAF = 'sleep() { trap "" TERM; exec sleep "$1"; }; '
 
 
 @pytest.mark.parametrize("stage", ["before", "within", "just-begun"])
-def test_what_is_put_off_and_then_forgotten_leaves_nothing_asleep(shell: Path, tmp_path: Path, stage: str) -> None:
+def test_forgotten_timer_leaves_no_sleep(shell: Path, tmp_path: Path, stage: str) -> None:
     mark = f"PERFLOOM_JOB={tmp_path.name}-{os.getpid()}"
     delay = "300" if stage == "before" else "0"
     script = (
-        f'. {COMMON}; work() {{ pl_doze 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
+        f'. {COMMON}; work() {{ pl_sleep 300; }}; pl_later {delay} work; read -r line; pl_forget "$pl_timer"; exit 7'
     )
     if stage == "just-begun":
         script = DEAF + script

@@ -39,7 +39,7 @@ def unhurt(tmp_path: Path) -> bool:
     return not any(mark.exists() for mark in marks)
 
 
-def test_nothing_of_a_job_is_executed(make_job: MakeJob, shell: Path, tmp_path: Path) -> None:
+def test_job_text_is_never_executed(make_job: MakeJob, shell: Path, tmp_path: Path) -> None:
     require("perf")
     mark = tmp_path / "mark"
     bad = hostile(mark)
@@ -80,7 +80,7 @@ def test_nothing_of_a_job_is_executed(make_job: MakeJob, shell: Path, tmp_path: 
     assert list((place / "scratch").iterdir()) == []
 
 
-def test_nothing_of_a_ranks_starter_is_executed(make_job: MakeJob, tmp_path: Path) -> None:
+def test_launcher_text_is_never_executed(make_job: MakeJob, tmp_path: Path) -> None:
     require("perf")
     mark = tmp_path / "mark"
     bad = hostile(mark)
@@ -96,7 +96,7 @@ def test_nothing_of_a_ranks_starter_is_executed(make_job: MakeJob, tmp_path: Pat
 
 
 @pytest.mark.parametrize("scheduler", [SchedulerName.SLURM, SchedulerName.LSF])
-def test_nothing_of_a_submission_is_executed(tmp_path: Path, scheduler: SchedulerName) -> None:
+def test_submission_text_is_never_executed(tmp_path: Path, scheduler: SchedulerName) -> None:
     """The words reach sbatch or bsub one by one."""
     mark = tmp_path / "mark"
     bad = hostile(mark)
@@ -152,7 +152,7 @@ def test_a_preview_is_quoted(tmp_path: Path) -> None:
     ],
     ids=lambda value: re.sub(r"\W+", "-", str(value))[:60] if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_done_is_refused(change: dict[str, object], field: str | None) -> None:
+def test_impossible_jobs_are_rejected(change: dict[str, object], field: str | None) -> None:
     spec = replace(JobSpec(command=("true",)), **change)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest) as refused:
         plans.make_plan(spec, Target("t"), None, "x" * 12, "/d/x")
@@ -163,7 +163,7 @@ def test_what_cannot_be_done_is_refused(change: dict[str, object], field: str | 
     assert refused.value.field == field
 
 
-def test_a_variable_of_ours_in_the_target_is_its_own_to_correct() -> None:
+def test_reserved_variable_in_target_is_reported() -> None:
     target = Target("t", environment={"PERFLOOM_JOB": "b"})
     with pytest.raises(InvalidRequest, match="target t sets the variable PERFLOOM_JOB") as refused:
         plans.preview(JobSpec(command=("x",)), target, None)

@@ -1,4 +1,4 @@
-"""Ranks are started, told apart, recorded and read, by real MPI on this machine."""
+"""Ranks are started, distinguished, recorded and read, with real MPI on this machine."""
 
 from __future__ import annotations
 
@@ -51,10 +51,8 @@ def test_four_ranks_and_rank_1_works_twice_as_long(
 
 
 @both
-def test_the_others_are_kept_when_a_rank_crashes(
-    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor
-) -> None:
-    """The starter kills the others, Hydra on the spot: what they had recorded is whole and read all the same."""
+def test_crashed_rank_does_not_lose_others(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
+    """The launcher kills the others, Hydra immediately: their recordings are complete and are read."""
     job = job_of(make_job, mpi_program, flavour, "200", "crash", "2").start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status not in (0, None)
@@ -84,10 +82,10 @@ def test_a_cancel_keeps_what_all_ranks_recorded(make_job: MakeJob, mpi_program: 
     [(MpiFlavor.OPENMPI, (signal.SIGCONT, signal.SIGTERM)), (MpiFlavor.MPICH, (signal.SIGUSR2,))],
     ids=["as-slurm-does", "as-lsf-does"],
 )
-def test_a_time_limit_that_everybody_is_told_of(
+def test_time_limit_signal_to_all_processes(
     make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor, signals: tuple[signal.Signals, ...]
 ) -> None:
-    """A batch system tells all processes of a job at once: starter, ranks, perf and program."""
+    """A batch system signals all processes of a job at the same time: launcher, ranks, perf and program."""
     job = job_of(make_job, mpi_program, flavour, "50", "on").start()
     job.until_recording(4)
     leader = job.natives[0].split()[0]
@@ -102,7 +100,7 @@ def test_a_time_limit_that_everybody_is_told_of(
 
 
 @both
-def test_ended_at_once_nothing_is_left(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
+def test_killed_ranks_leave_no_process(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
     job = job_of(make_job, mpi_program, flavour, "50", "on", ranks=2).start()
     job.until_recording(2)
     job.end(gently=False)
@@ -110,7 +108,7 @@ def test_ended_at_once_nothing_is_left(make_job: MakeJob, mpi_program: MpiProgra
     assert job.look().submissions[0].alive is False
 
 
-def test_the_ranks_that_are_asked_for_are_recorded(make_job: MakeJob, mpi_program: MpiProgram) -> None:
+def test_selected_ranks_are_recorded(make_job: MakeJob, mpi_program: MpiProgram) -> None:
     mpi = {"ranks": 5, "every": 2, "only": "0-1, 3-4"}
     job = job_of(make_job, mpi_program, MpiFlavor.MPICH, "20", **mpi).start()
     sight = job.until_ended()
@@ -138,7 +136,7 @@ def test_each_rank_is_counted(make_job: MakeJob, mpi_program: MpiProgram) -> Non
 
 
 @both
-def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
+def test_wrong_mpi_launcher_is_reported(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
     """Each rank would be rank 0 of 1 without a word."""
     require("perf")
     other = next(one for one in FLAVOURS if one is not flavour)
@@ -147,7 +145,7 @@ def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram
     assert any("run as if it were the only one" in note for note in sight.notes), (sight.notes, job.log())
 
 
-def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: MpiProgram) -> None:
+def test_missing_mpi_launcher_is_named(make_job: MakeJob, mpi_program: MpiProgram) -> None:
     job = job_of(make_job, mpi_program, MpiFlavor.MPICH, program="no-such-mpirun").start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 125

@@ -1,4 +1,4 @@
-"""What is laid down for a job, and which runs it means."""
+"""The files of a job's plan, and its runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_scripts_are_clean() -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
+def test_plan_is_valid_in_every_shell(shell: Path) -> None:
     spec = JobSpec(
         command=("a b", "{run}"), events=SIX, splitting=EventSplitting.AT_ONCE, mpi=Mpi(MpiFlavor.SRUN, 4, only="2")
     )
@@ -82,7 +82,7 @@ def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
         (Target("a", perf="/p"), {}, Executor.SCRIPTS),
     ],
 )
-def test_who_runs_a_job(target: Target, change: dict[str, object], expected: Executor) -> None:
+def test_choose_executor(target: Target, change: dict[str, object], expected: Executor) -> None:
     spec = replace(JobSpec(command=("x",)), **change)  # type: ignore[arg-type]
     assert plans.choose_executor(spec, target) is expected
     assert plans.choose_executor(spec, target, run_as="ada") is Executor.SCRIPTS
@@ -167,7 +167,7 @@ def test_too_many_runs_are_refused() -> None:
         runs_of(spec)
 
 
-def test_how_perf_is_called() -> None:
+def test_perf_program() -> None:
     spec = JobSpec(command=("x",), events=("cycles",), call_graph=CallGraph.FP)
     host = FACTS.recording_host
     assert (
@@ -194,7 +194,7 @@ def test_how_perf_is_called() -> None:
     assert join(recorder_argv(whole, host)).endswith(" -a")
 
 
-def test_a_host_that_nobody_knows_gets_what_every_perf_has() -> None:
+def test_unknown_host_gets_common_perf_options() -> None:
     plan = plans.make_plan(JobSpec(command=("x",)), Target("t"), None, "x" * 12, "/d/x")
     assert "perf record -o" in plan.files["plan.sh"] and " -N\n" in plan.files["plan.sh"]
     own = plans.make_plan(JobSpec(command=("x",)), Target("t", perf="/opt/perf 6/perf"), None, "x" * 12, "/d/x")

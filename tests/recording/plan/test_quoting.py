@@ -68,7 +68,7 @@ def test_a_command_is_no_assignment_and_no_word_of_the_shell(shell: Path, first:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_what_no_command_line_can_hold_is_refused(text: str) -> None:
+def test_null_bytes_are_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest):
         quote(text)
 

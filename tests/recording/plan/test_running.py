@@ -42,7 +42,7 @@ def busy_process() -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def test_it_is_recorded_and_read_by_any_shell(make_job: MakeJob, shell: Path) -> None:
+def test_job_is_recorded_by_any_shell(make_job: MakeJob, shell: Path) -> None:
     job = make_job("sh", "-c", f"{BUSY}; echo said; echo and >&2; exit 7", shell=shell).start()
     sight = job.until_ended()
     [submission], [run], [rank] = sight.submissions, sight.runs, sight.ranks
@@ -58,7 +58,7 @@ def test_it_is_recorded_and_read_by_any_shell(make_job: MakeJob, shell: Path) ->
     assert not job.directory.exists()
 
 
-def test_it_is_started_once_however_often_it_is_asked_for(make_job: MakeJob, tmp_path: Path) -> None:
+def test_submission_starts_once(make_job: MakeJob, tmp_path: Path) -> None:
     job = make_job("sh", "-c", f"echo once >>{tmp_path}/count; {BUSY}", events=("task-clock",))
     job.lay_down()
     found: list[str] = []
@@ -74,7 +74,7 @@ def test_it_is_started_once_however_often_it_is_asked_for(make_job: MakeJob, tmp
     assert again.returncode == 125 and "is not started again" in again.stderr
 
 
-def test_a_start_that_nobody_knows_the_end_of_is_told_apart(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_start_result_is_distinguished(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_job("true")
     job.lay_down()
     (job.directory / "sub0.ran").mkdir()
@@ -82,8 +82,8 @@ def test_a_start_that_nobody_knows_the_end_of_is_told_apart(make_job: MakeJob, m
     assert job.begin() == ""
 
 
-def test_it_goes_on_when_its_starter_has_gone(make_job: MakeJob, tmp_path: Path) -> None:
-    """A connection that ends takes its session's processes along, and waits for whoever has its ends open."""
+def test_job_continues_after_its_parent(make_job: MakeJob, tmp_path: Path) -> None:
+    """The end of a connection ends the processes of its session, and waits for those that have its pipes open."""
     job = make_job("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; {BUSY}")
     job.lay_down()
     script = plans.submit_script(job.target, job.spec, job.id, job.place, 0)
@@ -117,8 +117,8 @@ def test_a_cancel_keeps_what_was_recorded(make_job: MakeJob, shell: Path, comman
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["once-it-is-known", "before-it-is-known"])
-def test_a_cancel_between_start_and_recording_is_asked_once(make_job: MakeJob, shell: Path, before: bool) -> None:
-    """Who is told of a signal asks for the end, and who looks whether one came in the meantime finds that done."""
+def test_early_cancellation_is_sent_once(make_job: MakeJob, shell: Path, before: bool) -> None:
+    """The trap requests the end, and the check after the start finds that this is done."""
     job = make_job("sh", "-c", ON, shell=shell)
     job.lay_down()
     script = job.directory / "rank.sh"
@@ -132,7 +132,7 @@ def test_a_cancel_between_start_and_recording_is_asked_once(make_job: MakeJob, s
     job.until_gone()
 
 
-def test_ended_at_once_nothing_of_it_is_left(make_job: MakeJob, shell: Path) -> None:
+def test_killed_job_leaves_no_process(make_job: MakeJob, shell: Path) -> None:
     """What left the session is known by its mark, what cleared its environment by the session."""
     command = f"setsid sh -c '{DEAF}' & env -i sh -c '{DEAF}' & {ON}"
     job = make_job("sh", "-c", command, shell=shell).start()
@@ -145,7 +145,7 @@ def test_ended_at_once_nothing_of_it_is_left(make_job: MakeJob, shell: Path) -> 
     assert job.look().submissions[0].alive is False
 
 
-def test_what_a_command_leaves_running_is_ended(make_job: MakeJob) -> None:
+def test_background_processes_are_ended(make_job: MakeJob) -> None:
     job = make_job("sh", "-c", f"sleep 1000 & setsid sleep 1000 & {BUSY}").start()
     sight = job.until_ended()
     assert sight.ranks[0].exit_status == 0
@@ -161,7 +161,7 @@ def test_a_time_limit_ends_the_recording_and_is_no_failure(make_job: MakeJob) ->
     assert job.samples("run0/all") > 0
 
 
-def test_how_a_program_ends_is_known(make_job: MakeJob) -> None:
+def test_exit_status_is_recorded(make_job: MakeJob) -> None:
     job = make_job("sh", "-c", f"{BUSY}; kill -s SEGV $$").start()
     sight = job.until_ended()
     assert sight.ranks[0].exit_status == 128 + 11
@@ -170,7 +170,7 @@ def test_how_a_program_ends_is_known(make_job: MakeJob) -> None:
 
 
 def test_a_program_runs_on_when_perf_is_killed(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
-    """As the kernel kills it when memory is short. That it was perf is told, and the recording is brought."""
+    """Like the kernel when memory is low. The killed perf is reported, and the recording is collected."""
     mark = tmp_path / "to the end"
     line = f"{BUSY}; {BUSY}; {BUSY}; sleep 3; {BUSY}; : >'{mark}'"
     job = make_job("sh", "-c", line, shell=shell, frequency=999)
@@ -186,7 +186,7 @@ def test_a_program_runs_on_when_perf_is_killed(make_job: MakeJob, tmp_path: Path
     assert sight.submissions[0].exit_status == 0
 
 
-def test_a_program_that_is_not_there_is_said(make_job: MakeJob) -> None:
+def test_missing_program_is_reported(make_job: MakeJob) -> None:
     job = make_job("/no/such/program").start()
     sight = job.until_ended()
     assert sight.ranks[0].exit_status == 255
@@ -194,7 +194,7 @@ def test_a_program_that_is_not_there_is_said(make_job: MakeJob) -> None:
     assert job.samples("run0/all") == 0
 
 
-def test_a_perf_that_is_not_there_is_said(make_job: MakeJob) -> None:
+def test_missing_perf_is_reported(make_job: MakeJob) -> None:
     job = make_job("true", target=replace(HERE, perf="/no/such/perf")).start()
     assert job.until_ended().ranks[0].exit_status == 127
     assert b"perfloom: perf was not found on" in job.output and b"/no/such/perf" in job.output
@@ -227,7 +227,7 @@ def test_the_program_finds_its_environment(make_job: MakeJob, tmp_path: Path, sh
     assert "\n/dev/null\n" in said
 
 
-def test_a_directory_that_cannot_be_entered_is_said(make_job: MakeJob) -> None:
+def test_inaccessible_directory_is_reported(make_job: MakeJob) -> None:
     job = make_job("true", cwd="/no/such/place").start()
     assert job.until_ended().submissions[0].exit_status == 125
     assert b"perfloom: The working directory /no/such/place cannot be entered" in job.output
@@ -248,7 +248,7 @@ def test_modules_are_loaded(make_job: MakeJob, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["module", "no-module"])
-def test_a_module_that_cannot_be_loaded_is_said(make_job: MakeJob, tmp_path: Path, there: bool) -> None:
+def test_unloadable_module_is_reported(make_job: MakeJob, tmp_path: Path, there: bool) -> None:
     (tmp_path / "init").mkdir()
     (tmp_path / "init" / "sh").write_text('module() { echo "ERROR: no module bad" >&2; return 0; }' if there else "")
     job = make_job("echo", "not run", modules=("bad",))
@@ -359,14 +359,14 @@ def test_the_whole_system_on_one_cpu_with_further_arguments(make_job: MakeJob, r
     assert sight.runs[0].exit_status == 0, job.log()
 
 
-def test_only_the_text_is_kept_where_the_recording_is_not_wanted(make_job: MakeJob) -> None:
+def test_recording_is_removed_unless_requested(make_job: MakeJob) -> None:
     job = make_job("sh", "-c", BUSY, keep_recordings=False).start()
     job.until_ended()
     assert set(job.listed()) == {"run0/all/perf.script.zst", "run0/all/state"}
 
 
 @pytest.mark.parametrize("scratch", ["{}/own/$NAME", "$NOT_SET/x"], ids=["there", "not-there"])
-def test_scratch_is_of_the_host_and_left_empty(make_job: MakeJob, tmp_path: Path, scratch: str) -> None:
+def test_scratch_is_cleaned_up(make_job: MakeJob, tmp_path: Path, scratch: str) -> None:
     target = replace(HERE, scratch=scratch.format(tmp_path))
     job = make_job("sh", "-c", BUSY, target=target, host_environment={"NAME": "a b"}).start()
     sight = job.until_ended()
@@ -402,7 +402,7 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str | Path]]]:
 
 
 @pytest.mark.parametrize("where", ["job", "scratch"])
-def test_what_was_recorded_until_the_disk_was_full_is_kept(
+def test_full_disk_keeps_recorded_samples(
     make_job: MakeJob, tmp_path: Path, small_disk: tuple[Path, list[str | Path]], where: str
 ) -> None:
     disk, prefix = small_disk

@@ -20,7 +20,7 @@ BUSY = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 
 @pytest.fixture
 def as_user(make_job: MakeJob) -> Iterator[MakeJob]:
-    """Makes jobs of an ordinary user who may start perf as root, in a /etc/sudoers.d that nobody else sees."""
+    """Creates jobs of an ordinary user who may start perf as root, with a private /etc/sudoers.d."""
     perf = require("perf")
     require("sudo")
     if os.geteuid() != 0:
@@ -104,7 +104,7 @@ def test_a_cancel_with_sudo(as_user: MakeJob) -> None:
     job.until_gone()
 
 
-def test_where_sudo_is_refused_the_program_is_not_run(as_user: MakeJob) -> None:
+def test_program_does_not_run_without_sudo_permission(as_user: MakeJob) -> None:
     job = as_user("sh", "-c", "echo was run")
     (job.directory.parent.parent / "rules" / "perfloom").unlink()
     sight = job.start().until_ended()

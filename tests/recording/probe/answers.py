@@ -84,7 +84,7 @@ frontend:
   dsb2mite_switches.penalty_cycles
        [Decode Stream Buffer (DSB)-to-MITE switch true penalty cycles]
 """
-# The second event's description has a quotation mark that nobody escaped.
+# The second event's description has an unescaped quotation mark.
 LIST_JSON = """[
 {
 \t"Unit": "cpu",
@@ -175,7 +175,7 @@ RED_HAT = (
 
 
 def changed(*sections: Section) -> tuple[Section, ...]:
-    """RED_HAT with other answers in place of its own."""
+    """RED_HAT with other answers."""
     names = {name for name, _, _ in sections}
     kept = [section for section in RED_HAT if section[0] not in names]
     return (*kept[:-1], *sections, kept[-1])

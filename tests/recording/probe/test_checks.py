@@ -16,7 +16,7 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, P
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store, open_store
 from perfloom.workers.remote import checks
-from perfloom.workers.serve import secrets
+from perfloom.workers.targets import secrets
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem, LsfDouble
@@ -96,7 +96,7 @@ def test_a_host_over_ssh(store: Store, far: servers.Sshd, perf: str) -> None:
     assert list((far.home / "jobs").iterdir()) == []
 
 
-def test_a_host_whose_key_nobody_accepted_yet(store: Store, far: servers.Sshd, perf: str) -> None:
+def test_host_with_unaccepted_key(store: Store, far: servers.Sshd, perf: str) -> None:
     target = replace(far.target(perf=perf), ssh=far.ssh(host_keys=()))
     with pytest.raises(HostKeyUnknown) as raised:
         checked(store, target)
@@ -126,7 +126,7 @@ def test_a_host_that_cannot_be_reached(store: Store) -> None:
     assert line(store, target, "Connection").light is CheckStatus.BAD
 
 
-def test_what_an_earlier_check_found_outlives_a_host_that_is_down(store: Store, perf: str) -> None:
+def test_earlier_facts_survive_failed_check(store: Store, perf: str) -> None:
     with servers.sshd() as server:
         target = server.target(perf=perf)
         checked(store, target)
@@ -148,7 +148,7 @@ def test_questions_of_the_catalogue_are_answered_once(store: Store, tmp_path: Pa
     checks.answer_check(store, "nosuchcheck0")
 
 
-def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
+def test_deleted_target_and_internal_errors_are_answers(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     check = store.checks.ask(CheckRequest("never").to_json())
@@ -161,13 +161,13 @@ def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str, tmp_path: Path) -> None:
+def test_password_of_check_is_used_once(store: Store, perf: str, tmp_path: Path) -> None:
     with servers.sshd(account=servers.Account(password=True)) as server:
         perf_there = Path(perf).rename(server.folder / "perf")
         target = Target("far", perf=str(perf_there), ssh=server.ssh(key_file="", password=True))
         store.targets.save(target)
         pair = KeyPair.generate()
-        secrets.use_key(pair)
+        secrets._key_pair = pair
         try:
             check = store.checks.ask(CheckRequest("far").to_json())
             checks.answer_check(store, check.id)
@@ -183,7 +183,7 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
             assert line(store, target, "Connection").light is CheckStatus.GOOD
             assert store.credentials.get("target:far") == ()
         finally:
-            secrets.use_key(None)
+            secrets._key_pair = None
     kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert servers.WORD.encode() not in kept
 
@@ -234,7 +234,7 @@ def test_a_probe_job_sees_a_compute_node(store: Store, system: BatchSystem, tmp_
 def test_a_directory_that_the_node_does_not_see(
     store: Store, system: BatchSystem, tmp_path: Path, perf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on a node with a disk of its own: what was laid down is not there.
+    # Like on a node with its own disk: the copied files are not there.
     monkeypatch.setattr(checks, "_create_script", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
     target = batched(system, tmp_path, perf)
     answer = checked(store, target, batch=Batch())
@@ -273,7 +273,7 @@ def test_a_probe_job_that_waits_can_be_cancelled(store: Store, lsf: LsfDouble, t
     assert status.state.final
 
 
-def test_what_is_removed_is_a_directory_of_a_probe(store: Store, tmp_path: Path) -> None:
+def test_only_probe_directories_are_removed(store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     store.targets.save(Target("x", scheduler=SchedulerName.SLURM))
     for path in (f"{tmp_path}/mine", f"{tmp_path}/check-../mine", "check-abc", "/check-"):

@@ -34,7 +34,7 @@ HOST = HostFacts(
 )
 FACTS = TargetFacts(
     host=HOST,
-    starters={"openmpi": "mpirun"},
+    mpi_launchers={"openmpi": "mpirun"},
     versions={"openmpi": "Open MPI 4.1.4"},
     directory="/home/ada/.perfloom",
     file_system="nfs",
@@ -60,7 +60,7 @@ def said(target: Target, facts: TargetFacts, title: str) -> CheckLine | None:
     return found[0] if found else None
 
 
-def test_where_all_is_well_nothing_is_to_be_done() -> None:
+def test_good_check_has_no_advice() -> None:
     lines = check_lines(FAR, FACTS)
     assert {line.light for line in lines} == {CheckStatus.GOOD} and not any(line.advice for line in lines)
     assert [line.title for line in lines] == [
@@ -128,7 +128,7 @@ PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
     (FAR, {"clock_ns": None}, "Clock", CheckStatus.NOTE, "cannot be compared"),
     (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0\u00a0s behind"),
     (FAR, {"clock_ns": 200_000}, "Clock", CheckStatus.GOOD, "The same"),
-    (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
+    (FAR, {"mpi_launchers": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
     (
         replace(FAR, mpi=MpiFlavor.MPICH),
         {},
@@ -186,7 +186,7 @@ def test_scratch_of_a_cluster_is_that_of_its_nodes() -> None:
     assert line is not None and line.light is CheckStatus.NOTE and "probe job" in line.advice
 
 
-def test_why_nobody_came_there() -> None:
+def test_failed_connection_has_reason() -> None:
     unknown = HostKeyUnknown("x", "node7", "node7 ssh-ed25519 AAAA", "SHA256:abc")
     secret = SecretNeeded("It wants a password.", (Prompt("p", "Password of ada"),))
     for error, text in (
@@ -210,7 +210,7 @@ def test_fingerprints_are_those_of_ssh(tmp_path: Path) -> None:
         assert fingerprint(text) == "" or text == "a b c d"
 
 
-def test_where_it_is() -> None:
+def test_target_location() -> None:
     assert target_location(Target("x")) == "this machine"
     ssh = Ssh("::1", user="ada", port=2222, jump=("a", "b@c:22"))
     assert target_location(Target("x", ssh=ssh)) == "ada@[::1]:2222 through a, b@c:22"

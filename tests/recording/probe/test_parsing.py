@@ -53,7 +53,7 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
         "faults": "software",
         "dsb2mite_switches.penalty_cycles": "frontend",
     }
-    assert facts.starters == {"intel": "mpirun", "srun": "srun"}
+    assert facts.mpi_launchers == {"intel": "mpirun", "srun": "srun"}
     assert facts.versions == {
         "intel": "Intel MPI 2021.10 Build 20230619",
         "srun": "srun with cray_shasta, pmi2, pmix",
@@ -77,20 +77,20 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
     ],
     ids=lambda value: value.split("\n")[0][:30],
 )
-def test_whose_mpi_a_starter_is(said: str, flavour: str, version: str) -> None:
+def test_launcher_version_identifies_mpi(said: str, flavour: str, version: str) -> None:
     launcher = ("launcher", f"mpirun\n/opt/mpi/bin/mpirun\n{said}", 0)
     facts = facts_of(*changed(launcher, ("srun", "", 1)))
-    assert facts.starters == {flavour: "mpirun"} and facts.versions[flavour].startswith(version)
+    assert facts.mpi_launchers == {flavour: "mpirun"} and facts.versions[flavour].startswith(version)
 
 
-def test_a_starter_that_says_nothing_known_is_none() -> None:
+def test_unknown_launcher_version_is_ignored() -> None:
     facts = facts_of(*changed(("launcher", "mpirun\n/opt/mpirun\nmpirun 1.0 by somebody", 0), ("srun", "", 1)))
-    assert facts.starters == {} and facts.versions == {}
+    assert facts.mpi_launchers == {} and facts.versions == {}
 
 
-def test_how_a_target_calls_its_starter_goes_first() -> None:
+def test_launcher_of_target_has_precedence() -> None:
     target = replace(TARGET, starters={"intel": "/opt/impi/mpirun"}, mpi=MpiFlavor.INTEL)
-    assert facts_of(*RED_HAT, target=target).starters["intel"] == "/opt/impi/mpirun"
+    assert facts_of(*RED_HAT, target=target).mpi_launchers["intel"] == "/opt/impi/mpirun"
 
 
 @pytest.mark.parametrize("said", [answers.SRUN_20, answers.SRUN_23], ids=["slurm 20", "slurm 23"])
@@ -101,7 +101,7 @@ def test_srun_of_every_version(said: str) -> None:
 
 def test_srun_that_does_not_reach_its_controller_is_none() -> None:
     said = "srun: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nsrun: fatal: Could not"
-    assert "srun" not in facts_of(*changed(("srun", said, 1))).starters
+    assert "srun" not in facts_of(*changed(("srun", said, 1))).mpi_launchers
 
 
 def test_versions_of_lsf_and_slurm() -> None:
@@ -211,13 +211,13 @@ def test_the_module_command_is_that_of_where_jobs_run() -> None:
     assert with_previous_probe(login, both).module_command is False
 
 
-def test_what_modules_say_when_all_is_well_is_no_problem() -> None:
+def test_module_output_is_no_problem() -> None:
     assert (
         "modules" not in facts_of(*changed(("modules", "Loading intel/2023.1\n  Loading requirement: gcc", 0))).problems
     )
 
 
-def test_sudo_is_told_only_where_it_was_asked_for() -> None:
+def test_sudo_is_reported_only_if_requested() -> None:
     refused = ("sudo", "sudo: a password is required", 1)
     assert facts_of(*changed(refused)).sudo is None
     target = replace(TARGET, sudo=True)
@@ -243,12 +243,12 @@ def test_only_what_answers_as_a_shell_is_read() -> None:
             parse_probe(text, TARGET, NOW)
 
 
-def test_text_around_the_sections_is_left_out() -> None:
+def test_text_outside_of_sections_is_ignored() -> None:
     text = f"Welcome!\nquota: 90%\n{printed(*RED_HAT)}logout\n"
     assert parse_probe(text, TARGET, NOW) == facts_of(*RED_HAT)
 
 
-def test_a_probe_that_was_ended_early_says_so() -> None:
+def test_incomplete_probe_is_reported() -> None:
     text = printed(*RED_HAT)
     for end in range(text.index("begin kernel"), len(text) - 60, 997):
         assert "probe" in parse_probe(text[:end], TARGET, NOW).problems
@@ -277,7 +277,7 @@ def test_the_clock_of_the_quickest_look_counts() -> None:
     assert read_clock(1, "1700000000%N\n", 2) is None and read_clock(1, "", 2) is None
 
 
-def test_facts_of_a_compute_node_stand_beside_those_of_the_login_node() -> None:
+def test_compute_node_facts_are_separate() -> None:
     login = facts_of(*RED_HAT)
     node = facts_of(*changed(("host", "node7", 0), place("scratch", "/local/ada", "xfs", 900)))
     both = with_compute_node(login, node, shared=True)
@@ -290,8 +290,8 @@ def test_facts_of_a_compute_node_stand_beside_those_of_the_login_node() -> None:
     assert hidden.shared is False and hidden.recording_host.host == "login2"
 
 
-def test_every_section_of_the_script_is_read_by_somebody() -> None:
-    """A question that nobody reads the answer of is a question too many."""
+def test_every_section_of_the_script_is_parsed() -> None:
+    """The script has no section that is not parsed."""
     from importlib import resources
 
     script = resources.files("perfloom.recording.probe").joinpath("probe.sh").read_text()

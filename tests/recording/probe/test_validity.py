@@ -121,16 +121,13 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_what_cannot_be_used_is_said_where_it_stands(changes: dict[str, Any], word: str) -> None:
+def test_invalid_value_is_reported_at_its_field(changes: dict[str, Any], word: str) -> None:
     found = target_validity.validate_target(replace(FULL, **changes))
     assert list(found) == [word]
     assert found[word].endswith(".") and len(found[word]) < 300
-    with pytest.raises(InvalidRequest) as raised:
-        target_validity.require_valid(replace(FULL, **changes))
-    assert raised.value.field == word
 
 
-def test_hosts_on_the_way() -> None:
+def test_jump_hosts_are_parsed() -> None:
     assert value_checks.parse_jump_host("a@b.c:22") == value_checks.JumpHostAddress("b.c", "a", 22)
     assert value_checks.parse_jump_host("b") == value_checks.JumpHostAddress("b")
     assert value_checks.parse_jump_host("x@y@[::1]:7") == value_checks.JumpHostAddress("::1", "x@y", 7)

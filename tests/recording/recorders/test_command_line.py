@@ -1,4 +1,4 @@
-"""From a job description to argv: what perf is told, option by option."""
+"""From a job spec to argv: the options of perf."""
 
 import shlex
 from dataclasses import replace
@@ -30,7 +30,7 @@ def test_the_default_is_dwarf_at_199_hz() -> None:
     ]
 
 
-def test_perf_is_called_by_name_where_everybody_finds_it() -> None:
+def test_perf_on_standard_path_is_called_by_name() -> None:
     assert words(SPEC, replace(BARE, perf="/usr/local/bin/perf"))[0] == "perf"
     assert words(SPEC, replace(BARE, perf="/opt/tools/perf"))[0] == "/opt/tools/perf"
 
@@ -68,7 +68,7 @@ def test_the_event_is_what_the_host_has_for_time(facts: dict[str, object], event
     assert line[line.index("-e") + 1] == event
 
 
-def test_events_that_were_asked_for_stay_as_typed() -> None:
+def test_requested_events_are_unchanged() -> None:
     line = words(replace(SPEC, events=("cycles:k", "{a,b}:S", "r1a8")), replace(BARE, paranoid=2))
     assert [line[i + 1] for i, word in enumerate(line) if word == "-e"] == ["cycles:k", "{a,b}:S", "r1a8"]
 
@@ -85,7 +85,7 @@ def test_events_that_were_asked_for_stay_as_typed() -> None:
         (replace(SPEC, events=("sched:sched_switch",), frequency=99), ["-F", "99"]),
     ],
 )
-def test_how_often(spec: JobSpec, rate: list[str]) -> None:
+def test_sampling_rate(spec: JobSpec, rate: list[str]) -> None:
     line = words(spec)
     assert line[4:6] == rate and sum(word in ("-F", "-c") for word in line) == 1
 
@@ -169,31 +169,31 @@ def test_arguments_that_perf_does_not_get(line: str) -> None:
         assert find_argument_problem(RECORDERS[RecorderName.PERF_STAT], other.split())
 
 
-def test_counting_names_its_events_where_none_were_asked_for() -> None:
+def test_counting_has_default_events() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
     assert "task-clock" in words(spec) and "cycles" not in words(spec)
     assert {"cycles", "instructions"} <= set(words(spec, replace(FULL, hardware_counters=True)))
     assert "task-clock:u" in words(spec, replace(FULL, paranoid=2))
 
 
-def test_a_listed_tracepoint_is_told_from_a_modifier() -> None:
+def test_tracepoint_is_distinguished_from_modifier() -> None:
     facts = replace(FULL, events=(PerfEvent("e:pk", "tracepoint"),))
     assert "-c" in words(replace(SPEC, events=("e:pk",)), facts)
     assert "-c" not in words(replace(SPEC, events=("e:pk",)), FULL)
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=5))
-def test_what_is_shown_is_what_is_run(command: list[str]) -> None:
+def test_shown_command_is_run(command: list[str]) -> None:
     spec = JobSpec(command=tuple(command))
     assert tuple(shlex.split(command_line(spec, FULL))) == argv(spec, FULL, PurePath("artefacts"))
     assert argv(spec, FULL, PurePath("artefacts"))[-len(command) :] == tuple(command)
 
 
-def test_every_recorder_says_what_it_leaves() -> None:
+def test_every_recorder_lists_its_artifacts() -> None:
     for name, recorder in RECORDERS.items():
         spec = JobSpec(recorder=name, command=("x",))
         main = recorder.artifacts(spec)[0]
-        # Who is injected is told a folder, and names its files itself.
+        # The injected recorder gets a directory, and chooses its file names.
         injection = recorder.injection(spec)
         assert (f"{injection.folder}=/d/artefacts" if injection else f"/d/artefacts/{main.name}") in words(spec)
         assert main.text == (name is not RecorderName.PERF_RECORD) and main.title and recorder.title

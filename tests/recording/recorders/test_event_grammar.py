@@ -58,7 +58,7 @@ def taken_by_perf(event: str, counting: bool, directory: Path) -> bool:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("event", (TAKEN + TAKEN_TO_SAMPLE).split())
-def test_what_perf_samples_is_not_refused(event: str, tmp_path: Path) -> None:
+def test_valid_sampled_events_are_accepted(event: str, tmp_path: Path) -> None:
     assert not refused(event, counting=False)
     if event.startswith("mem:") or "sched:" in event:
         needs_root()
@@ -66,7 +66,7 @@ def test_what_perf_samples_is_not_refused(event: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("event", TAKEN.split())
-def test_what_perf_counts_is_not_refused(event: str, tmp_path: Path) -> None:
+def test_valid_counted_events_are_accepted(event: str, tmp_path: Path) -> None:
     assert not refused(event, counting=True)
     if "sched:" in event:
         needs_root()
@@ -75,13 +75,13 @@ def test_what_perf_counts_is_not_refused(event: str, tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("event", REFUSED.split())
-def test_what_perf_refuses_to_sample_is_refused(event: str, tmp_path: Path) -> None:
+def test_invalid_sampled_events_are_rejected(event: str, tmp_path: Path) -> None:
     assert refused(event, counting=False)
     assert not taken_by_perf(event, False, tmp_path)
 
 
 @pytest.mark.parametrize("event", REFUSED_TO_COUNT.split())
-def test_what_perf_refuses_to_count_is_refused(event: str, tmp_path: Path) -> None:
+def test_invalid_counted_events_are_rejected(event: str, tmp_path: Path) -> None:
     assert refused(event, counting=True) and not refused(event, counting=False)
     assert not taken_by_perf(event, True, tmp_path)
 
@@ -96,7 +96,7 @@ def needs_root() -> None:
         pytest.skip("tracepoints and breakpoints in the kernel are for root")
 
 
-def test_no_event_that_perf_lists_is_refused() -> None:
+def test_listed_events_are_accepted() -> None:
     listed = subprocess.run([require("perf"), "list", "--no-desc"], capture_output=True, text=True).stdout
     names = re.findall(r"^  (\S+)", listed, re.M)
     assert len(names) > 20

@@ -90,7 +90,7 @@ def test_json_of_later_versions() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "  Error: unknown switch `j'\n", "[", '"x"'])
-def test_what_is_no_list_is_refused(text: str) -> None:
+def test_invalid_list_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         events_from_json(text)
 

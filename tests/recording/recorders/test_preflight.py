@@ -41,12 +41,12 @@ def about(spec: JobSpec, facts: HostFacts | None = HOST, **changes: Any) -> list
     return [(finding.level.value, finding.field) for finding in preflight(spec, facts)]
 
 
-def test_nothing_to_say_about_what_works() -> None:
+def test_valid_job_has_no_findings() -> None:
     assert about(SPEC) == []
 
 
 @pytest.mark.parametrize("event", ["context-switches", "cs/period=1/", "cpu-migrations", "cgroup-switches"])
-def test_what_happens_in_the_kernel_is_not_seen_from_user_space(event: str) -> None:
+def test_kernel_events_are_unobservable_in_user_space(event: str) -> None:
     spec = replace(SPEC, events=("task-clock", event), recorder=RecorderName.PERF_STAT)
     facts = replace(HOST, events=())
     assert preflight(spec, facts) == []
@@ -70,7 +70,7 @@ def test_by_default_nothing_is_counted_that_is_not_seen() -> None:
     assert events_to_count(spec, replace(HOST, paranoid=2)) == ("task-clock:u", "page-faults:u")
 
 
-def test_every_finding_says_what_to_do() -> None:
+def test_every_finding_has_advice() -> None:
     worst = replace(SPEC, events=("nonsense", "cycles:k", "sched:sched_switch", "instructions"), frequency=200_000)
     worst = replace(worst, scope=Scope.SYSTEM, per_cpu=True, period=3, call_graph=CallGraph.LBR)
     found = preflight(worst, replace(HOST, paranoid=2, kptr_restrict=1))
@@ -175,12 +175,12 @@ def test_a_script_that_can_be_found_and_perf_that_is_not_needed() -> None:
         ({}, {"kptr_restrict": 1}, ("hint", "events")),
     ],
 )
-def test_what_a_host_cannot_do(changes: dict[str, Any], facts: dict[str, Any], expected: tuple[str, str]) -> None:
+def test_unsupported_by_host(changes: dict[str, Any], facts: dict[str, Any], expected: tuple[str, str]) -> None:
     assert expected in about(replace(SPEC, **changes), HOST, **facts)
 
 
 @pytest.mark.parametrize("right", [{"root": True}, {"perf_capabilities": ("cap_perfmon",)}, {"paranoid": -1}])
-def test_who_has_the_right_is_not_bothered(right: dict[str, Any]) -> None:
+def test_privileged_user_has_no_findings(right: dict[str, Any]) -> None:
     spec = replace(SPEC, scope=Scope.SYSTEM, events=("cpu-clock:k", "sched:sched_switch"))
     assert about(spec, replace(HOST, paranoid=2), **right) == []
 
@@ -225,7 +225,7 @@ def test_single_events_of_what_was_typed(event: str, single: list[str]) -> None:
         ("anything else", "anything else", "", None),
     ],
 )
-def test_what_sort_an_event_is(event: str, name: str, modifiers: str, group: str | None) -> None:
+def test_event_type(event: str, name: str, modifiers: str, group: str | None) -> None:
     assert split_modifiers(event) == (name, modifiers)
     assert event_type(event, HOST) == group
 
@@ -249,7 +249,7 @@ def test_terms_of_sampling_do_not_make_another_event(event: str) -> None:
 
 
 @pytest.mark.parametrize("event", ["instructions/freq=9/", "L1-dcache-loads/period=9/", "cpu/event=0x3c,period=9/"])
-def test_what_cannot_be_measured_is_refused_with_terms_too(event: str) -> None:
+def test_unsupported_terms_are_rejected(event: str) -> None:
     assert about(replace(SPEC, events=(event,))) == [("error", "events")]
 
 

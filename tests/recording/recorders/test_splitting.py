@@ -45,16 +45,16 @@ def test_counters_of_cpus(facts: HostFacts | None, general: int, cycles_free: bo
     assert (found.general, "cycles" in free, "instructions" in free) == (general, cycles_free, instructions_free)
 
 
-def test_what_has_a_counter_of_its_own_costs_none() -> None:
+def test_dedicated_counters_are_not_shared() -> None:
     events = ("cycles", "instructions", "ref-cycles", *RAW[:5])
     assert group_events(events, INTEL) == (events[:7], events[7:])
 
 
-def test_a_counter_of_its_own_is_one() -> None:
+def test_dedicated_counter_counts_one_event() -> None:
     assert group_events((*RAW[:4], "cycles:u", "cycles:k"), INTEL) == ((*RAW[:4], "cycles:u"), ("cycles:k",))
 
 
-def test_what_needs_no_counter_goes_first() -> None:
+def test_events_without_counter_are_in_first_group() -> None:
     free = ("page-faults", "sched:sched_switch", "uncore_imc_0/cas_count_read/", "power/energy-pkg/", "task-clock:u")
     assert group_events((*RAW[:5], *free), INTEL) == ((*RAW[:4], *free), RAW[4:5])
 
@@ -105,7 +105,7 @@ EVENTS = st.sampled_from(("cycles", "instructions", "page-faults", "r01", "branc
 
 
 @given(st.lists(EVENTS, max_size=20), st.one_of(st.none(), st.integers(1, 6)), st.one_of(st.none(), st.integers(1, 8)))
-def test_every_event_is_counted_once_and_nothing_is_taken_apart(
+def test_every_event_is_counted_once_and_groups_are_not_split(
     events: list[str], most: int | None, own: int | None
 ) -> None:
     found = group_events(events, INTEL, most=most, counters=own)

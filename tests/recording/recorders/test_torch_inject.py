@@ -123,13 +123,13 @@ def test_spans_have_files_of_their_own(program: Runner) -> None:
     ],
     ids=["exception", "_exit", "SIGTERM", "own profiler"],
 )
-def test_what_was_recorded_until_the_end_is_saved(program: Runner, end: str, status: int, reason: str) -> None:
+def test_recording_is_saved_at_exit(program: Runner, end: str, status: int, reason: str) -> None:
     ran = program(TRAIN.format(4) + end)
     assert ran.status == status and reason in ran.said["reason"]
     assert "forward3" in ran.names and ran.said["steps_over"] == 4
 
 
-def test_who_makes_too_few_steps_is_told(program: Runner) -> None:
+def test_too_few_steps_are_reported(program: Runner) -> None:
     ran = program(TRAIN.format(2) + "import sys; sys.exit(3)")
     assert (ran.status, ran.traces) == (3, {})
     assert "after 2 steps" in ran.notes and "from step 3 on" in ran.notes
@@ -137,7 +137,7 @@ def test_who_makes_too_few_steps_is_told(program: Runner) -> None:
 
 
 def test_of_several_optimizers_one_counts(program: Runner) -> None:
-    """Steps within each other, and one that a scaler skips, are one step each; who compiles is left alone."""
+    """Nested steps, and one that a scaler skips, are one step each; compilation is not affected."""
     ran = program(
         """
 import torch
@@ -161,7 +161,7 @@ outer.step()
     assert rounds[4:6] == ["ProfilerStep#3", "round3"]
 
 
-def test_another_optimizer_takes_over_from_one_that_stands_still(program: Runner) -> None:
+def test_active_optimizer_replaces_idle_one(program: Runner) -> None:
     ran = program(TRAIN.format(1) + "p = torch.optim.Adam()\nfor i in range(40): p.step()\n", steps="1,0,2")
     assert ran.said["counted"] == "Adam"
 
@@ -217,19 +217,19 @@ torch.op("later")
     assert ran.names == ["first"] and "after 0.05 seconds" in ran.said["reason"]
 
 
-def test_what_was_asked_for_goes_before_steps(program: Runner) -> None:
+def test_requested_schedule_has_precedence(program: Runner) -> None:
     ran = program(TRAIN.format(8), steps="whole", stacks="1", memory="1", modules="1")
     assert ran.said == {"step": "whole run", "schedule": "whole"} and ran.names.count("sgd") == 8
     assert all(ran.only["options"][name] for name in ("with_stack", "profile_memory", "with_modules"))
 
 
-def test_a_program_without_operators_leaves_nothing(program: Runner) -> None:
+def test_program_without_operators_has_no_trace(program: Runner) -> None:
     assert program("import torch") == Ran(0, "", "", "")
     assert program("import json") == Ran(0, "", "", "")
 
 
 @pytest.mark.parametrize("how", ["start", "out", "hook", "steps"])
-def test_whatever_goes_wrong_the_program_goes_on(program: Runner, how: str) -> None:
+def test_program_continues_after_errors(program: Runner, how: str) -> None:
     if how == "out":
         program.out.parent.write_text("no folder")
     if how == "hook":
@@ -243,8 +243,8 @@ def test_whatever_goes_wrong_the_program_goes_on(program: Runner, how: str) -> N
         assert not ran.traces and ran.errors.startswith("perfloom: ")
 
 
-def test_a_process_of_a_launcher_has_its_rank_and_children_are_left_alone(program: Runner) -> None:
-    """The launcher is not recorded, nor are children of who is, however they are started; ranks of mp.spawn are."""
+def test_launched_process_has_rank_and_children_are_not_recorded(program: Runner) -> None:
+    """The launcher and children of a recorded process are not recorded, however they are started; ranks of mp.spawn are."""
     ran = program(
         """
 import multiprocessing, os, subprocess, sys
@@ -278,7 +278,7 @@ if __name__ == "__main__":
     assert not any("child" in names for names in who.values())
 
 
-def test_devices_are_left_alone_until_the_program_sets_one_up(program: Runner) -> None:
+def test_devices_are_not_initialized_by_recorder(program: Runner) -> None:
     program.file.write_text(program.file.read_text().replace('"/dev/nvidiactl"', '"/dev/null"'))
     ran = program("import torch\ntorch.op('before')\ntorch.cuda._lazy_init()\ntorch.op('after')\n", CUDA="1")
     assert ran.names == ["after"] and ran.only["activities"] == ["cpu", "cuda"]

@@ -165,7 +165,7 @@ def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> 
     ids=" ".join,
 )
 def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) -> None:
-    """sbatch runs it instead of the job, and gives it what stands behind as arguments."""
+    """sbatch runs it instead of the job, with the rest as arguments."""
     with pytest.raises(InvalidRequest, match="instead of the job") as refused:
         SLURM.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"

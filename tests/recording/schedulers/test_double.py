@@ -213,7 +213,7 @@ def test_what_has_ended_is_forgotten_but_by_history(lsf_jobs: Jobs, lsf: LsfDoub
 
 
 def test_another_user_has_jobs_of_their_own(lsf: LsfDouble, ordinary_user: servers.OrdinaryUser) -> None:
-    """Where the tests run as root, as over SSH: the job runs as whoever submitted it."""
+    """If the tests run as root, as over SSH: the job runs as the user who submitted it."""
     environment = {**ordinary_user.environment(), "PATH": lsf.variables["PATH"]}
     shutil.copy("/bin/true", ordinary_user.home / "true")
 

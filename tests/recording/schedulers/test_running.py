@@ -146,7 +146,7 @@ def test_queues(jobs: Jobs) -> None:
 
 
 def test_a_batch_system_that_is_not_there(jobs: Jobs) -> None:
-    """Its programs are missing: nothing can be done. They are there and nobody answers: that may pass."""
+    """Missing programs are a permanent error. Programs without an answer are a temporary one."""
     scheduler = jobs.system.scheduler
     for argv, read in (
         (scheduler.status_command(["1"]), lambda *said: scheduler.parse_status_output(["1"], *said)),

@@ -38,7 +38,7 @@ def test_what_can_never_start_says_so(slurm_jobs: Jobs) -> None:
 
 
 def test_places_in_the_queue(slurm_jobs: Jobs) -> None:
-    """Jobs that want all 16 CPUs stand one behind the other, whoever asks."""
+    """Jobs that request all 16 CPUs run one after another, of any user."""
     whole = Mpi(MpiFlavor.SRUN, ranks=16)
     running = slurm_jobs.shell('until [ -e "$1/go" ]; do sleep 0.05; done', mpi=whole)
     slurm_jobs.wait(running, BatchState.RUNNING)

@@ -1,4 +1,4 @@
-# Every program of the double of LSF: asks mbatchd.py over its socket, and prints what that says.
+# Every program of the simulated LSF: asks mbatchd.py over its socket, and prints the answer.
 import json
 import os
 import socket
@@ -7,7 +7,7 @@ import time
 
 
 def ask(folder, request):
-    """The daemon's answer, or what LSF's programs do as long as there is none."""
+    """The daemon's answer, or the message of LSF's programs while there is none."""
     tries = int(os.environ.get("LSB_NTRIES", "1000000"))
     while True:
         try:
@@ -38,7 +38,7 @@ def blaunch(words):
 
 
 def main():
-    """Ask as often as the daemon wants to be asked again, as LSF does where it is down."""
+    """Repeat the request as often as the daemon wants, like LSF while it is down."""
     folder = os.environ.get("LSF_DOUBLE_DIR") or globals().get("FOLDER") or os.path.dirname(os.path.abspath(__file__))
     program, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     if program == "blaunch":

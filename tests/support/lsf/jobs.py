@@ -1,4 +1,4 @@
-"""Jobs of the double of LSF: how one is started, signalled and watched."""
+"""Jobs of the simulated LSF: how one is started, signaled and watched."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ HOST = socket.gethostname().partition(".")[0]
 WAITS = ("PEND", "PSUSP")
 RUNS = ("RUN", "USUSP", "SSUSP")
 
-# As LSF does it: the shell around the command does nothing on these signals, and hands on what the command ended with.
+# As in LSF, the shell around the command ignores these signals, and returns the status of the command.
 JOB_FILE = """\
 #!/bin/sh
 $LSB_TRAPSIGS
@@ -41,7 +41,7 @@ class Job:
         self.stat, self.pid, self.exit_code, self.exit_reason = "PEND", None, None, ""
         self.submitted, self.started, self.ended, self.starting = time.time(), None, None, 0.0
         self.plan = []
-        """What is done to it next: (when, signal, reason it is then said to have ended for)."""
+        """The next actions on it: (when, signal, reason for which it then ended)."""
         self.cause = ""
 
     @property
@@ -66,7 +66,7 @@ class Job:
         return int(hours or 0) * 60 + int(minutes)
 
     def start(self, folder, settings):
-        """Run the command in a session of its own, as the user who submitted it."""
+        """Run the command in a new session, as the user who submitted it."""
         spool = folder / "jobs" / str(self.number)
         spool.mkdir()
         (spool / "script").write_text(JOB_FILE.format(command=self.command))
@@ -131,7 +131,7 @@ class Job:
         return [(begin + place * pause, number, cause) for place, number in enumerate(signals)]
 
     def processes(self):
-        """All processes of the job: those of its session, and whoever they have started."""
+        """All processes of the job: those of its session, and all processes that they started."""
         parents, mine = {}, set()
         for entry in os.scandir("/proc"):
             with contextlib.suppress(OSError, ValueError):
@@ -152,7 +152,7 @@ class Job:
                 os.kill(pid, number)
 
     def act(self, now):
-        """Do what is due."""
+        """Perform the actions that are due."""
         while self.plan and self.plan[0][0] <= now:
             _, number, self.cause = self.plan.pop(0)
             self.signal(number)
@@ -171,7 +171,7 @@ class Job:
         self.exit_reason = EXIT_REASONS.get(self.cause, "") if code else ""
 
     def report(self, folder):
-        """Write what -o asks for: LSF's report, and behind it what the job printed."""
+        """Write the file of -o: LSF's report, followed by the job's output."""
         target = self.options.get("o") or self.options.get("oo")
         if not target:
             return

@@ -1,8 +1,8 @@
-"""A double of LSF for tests: one host, three queues, jobs that really run.
+"""A simulated LSF for tests: one host, three queues, jobs that really run.
 
     python3 -I -S mbatchd.py FOLDER
 
-Its programs (client.py, by their names) ask it over the socket in FOLDER. How it behaves is read again at each request
+Its programs (client.py, by their names) ask it over the socket in FOLDER. Its behavior is read again at each request
 from FOLDER/control.json: see SETTINGS.
 """
 
@@ -32,9 +32,9 @@ SETTINGS = {
     "clean_period": 3600.0,  # seconds after which bjobs forgets what has ended
     "noise": 0,  # lines of "Cannot connect to LSF. Please wait ..." before every answer
     "down": False,  # no answer but that
-    "refuse": "",  # what bsub says instead of taking a job
-    "lose_answers": False,  # bsub takes the job, and its answer is lost
-    "stat": {},  # job id or name, or "*": a state to show in place of the true one
+    "refuse": "",  # message of bsub instead of accepting a job
+    "lose_answers": False,  # bsub accepts the job, and its answer is lost
+    "stat": {},  # job id or name, or "*": a state to show instead of the true one
     "exit_reason": {},  # the same for why it ended
     "pend_reason": "New job is waiting for scheduling;",
     "version": "10.1",  # 9.1: bjobs has no -json and no pend_reason
@@ -61,7 +61,7 @@ class Refusal(Exception):
 
 
 class Cluster:
-    """All jobs, and the answers to what is asked."""
+    """All jobs, and the answers to requests."""
 
     def __init__(self, folder):
         self.folder, self.jobs, self.last = folder, {}, 100
@@ -74,7 +74,7 @@ class Cluster:
                 print(f"control.json: no such setting: {unknown}", file=sys.stderr, flush=True)
             self.settings = {**SETTINGS, **known}
 
-    # What is shown
+    # Display
 
     def _shown(self, kind, job):
         shown = self.settings[kind]
@@ -85,7 +85,7 @@ class Cluster:
         return self._shown("stat", job) or job.stat
 
     def pend_reason(self, job):
-        """Why it waits, empty where it does not."""
+        """Why it waits, empty if it does not."""
         if job.stat == "PSUSP":
             return "The job was suspended by the user while pending;"
         return self.settings["pend_reason"] if job.stat == "PEND" else ""
@@ -99,10 +99,10 @@ class Cluster:
             if (job.ended is None or job.ended > oldest) and (everybody or job.user == uid)
         ]
 
-    # What runs
+    # Execution
 
     def step(self):
-        """Start what is due, do what is due, and collect what has ended."""
+        """Start jobs and perform actions that are due, and collect ended jobs."""
         now = time.time()
         with contextlib.suppress(ChildProcessError):
             while True:
@@ -126,10 +126,10 @@ class Cluster:
     def busy(self):
         return any(job.ended is None for job in self.jobs.values())
 
-    # What is asked
+    # Requests
 
     def answer(self, request, uid):
-        """(stdout, stderr, status); a status of null has the program ask again, as LSF's do."""
+        """(stdout, stderr, status); with status null the program repeats the request, as LSF's do."""
         self.read_settings()
         noise = "Cannot connect to LSF. Please wait ...\n" * self.settings["noise"]
         if self.settings["down"]:
@@ -146,7 +146,7 @@ class Cluster:
         if not command:
             if "script" not in request:
                 return "", "", "script"
-            # Its #BSUB lines give way to the command line.
+            # The command line overrides #BSUB lines.
             given = re.findall(r"^#BSUB\s+(.*)$", request["script"], re.M)
             options = {**bsub_words([word for line in given for word in shlex.split(line)])[0], **options}
             command = [request["script"]]
@@ -273,7 +273,7 @@ class Cluster:
 
 
 def bsub_words(words):
-    """({option: value}, command). -R may stand more than once."""
+    """({option: value}, command). -R may occur more than once."""
     options, place = {}, 0
     while place < len(words) and words[place].startswith("-"):
         name = words[place][1:]
@@ -300,7 +300,7 @@ def bsub_words(words):
 
 
 def environment_of(text, submitter):
-    """What -env gives a job: all, none, NAME, ~NAME, NAME=value, with commas between."""
+    """The environment that -env gives a job: all, none, NAME, ~NAME, NAME=value, separated by commas."""
     given = {}
     for word in (part.strip() for part in text.split(",")):
         name, equals, value = word.partition("=")
@@ -316,7 +316,7 @@ def environment_of(text, submitter):
 
 
 def plain_words(words, without, having):
-    """(flags, {option: value}, the rest) of the other programs."""
+    """(flags, {option: value}, other arguments) of the other programs."""
     flags, values, rest, place = set(), {}, [], 0
     while place < len(words):
         word = words[place]
@@ -351,7 +351,7 @@ def serve(folder):
     (folder / "jobs").chmod(0o755)
     cluster = Cluster(folder)
     with socket.socket(socket.AF_UNIX) as listening:
-        # It appears under its name once it listens.
+        # It is renamed when it listens.
         listening.bind(str(folder / "socket.new"))
         listening.listen(128)
         (folder / "socket.new").chmod(0o777)

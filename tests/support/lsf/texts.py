@@ -1,4 +1,4 @@
-"""What the programs of the double of LSF print."""
+"""The output of the programs of the simulated LSF."""
 
 import json
 import pwd
@@ -27,7 +27,7 @@ SINCE_10_1 = ("pend_reason",)
 
 
 def hosts(job):
-    """`host` or `4*host`, empty as long as it waits."""
+    """`host` or `4*host`, empty while it waits."""
     if job.started is None:
         return ""
     return f"{job.slots}*{HOST}" if job.slots > 1 else HOST
@@ -64,7 +64,7 @@ def table(jobs, view, *, header):
 
 
 def history(job, view):
-    """bhist -l, with its lines broken after 80 characters wherever that is."""
+    """bhist -l, with lines broken after 80 characters at any position."""
 
     def event(when, text):
         return broken(f"{time.strftime('%a %b %e %H:%M:%S', time.localtime(when))}: {text};")

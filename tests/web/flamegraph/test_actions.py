@@ -218,7 +218,7 @@ def test_ctrl_c_copies_the_name_of_the_frame(graph: Graph) -> None:
     graph.until("async (_, name) => (await navigator.clipboard.readText()) === name", name)
 
 
-def test_a_finger_is_told_first_and_zooms_second(other_graph: Callable[..., Graph]) -> None:
+def test_the_first_touch_shows_the_tooltip_and_the_second_zooms(other_graph: Callable[..., Graph]) -> None:
     graph = other_graph(has_touch=True, viewport={"width": 390, "height": 800})
     graph.open("small0000000", "group=none")
     graph.page.touchscreen.tap(*graph.place("left"))
@@ -229,7 +229,7 @@ def test_a_finger_is_told_first_and_zooms_second(other_graph: Callable[..., Grap
     assert graph.zoomed() == "left"
 
 
-def test_the_tooltip_tells_what_the_table_tells(graph: Graph) -> None:
+def test_the_tooltip_agrees_with_the_table(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     graph.page.mouse.move(*graph.place("left"))
     tip = graph.page.locator(".flame-tip")

@@ -1,4 +1,4 @@
-"""The differential flame graph on the page that compares: widths, colours, what is told, and the other way round."""
+"""The differential flame graph on the page that compares: widths, colors, descriptions, and reversed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_normalised_it_is_the_share_that_counts(compare: Callable[..., Graph]) -
     assert colour(graph, "main") == palette.LIGHT.diff[1]
 
 
-def test_the_other_way_round_what_vanished_is_seen(compare: Callable[..., Graph]) -> None:
+def test_reversed_shows_vanished_frames_on_the_page(compare: Callable[..., Graph]) -> None:
     graph = compare()
     assert "other" not in graph.names()
     graph.page.get_by_label("Show vanished").check()
@@ -127,7 +127,7 @@ def test_zoom_and_search_work_here_too(compare: Callable[..., Graph]) -> None:
     assert graph.query()["q"] == "^right$"
 
 
-def test_what_is_focused_on_narrows_the_table_too(compare: Callable[..., Graph]) -> None:
+def test_focus_also_filters_the_table(compare: Callable[..., Graph]) -> None:
     graph = compare()
     assert graph.page.get_by_role("rowheader", name="fresh").count() == 1
     graph.choose("right", "Focus")
@@ -167,7 +167,7 @@ def test_without_scripts(other_graph: Callable[..., Graph]) -> None:
     graph.page.wait_for_url(re.compile(r"zoom=\d"))
 
 
-def test_hostile_names_beside_hostile_names(compare: Callable[..., Graph]) -> None:
+def test_hostile_names_in_both_results(compare: Callable[..., Graph]) -> None:
     graph = compare(pair="base=hostile00000&other=hostile00000")
     for node in range(graph.ask("({picture}) => picture.count")):
         graph.ask("({view}, node) => view.focus(node)", node)

@@ -80,7 +80,7 @@ def test_children_are_packed_to_the_left_of_their_parent(run: Run) -> None:
     ]
 
 
-def test_by_time_frames_stand_where_they_began(run: Run) -> None:
+def test_in_time_order_frames_are_at_their_start(run: Run) -> None:
     nodes = wire()["nodes"] | {"start": [1000, 1000, 1010, 1070]}
     assert [place[2:4] for place in run(PLACES, wire(nodes=nodes))] == [[0, 100], [0, 60], [10, 55], [70, 100]]
 
@@ -187,7 +187,7 @@ def test_hit_and_neighbours_agree_with_looking_at_every_frame(run: Run, rows: li
     assert faults == []
 
 
-def test_what_the_server_sends_is_laid_out_as_it_was_measured(run: Run) -> None:
+def test_the_layout_equals_the_data_of_the_server(run: Run) -> None:
     places = run(PLACES, build_flame_payload(making.small(), Selection()))
     assert [(name, left / 1e6, right / 1e6) for name, _, left, right, _, _ in places] == [
         ("all", 0, 100),
@@ -261,12 +261,12 @@ def test_page_and_svg_choose_the_same_shade(run: Run, name: str) -> None:
     assert run("({palette}, name) => palette.hash(name)", name) == palette.fnv1a(name)
 
 
-def test_page_and_svg_give_modules_the_same_colours(run: Run) -> None:
+def test_page_and_svg_give_modules_the_same_colors(run: Run) -> None:
     names = [f"/usr/lib/module-{number}.so" for number in range(40)] + ["", "/", "[kernel.kallsyms]"]
     slots = run(
         """({palette}, names) => {
-            const colours = new palette.ModuleColours();
-            return names.map((name) => [palette.moduleName(name), colours.slot(name)]);
+            const colors = new palette.ModuleColors();
+            return names.map((name) => [palette.moduleName(name), colors.slot(name)]);
         }""",
         names,
     )

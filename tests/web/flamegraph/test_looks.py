@@ -1,4 +1,4 @@
-"""How the graph looks and reads: text, colours, screens of every density, without scripts, for everybody."""
+"""Appearance and accessibility of the graph: text, colors, pixel densities, without scripts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_colours_are_those_of_the_theme_and_change_with_it(other_graph: Callable
     assert drawn() == palette.shade_color(palette.LIGHT.kinds["user"], step)
 
 
-def test_who_wants_no_motion_gets_none(other_graph: Callable[..., Graph]) -> None:
+def test_reduced_motion_is_respected(other_graph: Callable[..., Graph]) -> None:
     still = """async (panel) => {
         panel.zoomTo(panel.picture.ids[2]);
         await new Promise(requestAnimationFrame);
@@ -155,7 +155,7 @@ def test_axe_finds_nothing(other_graph: Callable[..., Graph]) -> None:
     assert faults() == []
 
 
-def test_the_canvas_tells_what_it_is_and_where_the_table_is(graph: Graph) -> None:
+def test_the_canvas_has_a_label_and_refers_to_the_table(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     graph.click("left")
     canvas = graph.page.locator("canvas")

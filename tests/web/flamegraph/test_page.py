@@ -49,7 +49,7 @@ def test_callers_stay_in_their_rows_and_lead_back(graph: Graph) -> None:
     assert graph.zoomed() == "all"
 
 
-def test_zooming_fetches_what_was_too_narrow(graph: Graph) -> None:
+def test_zooming_loads_narrow_frames(graph: Graph) -> None:
     graph.open("large0000000", "group=none")
     whole = graph.ask("({picture}) => ({pruned: picture.pruned, count: picture.count, ids: [...picture.ids]})")
     assert whole["pruned"] > 1_000
@@ -102,7 +102,7 @@ def test_an_answer_that_comes_too_late_is_not_shown(graph: Graph) -> None:
     assert graph.query()["zoom"] == str(int(second))
 
 
-def test_a_failure_is_told_in_the_page_and_can_be_tried_again(graph: Graph) -> None:
+def test_a_failure_is_shown_on_the_page_and_can_be_retried(graph: Graph) -> None:
     graph.open("large0000000")
     graph.page.route(API, lambda route: route.abort())
     graph.page.get_by_label("Inverted").check()
@@ -114,7 +114,7 @@ def test_a_failure_is_told_in_the_page_and_can_be_tried_again(graph: Graph) -> N
     assert graph.ask("({picture}) => picture.count") > 100
 
 
-def test_what_the_server_objects_to_stands_in_the_page(graph: Graph) -> None:
+def test_errors_of_the_server_are_shown_on_the_page(graph: Graph) -> None:
     graph.open("small0000000")
     graph.page.evaluate("() => history.pushState(null, '', '?focus=(')")
     graph.page.evaluate("() => dispatchEvent(new PopStateEvent('popstate'))")
@@ -175,7 +175,7 @@ def test_typing_leaves_no_trail_of_steps(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^leaf$", "l.af", "(?i)LEFT|RIGHT", "other"])
-def test_the_search_says_what_the_table_says(graph: Graph, pattern: str) -> None:
+def test_the_search_agrees_with_the_table(graph: Graph, pattern: str) -> None:
     graph.open("small0000000")
     graph.page.get_by_placeholder("Search").fill(pattern)
     said = graph.page.locator(".flame-search__matched")
@@ -191,7 +191,7 @@ def test_the_search_says_what_the_table_says(graph: Graph, pattern: str) -> None
     assert said.inner_text().replace("\u00a0", " ").startswith(f"{found:.2f} % in ")
 
 
-def test_what_is_found_is_magenta_and_the_rest_pales(graph: Graph) -> None:
+def test_matches_are_magenta_and_other_frames_pale(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     x, y = graph.place("left")
     before = pixel(graph, x, y - 6)
@@ -276,7 +276,7 @@ def test_every_order_and_group_draws_the_same_weight(graph: Graph) -> None:
             assert graph.ask("({view}) => view.drawn.frames") > 10
 
 
-def test_inverted_shows_the_callers_of_what_ran(graph: Graph) -> None:
+def test_inverted_shows_callers(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     graph.page.get_by_label("Inverted").check()
     graph.until("({idle}) => idle")
@@ -289,7 +289,7 @@ def test_an_unknown_zoom_shows_the_whole_and_corrects_the_address(graph: Graph) 
     assert graph.zoomed() == "all" and graph.query() == {}
 
 
-def test_without_samples_the_page_says_what_to_do(graph: Graph) -> None:
+def test_without_samples_the_page_shows_advice(graph: Graph) -> None:
     graph.open("empty0000000")
     told = graph.page.locator("[data-flame=empty]")
     assert told.is_visible() and "record" in told.inner_text()
@@ -349,7 +349,7 @@ def test_drawing_100000_frames_leaves_time_in_every_frame_of_the_screen(graph: G
             const folder = new URL(".", document.querySelector('script[src*="charts/flamegraph.js"]').src);
             const { Picture, extent } = await import(`${folder}flamegraph/model.js`);
             const { Painter } = await import(`${folder}flamegraph/paint.js`);
-            const { Palette, ModuleColours, colours } = await import(`${folder}flamegraph/palette.js`);
+            const { Palette, ModuleColors, nodeColors } = await import(`${folder}flamegraph/palette.js`);
             const tree = [{total: 1e9, inside: []}];
             for (let n = 0; tree.length < 100_000; n++) {
                 for (const part of [0.5, 0.3, 0.15].slice(0, n < 40 ? 1 : 3)) {
@@ -377,7 +377,7 @@ def test_drawing_100000_frames_leaves_time_in_every_frame_of_the_screen(graph: G
             painter.style(12, "sans-serif", 1);
             painter.resize(1900, 60);
             const palette = new Palette(document.documentElement);
-            const fills = colours(picture, "kind", palette, new ModuleColours());
+            const fills = nodeColors(picture, "kind", palette, new ModuleColors());
             const scene = {picture, up: false, first: 0, zoomDepth: 0, fills, pale: fills, matches: null, palette};
             const times = [];
             let drawn = 0;
@@ -404,7 +404,7 @@ def test_the_first_picture_comes_within_a_second(graph: Graph) -> None:
     assert painted < 1_000
 
 
-def test_what_goes_over_the_wire_is_small(graph: Graph) -> None:
+def test_responses_are_small(graph: Graph) -> None:
     for query in ("group=none", "group=comm", "group=none&invert=1"):
         with graph.page.expect_response(API) as answer:
             graph.open("large0000000", query)

@@ -51,7 +51,7 @@ def refused(server: Server, path: str) -> tuple[int, dict[str, Any]]:
         ("/results/small0000000/flamegraph?function=nobody", 404, None),
     ],
 )
-def test_what_cannot_be_answered_is_refused_with_a_reason(server: Server, path: str, status: int, field: str) -> None:
+def test_invalid_requests_are_rejected_with_a_reason(server: Server, path: str, status: int, field: str) -> None:
     code, body = refused(server, path)
     assert code == status
     if body:
@@ -85,7 +85,7 @@ def test_the_answers_are_the_analysis(server: Server) -> None:
     assert json.loads(server.get(f"/api/v1/results/small0000000/functions/{row}"))["name"] == "leaf"
 
 
-def test_a_whole_name_is_told_however_long(server: Server) -> None:
+def test_long_names_are_returned_completely(server: Server) -> None:
     names = making.hostile().functions.column("display").to_pylist()
     row = next(i for i, name in enumerate(names) if len(name) == 10_000)
     assert json.loads(server.get(f"/api/v1/results/hostile00000/functions/{row}"))["name"] == names[row]

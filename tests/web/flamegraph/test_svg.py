@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
-from perfloom.charts import flamegraph_svg
+from perfloom.charts import flamegraph_svg, palette
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
@@ -117,10 +117,10 @@ def test_the_zoomed_frame_fills_the_width_below_its_callers() -> None:
     assert [frame.get("class") for frame in rows] == ["f up", "f up", "f", "f", "f"]
 
 
-def test_every_colouring_order_and_part_can_be_drawn() -> None:
+def test_every_coloring_order_and_part_can_be_drawn() -> None:
     profile = making.large(samples=3_000, stacks=300)
     for colour in flamegraph_svg.COLOR_MODES:
-        for theme in flamegraph_svg.THEMES:
+        for theme in palette.THEMES:
             document = drawn(
                 profile, look=flamegraph_svg.FlameSvgStyle(color_mode=colour, theme=theme), group=FlameGroup.COMM
             )
@@ -138,7 +138,7 @@ def test_nothing_measured_is_said() -> None:
     assert "The selection has no samples." in document and frames(document) == []
 
 
-def test_what_was_searched_for_is_marked_and_links_lead_to_every_frame() -> None:
+def test_matches_are_marked_and_every_frame_is_linked() -> None:
     profile = making.small()
     leaf = next(i for i, name in enumerate(profile.functions.column("display").to_pylist()) if name == "leaf")
     look = flamegraph_svg.FlameSvgStyle(interactive=False)
@@ -191,7 +191,7 @@ def test_it_is_well_formed_with_the_worst_names() -> None:
     assert not any(re.search("[\u202a-\u202e\x00-\x08]", name) for name in shown)
 
 
-def test_labels_fit_in_the_width_they_say() -> None:
+def test_labels_fit_in_their_width() -> None:
     for frame in frames(drawn(making.hostile(), look=flamegraph_svg.FlameSvgStyle(width=1400))):
         text = frame.find(f"{SVG}text")
         rect = frame.find(f"{SVG}rect")

@@ -18,7 +18,7 @@ from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.paths import process_boundary
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.local import job_user
+from perfloom.workers.targets import job_user
 from tests.web.conftest import TOKEN
 from tests.web.jobs.test_job_form import FACTS
 
@@ -52,7 +52,7 @@ def asked(client: FlaskClient, target: str = "local", **more: object) -> tuple[i
     return answer.status_code, str(answer.get_json().get("error", ""))
 
 
-def test_jobs_as_the_same_user_are_refused_and_as_another_one_taken(shared: Flask, store: Store) -> None:
+def test_jobs_as_the_same_user_are_rejected_and_as_another_accepted(shared: Flask, store: Store) -> None:
     client = shared.test_client()
     assert asked(client)[0] == 422 and "No worker has reported" in asked(client)[1]
     store.hosts.publish(OWN)
@@ -78,7 +78,7 @@ def test_a_job_is_not_run_again_either(shared: Flask, store: Store) -> None:
     assert store.jobs.counts().get(JobState.QUEUED, 0) == 0
 
 
-def test_who_trusts_everybody_or_is_alone_is_not_kept_from_it(settings: Settings, store: Store) -> None:
+def test_trusted_or_single_users_are_not_restricted(settings: Settings, store: Store) -> None:
     store.hosts.publish(OWN)
     for changed, shared in ((dataclasses.replace(settings, trust_users=True), True), (settings, False)):
         for app in _app(changed, shared=shared):
@@ -92,7 +92,7 @@ def test_the_worker_tells_as_whom_programs_run(settings: Settings, store: Store)
     assert HostFacts.from_json(found.to_json()) == found
 
 
-def test_input_files_of_the_server_are_not_handed_to_jobs_elsewhere(shared: Flask, store: Store) -> None:
+def test_input_files_of_the_server_are_not_copied_to_other_targets(shared: Flask, store: Store) -> None:
     client = shared.test_client()
     store.targets.save(FAR)
     store.hosts.publish(OWN)
@@ -121,7 +121,7 @@ def test_a_target_on_the_same_machine_is_not_checked_as_the_server(shared: Flask
     assert client.post("/targets/local/check", headers=BEARER).status_code == 303
 
 
-def test_workers_are_told_which_server_asks(shared: Flask, store: Store, settings: Settings) -> None:
+def test_requests_to_workers_name_the_server(shared: Flask, store: Store, settings: Settings) -> None:
     store.hosts.publish(OTHER)
     client = shared.test_client()
     assert asked(client)[0] == 201

@@ -144,7 +144,7 @@ def test_from_the_form_to_the_result(page: Page, served: Served) -> None:
     page.wait_for_url(re.compile(r"/results/[a-z0-9]{12}/flamegraph"))
 
 
-def test_a_result_is_opened_by_itself_only_when_asked_for(page: Page, served: Served) -> None:
+def test_a_result_is_opened_automatically_only_on_request(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     page.fill("#f-command", f"{sys.executable} -c '{BUSY.format(1)}'")
     start(page)
@@ -179,7 +179,7 @@ def processes_of(id: str) -> list[str]:
     return found
 
 
-def test_a_recording_that_cannot_be_says_why(page: Page, served: Served) -> None:
+def test_an_impossible_recording_shows_the_reason(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     page.fill("#f-command", "true")
     page.fill("#event-query", "nosuchevent")
@@ -193,7 +193,7 @@ def test_a_recording_that_cannot_be_says_why(page: Page, served: Served) -> None
     assert page.inner_text("[data-event-chips]").startswith("nosuchevent")
 
 
-def test_a_command_that_fails_is_kept_with_its_status(page: Page, served: Served) -> None:
+def test_a_failing_command_is_stored_with_its_status(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     page.fill("#f-command", f"{sys.executable} -c '{BUSY.format(0.5)}\nraise SystemExit(3)'")
     start(page)
@@ -201,7 +201,7 @@ def test_a_command_that_fails_is_kept_with_its_status(page: Page, served: Served
     assert "exit status 3" in page.inner_text("[data-part=state]")
 
 
-def test_what_is_wrong_is_said_while_typing(page: Page, served: Served) -> None:
+def test_errors_are_shown_during_input(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     # Nobody is blamed for what was not come to yet.
     assert page.locator(".finding").count() == 0
@@ -223,7 +223,7 @@ def test_what_is_wrong_is_said_while_typing(page: Page, served: Served) -> None:
     faultless(page)
 
 
-def test_only_what_makes_sense_is_there(page: Page, served: Served) -> None:
+def test_only_relevant_fields_are_shown(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
 
     def shown(*names: str) -> list[bool]:

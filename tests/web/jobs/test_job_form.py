@@ -15,7 +15,7 @@ from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
 from perfloom.recording.fields.form_values import FormValues
 from perfloom.recording.fields.job_form import JobForm
-from perfloom.recording.fields.relevance import hiding_choices
+from perfloom.recording.fields.relevance import list_hiding_choices
 from perfloom.recording.fields.target_form import TargetForm
 from perfloom.recording.plan import command_line
 from perfloom.store import Store
@@ -198,7 +198,7 @@ def test_a_form_sent_twice_makes_one_job(browser_client: Browser, store: Store, 
     assert browser_client.post("/jobs/new", id="../../etc/passwd", command="true").status_code == 303
 
 
-def test_the_preview_is_what_the_recorder_would_start(browser_client: Browser, host: None) -> None:
+def test_the_preview_equals_the_command_of_the_recorder(browser_client: Browser, host: None) -> None:
     answer = browser_client.post("/jobs/preview", command="echo 'a b'", frequency="99", call_graph="none").get_json()
     spec = JobSpec(command=("echo", "a b"), frequency=99, call_graph=CallGraph.NONE)
     assert answer["command"] == command_line(spec, FACTS)
@@ -250,7 +250,7 @@ def test_events_are_searched_with_and_without_scripts(browser_client: Browser, h
     assert value_of(ticked, "events") == "cycles\nsched:sched_switch"
 
 
-def test_without_any_worker_the_page_says_so(browser_client: Browser) -> None:
+def test_the_page_reports_missing_workers(browser_client: Browser) -> None:
     page = browser_client.page("/jobs/new")
     assert "No worker has reported on this machine yet" in page
     assert json.loads(browser_client.page("/jobs/events"))["events"] == []
@@ -332,7 +332,7 @@ def test_the_style_sheet_knows_every_choice(browser_client: Browser) -> None:
     response = browser_client.client.get("/jobs/form.css")
     css = response.get_data(as_text=True)
     assert response.mimetype == "text/css"
-    for choice in {choice for choices in hiding_choices().values() for choice in choices.split()}:
+    for choice in {choice for choices in list_hiding_choices().values() for choice in choices.split()}:
         name, _, value = choice.partition("-")
         made = {
             "scheduler": f'form[data-{name}="{value}"]',

@@ -34,7 +34,7 @@ def cluster(store: Store) -> Target:
     store.targets.save(target)
     queues = (BatchQueue("debug", default=True, text="one hour"), BatchQueue("<b>long"))
     there = replace(FACTS, host="login1", events=OFFERED, hardware_counters=True)
-    store.targets.save_check("cluster", TargetFacts(there, starters={"openmpi": "mpirun"}, queues=queues), ())
+    store.targets.save_check("cluster", TargetFacts(there, mpi_launchers={"openmpi": "mpirun"}, queues=queues), ())
     return target
 
 
@@ -175,7 +175,7 @@ def test_the_api_takes_targets(client: FlaskClient, store: Store, cluster: Targe
         assert (refused.status_code, refused.get_json()["field"]) == (422, field)
 
 
-def test_settings_are_given_away_and_taken(browser_client: Browser, store: Store, cluster: Target) -> None:
+def test_settings_are_exported_and_imported(browser_client: Browser, store: Store, cluster: Target) -> None:
     typed = {"target": "cluster", "command": "./x", "environment": "A=1\nAPI_KEY=hush", "queue": "long"}
     file = browser_client.post("/jobs/presets/file", format="toml", preset_name="mine/../x", **typed)
     assert file.status_code == 200 and "hush" not in file.text and "API_KEY" in file.text

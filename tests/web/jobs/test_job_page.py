@@ -68,9 +68,7 @@ def test_a_running_job(browser_client: Browser, store: Store) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED, JobState.LOST])
-def test_an_end_without_a_result_says_why_and_what_to_do(
-    browser_client: Browser, store: Store, state: JobState
-) -> None:
+def test_a_failure_shows_reason_and_advice(browser_client: Browser, store: Store, state: JobState) -> None:
     reason = "sh cannot be executed: <No such file>."
     ended = job(store, state, reason=reason, outcome=Outcome(exit_status=3))
     page = browser_client.page(f"/jobs/{ended.id}")
@@ -106,7 +104,7 @@ def test_a_cancelled_recording_that_was_kept(browser_client: Browser, store: Sto
     assert text.count("It was cancelled.") == 1
 
 
-def test_an_exit_status_is_told_once(browser_client: Browser, store: Store, ordinary: str) -> None:
+def test_an_exit_status_is_shown_once(browser_client: Browser, store: Store, ordinary: str) -> None:
     outcome = Outcome(exit_status=3, reasons=("The command ended with exit status 3.", "A process was left."))
     for state, reason, result in (
         (JobState.FAILED, "The command ended with exit status 3. No sample was taken until then.", None),
@@ -119,7 +117,7 @@ def test_an_exit_status_is_told_once(browser_client: Browser, store: Store, ordi
         assert "or retry unchanged" not in text or "submit it again" not in text
 
 
-def test_live_answers_what_has_changed(browser_client: Browser, store: Store) -> None:
+def test_live_returns_changed_parts(browser_client: Browser, store: Store) -> None:
     queued = job(store)
     path = printed(store, queued.id, b"")
     page = browser_client.page(f"/jobs/{queued.id}")
@@ -150,7 +148,7 @@ def test_live_answers_what_has_changed(browser_client: Browser, store: Store) ->
     browser_client.page("/jobs/000000000000/live", 404)
 
 
-def test_a_clock_that_goes_on_draws_nothing_again(browser_client: Browser, store: Store) -> None:
+def test_running_clocks_do_not_redraw_parts(browser_client: Browser, store: Store) -> None:
     running = job(store, JobState.RUNNING)
 
     def marks() -> list[str]:
@@ -182,7 +180,7 @@ def test_huge_output_is_shown_from_its_end_and_downloads_whole(browser_client: B
     browser_client.page(f"/jobs/{job(store).id}/output.txt", 404)
 
 
-def test_a_job_that_nobody_takes_up_says_so(
+def test_a_job_without_a_worker_is_reported(
     browser_client: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued = job(store)
@@ -314,7 +312,7 @@ def test_the_api(client: FlaskClient, store: Store) -> None:
         (None, None),
     ],
 )
-def test_the_api_says_what_is_wrong(client: FlaskClient, store: Store, body: Any, field: str | None) -> None:
+def test_the_api_reports_errors(client: FlaskClient, store: Store, body: Any, field: str | None) -> None:
     refused = api(client, "POST", "/api/v1/jobs", json=body)
     assert refused.status_code == 422
     answer = refused.get_json()
@@ -323,7 +321,7 @@ def test_the_api_says_what_is_wrong(client: FlaskClient, store: Store, body: Any
     assert jobs_in(store) == 0
 
 
-def test_the_api_refuses_what_it_cannot_read(client: FlaskClient, store: Store) -> None:
+def test_the_api_rejects_unreadable_requests(client: FlaskClient, store: Store) -> None:
     for text in ("{", "[" * 200_000):
         assert api(client, "POST", "/api/v1/jobs", data=text, content_type="application/json").status_code == 422
     assert api(client, "GET", "/api/v1/jobs?limit=501").status_code == 400
@@ -348,7 +346,7 @@ def test_a_job_at_a_target_is_asked_to_end_and_then_dropped(browser_client: Brow
     assert re.search(r"data-cancel disabled>", browser_client.page(f"/jobs/{made.id}"))
 
 
-def test_a_target_that_cannot_be_reached_is_told_of(
+def test_an_unreachable_target_is_reported(
     browser_client: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "cluster does not answer. Tried again; without an answer since 2026-01-01 12:00 UTC."

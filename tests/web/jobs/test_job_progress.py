@@ -11,7 +11,7 @@ from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Ssh, Target
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.store import Job, Store
-from perfloom.web.views.jobs import progress as job_sight
+from perfloom.web.views.jobs import progress as job_progress
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.jobs.test_job_page import job, text_of
 
@@ -36,10 +36,10 @@ def ranks(run: int, *states: str, **more: Any) -> tuple[RankStatus, ...]:
 def part(browser: Browser, id: str) -> str:
     """The part of the page that shows the sight."""
     parts = json.loads(browser.page(f"/jobs/{id}/live"))["parts"]
-    return str(parts["sight"]["html"])
+    return str(parts["progress"]["html"])
 
 
-def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: Store) -> None:
+def test_a_pending_job_shows_the_reason(browser_client: Browser, store: Store) -> None:
     store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
     made = job(store, JobState.STAGING, spec=SPEC)
     store.jobs.transition(made.id, JobState.STAGING, JobState.PENDING)
@@ -60,17 +60,17 @@ def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: St
 def test_every_state_of_a_batch_job_has_a_word(store: Store) -> None:
     for state in BatchState:
         batch = BatchStatus("1", state, exit_status=3 if state is BatchState.FAILED else None, hosts=("a", "b"))
-        (row,) = job_sight.build_progress_view(
+        (row,) = job_progress.build_progress_view(
             JobStatus((SubmissionStatus(0, "1", batch=batch),)), None, {}
         ).submissions
         assert row.label and row.badge in ("stored", "failed", "lost", "running", "pending") and row.hosts == "a, b"
         assert row.exit_text == ("exit status 3" if state is BatchState.FAILED else "")
-    dead = job_sight.build_progress_view(
+    dead = job_progress.build_progress_view(
         JobStatus((SubmissionStatus(0, "12 34 boot", alive=False),)), None, {}
     ).submissions[0]
     assert (dead.scheduler_id, dead.label) == ("process 12", "No longer running")
     told = SubmissionStatus(0, "12 34", exit_status=143, stopped="limit")
-    ended = job_sight.build_progress_view(JobStatus((told,)), None, {}).submissions[0]
+    ended = job_progress.build_progress_view(JobStatus((told,)), None, {}).submissions[0]
     assert (ended.label, ended.reason, ended.exit_text) == ("Ended", "ended at its time limit", "signal 15")
 
 
@@ -91,7 +91,7 @@ def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
     assert "MPI reports 3 ranks instead of 4" in text
 
 
-def test_the_page_follows_the_sight_and_nothing_else(browser_client: Browser, store: Store) -> None:
+def test_the_page_follows_the_progress_and_nothing_else(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC)
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=1.0))
     first = json.loads(browser_client.page(f"/jobs/{made.id}/live"))["parts"]
@@ -99,7 +99,7 @@ def test_the_page_follows_the_sight_and_nothing_else(browser_client: Browser, st
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=2.0))
     assert json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"] == {}
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, "done", *["recording"] * 3), seen_at=3.0))
-    assert set(json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"]) == {"sight"}
+    assert set(json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"]) == {"progress"}
 
 
 def test_a_thousand_ranks_stay_a_small_page(browser_client: Browser, store: Store) -> None:
@@ -116,24 +116,24 @@ def test_a_thousand_ranks_stay_a_small_page(browser_client: Browser, store: Stor
     assert html.count('<i class="rank"') == 1024, "ranks of a run that waits are counted, not drawn"
     assert len(html) < 120_000
     assert "24 waiting" in html and "950 running" in html and "50 failed" in html and "1,024 waiting" in html
-    assert html.count('scope="row"') == job_sight.MAX_PROBLEMS and "and 25 more" in html
+    assert html.count('scope="row"') == job_progress.MAX_PROBLEMS and "and 25 more" in html
     assert 'title="rank 1 · n0 · running · not recorded"' in html
     huge = JobStatus((), tuple(RunStatus(n, "running") for n in range(12)), ())
-    view = job_sight.build_progress_view(huge, 1024, {})
-    assert sum(len(run.cells) for run in view.runs) == job_sight.MAX_CELLS
-    assert sum(run.hidden_ranks for run in view.runs) == 12 * 1024 - job_sight.MAX_CELLS
+    view = job_progress.build_progress_view(huge, 1024, {})
+    assert sum(len(run.cells) for run in view.runs) == job_progress.MAX_CELLS
+    assert sum(run.hidden_ranks for run in view.runs) == 12 * 1024 - job_progress.MAX_CELLS
 
 
 def test_ranks_that_were_never_seen(store: Store) -> None:
     ended = JobStatus((), (RunStatus(0, "ended"),), ranks(0, "done", "recording"))
-    view = job_sight.build_progress_view(ended, 6, {})
+    view = job_progress.build_progress_view(ended, 6, {})
     assert {state: count for state, _, count in view.runs[0].counts} == {"recording": 1, "done": 1, "failed": 4}
     assert [(one.rank, one.text.split(".")[0]) for one in view.problems] == [
         ("0", "MPI reports 2 ranks instead of 6"),
         ("1", "The run ended, but this rank did not report its end"),
         ("2–5", "No status was reported"),
     ]
-    assert job_sight.format_ranks([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+    assert job_progress.format_ranks([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
 
 
 def test_one_process_needs_no_drawing(browser_client: Browser, store: Store) -> None:
@@ -146,7 +146,7 @@ def test_one_process_needs_no_drawing(browser_client: Browser, store: Store) -> 
     assert "process 77" in html and 'class="rank"' not in html
 
 
-def test_what_another_version_wrote_is_left_aside(browser_client: Browser, store: Store) -> None:
+def test_data_of_other_versions_is_ignored(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC)
     path = store.jobs.directory(made.id) / "run" / "sight.json"
     path.parent.mkdir(parents=True)

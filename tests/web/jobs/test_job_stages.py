@@ -59,7 +59,7 @@ def test_a_job_under_way() -> None:
     assert (now.since, now.progress, now.text) == (110.0, 0.25, "a quarter")
 
 
-def test_a_stored_job_shows_what_each_stage_took() -> None:
+def test_a_stored_job_shows_the_duration_of_each_stage() -> None:
     job = at(JobState.STORED, (JobState.STAGING, 101.0), (JobState.RUNNING, 102.0), (JobState.READING, 108.0))
     assert shape(job, 10_000.0) == [
         ("queued", "done", 1.0),
@@ -72,7 +72,7 @@ def test_a_stored_job_shows_what_each_stage_took() -> None:
 
 
 @pytest.mark.parametrize("end", [JobState.FAILED, JobState.CANCELLED, JobState.LOST])
-def test_an_end_without_a_result_stands_where_it_happened(end: JobState) -> None:
+def test_a_failure_is_shown_at_its_stage(end: JobState) -> None:
     job = at(end, (JobState.STAGING, 103.0), (JobState.RUNNING, 104.0))
     assert shape(job) == [
         ("queued", "done", 3.0),
@@ -85,7 +85,7 @@ def test_an_end_without_a_result_stands_where_it_happened(end: JobState) -> None
     assert failure_advice(job)
 
 
-def test_a_cancelled_recording_that_was_kept_went_the_whole_way() -> None:
+def test_a_cancelled_and_kept_recording_passed_all_stages() -> None:
     way = (
         (JobState.STAGING, 101.0),
         (JobState.RUNNING, 102.0),
@@ -119,7 +119,7 @@ def test_an_import_has_its_own_road_and_a_batch_job_its_own_stage() -> None:
     ]
 
 
-def test_a_clock_that_goes_back_shows_no_negative_time() -> None:
+def test_a_clock_set_back_shows_no_negative_time() -> None:
     assert all((stage.seconds or 0) >= 0 for stage in list_stages(at(JobState.RUNNING), 90.0))
 
 

@@ -114,7 +114,7 @@ def test_the_whole_command_and_the_events_of_a_target(page: Page, server: Served
     page.wait_for_function("() => document.querySelectorAll('[data-groups-list] li').length === 2")
 
 
-def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: Store) -> None:
+def test_a_password_is_sent_only_with_the_job(page: Page, server: Served, store: Store) -> None:
     pair = KeyPair.generate()
     store.hosts.publish_key("node17", pair.key_id, pair.public)
     sent: list[str] = []
@@ -141,7 +141,7 @@ def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: S
     store.hosts.delete("node17")
 
 
-def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) -> None:
+def test_ranks_are_updated_live(page: Page, server: Served, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC, details=JobDetails(executor=Executor.SCRIPTS))
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
     opened(page, server, f"/jobs/{made.id}")
@@ -158,7 +158,7 @@ def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) 
     store.jobs.transition(made.id, JobState.RUNNING, JobState.CANCELLED)
 
 
-def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, store: Store) -> None:
+def test_input_is_kept_while_the_page_updates(page: Page, server: Served, store: Store) -> None:
     pair = KeyPair.generate()
     store.hosts.publish_key("node17", pair.key_id, pair.public)
     needs = (Prompt("password", "Password of ada on ws3"),)
@@ -178,7 +178,7 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
     assert page.input_value("input[type=password]") == "hush"
     store.hosts.heartbeat("node17")
     with page.expect_navigation():
-        page.click("text=Go on")
+        page.click("text=Continue")
     assert pair.open(store.credentials.get(f"job:{made.id}")[0].sealed, f"job:{made.id}", time.time())
     store.jobs.transition(made.id, JobState.RUNNING, JobState.CANCELLED)
     store.hosts.delete("node17")

@@ -57,4 +57,11 @@ def test_json_is_marked(browser_client: Browser, results: None) -> None:
 
     assert all(row["affected_by_losses"] is True for row in rows(LOST, "hotspots"))
     assert rows(CUT, "summary")["affected_by_losses"] is True
+    for page in ("hotspots", "threads", "counts", "operators", "kernels", "steps", "tables/summary", "critical-path"):
+        downloaded = browser_client.client.get(f"/results/{CUT}/{page}.json", headers=BEARER).get_json(force=True)
+        assert all(row["affected_by_losses"] is True for row in downloaded), page
+    compared = browser_client.client.get(f"/compare.json?base={WHOLE}&other={LOST}", headers=BEARER).get_json(
+        force=True
+    )
+    assert compared and all(row["affected_by_losses"] is True for row in compared)
     assert "affected_by_losses" not in rows(WHOLE, "summary") and "affected_by_losses" not in rows(LOST, "losses")[0]

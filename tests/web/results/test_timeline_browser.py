@@ -229,7 +229,7 @@ def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server
     shown.until("!shown.view.moving && shown.view.end - shown.view.start === shown.view.range[1] - shown.view.range[0]")
     # All times in one unit, without another page; back to that which suits each.
     for unit, text in (("ns", "ns"), ("Auto", "ms")):
-        page.get_by_role("group", name="Unit of times").get_by_text(unit, exact=True).click()
+        page.get_by_role("group", name="Time unit").get_by_text(unit, exact=True).click()
         page.locator('[data-timeline="range-text"]', has_text=re.compile(f"[0-9]\\s{text}$")).wait_for()
     page.keyboard.press("f")
     page.keyboard.press("/")

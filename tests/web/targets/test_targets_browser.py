@@ -132,7 +132,7 @@ def test_from_an_empty_form_to_a_checked_target(page: Page, served: Served, far:
     page.wait_for_selector("text=Password required", timeout=LIMIT_MS)
     assert page.get_attribute('input[type="password"]', "autocomplete") == "off"
     page.fill('input[type="password"]', servers.WORD)
-    page.click("text=Go on")
+    page.click("text=Continue")
     page.wait_for_selector("text=Version 9.9", timeout=LIMIT_MS)
     text = page.inner_text("main")
     assert "The check is done" in text and f"as {far.user}" in text and mark in text
@@ -155,7 +155,7 @@ def test_the_same_without_scripts(browser: Browser, served: Served, far: servers
     page.click("text=accept this key")
     page.wait_for_selector("text=Password required")
     page.locator(".check-key").get_by_label("Password").fill(servers.WORD)
-    page.click("text=Go on")
+    page.click("text=Continue")
     page.wait_for_selector("text=Version 9.9")
     assert servers.WORD not in page.content() and "http-equiv" not in page.content()
     context.close()

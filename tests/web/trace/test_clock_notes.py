@@ -11,7 +11,7 @@ import pytest
 from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
-from tests.analysis.test_clocks import jittered, rank_of_job, without_steps
+from tests.analysis.distributed.test_clocks import jittered, rank_of_job, without_steps
 from tests.web.conftest import Browser
 
 PAGES = ("", "/communication", "/critical-path", "/timeline")
@@ -42,7 +42,7 @@ def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profil
         (lambda: job(200_000, alone=True), "Ranks are not aligned: no collective was found on several of them."),
     ],
 )
-def test_each_page_says_how_times_of_ranks_fit(
+def test_each_page_reports_the_alignment_of_ranks(
     browser_client: Browser, stored: Callable[..., str], made: Callable[[], Profile], said: str
 ) -> None:
     id = stored(made())
@@ -50,7 +50,7 @@ def test_each_page_says_how_times_of_ranks_fit(
         assert said in browser_client.page(f"/results/{id}{page}").replace("\u00a0", " "), page
 
 
-def test_the_residual_skew_is_told_and_what_is_shorter_is_marked(
+def test_the_residual_skew_is_reported_and_shorter_times_are_marked(
     browser_client: Browser, stored: Callable[..., str]
 ) -> None:
     id = stored(job(200_000))
@@ -59,6 +59,12 @@ def test_the_residual_skew_is_told_and_what_is_shorter_is_marked(
     assert "Clocks of ranks" in text and "shifted" in text
     rows = browser_client.client.get(f"/results/{id}/clocks.json").get_json()
     assert [row["state"] for row in rows] == ["reference", "shifted"]
+
+
+def test_clocks_with_a_jump_do_not_agree(browser_client: Browser, stored: Callable[..., str]) -> None:
+    text = browser_client.page(f"/results/{stored(jittered(jump_us=100_000))}/critical-path")
+    assert "The clocks of all ranks agree" not in text
+    assert "No single shift aligns the clocks of all ranks" in text
 
 
 def test_the_map_of_waiting_is_marked_as_the_tables_are(browser_client: Browser, stored: Callable[..., str]) -> None:
@@ -90,7 +96,7 @@ def test_one_rank_has_no_note(browser_client: Browser, stored: Callable[..., str
         ((500, 0, 0, 500), "The clocks of ranks 0–3 drift apart by 500 ppm."),
     ],
 )
-def test_a_drift_is_told_of_the_clock_that_has_it(
+def test_a_drift_is_reported_for_its_clock(
     browser_client: Browser, stored: Callable[..., str], drifts: tuple[float, ...], said: str
 ) -> None:
     # Ends that are apart by up to 2 µs do not hide it in 400 steps.

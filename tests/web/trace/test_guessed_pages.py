@@ -17,7 +17,7 @@ PAGES = ("", "/counts", "/threads", "/hotspots", "/flamegraph", "/timeline")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_guessed_total_stands_nowhere(browser_client: Browser, stored: Callable[..., str], page: str) -> None:
+def test_a_guessed_total_is_not_shown(browser_client: Browser, stored: Callable[..., str], page: str) -> None:
     id = stored(made("page-faults", "frequency"))
     response = browser_client.client.get(f"/results/{id}{page}")
     assert response.status_code == 200
@@ -27,14 +27,14 @@ def test_a_guessed_total_stands_nowhere(browser_client: Browser, stored: Callabl
         assert "× the mean" not in response.text
 
 
-def test_the_data_of_a_timeline_says_so(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_the_data_of_a_timeline_marks_guessed_weights(browser_client: Browser, stored: Callable[..., str]) -> None:
     id = stored(made("page-faults", "frequency"))
     data = browser_client.client.get(f"/api/v1/results/{id}/timeline").get_json()
     assert {track["unit"] for track in data["tracks"]} == {SAMPLED_ONLY}
     assert browser_client.client.get(f"/api/v1/results/{id}/timeline/search?q=.").get_json()["unit"] == SAMPLED_ONLY
 
 
-def test_the_list_says_so(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_the_list_marks_guessed_totals(browser_client: Browser, stored: Callable[..., str]) -> None:
     stored(made("page-faults", "frequency"))
     text = browser_client.client.get("/").text
     assert SAMPLED_ONLY in text and SUM not in text
@@ -50,7 +50,7 @@ def test_two_of_them_are_compared_by_share_alone(
     assert "more than of the base" not in text and "less than of the base" not in text
 
 
-def test_what_was_counted_stands_on_the_overview(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_counts_are_on_the_overview(browser_client: Browser, stored: Callable[..., str]) -> None:
     from perfloom.ingest.stat_counts import add_counts
 
     id = stored(add_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))

@@ -52,7 +52,7 @@ def hostile() -> Profile:
     return memory_snapshot.read(io.BytesIO(data), "snapshot")
 
 
-def test_a_snapshot_shows_peak_events_and_what_lives(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_a_snapshot_shows_peak_events_and_live_blocks(browser_client: Browser, stored: Callable[..., str]) -> None:
     text = browser_client.page(f"/results/{stored(snapshot())}/memory")
     page = read(text)
     assert page.faults == []
@@ -163,7 +163,7 @@ def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
         assert box is not None
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] * 0.5, middle)
-        page.wait_for_function("document.querySelector('.memory__told').textContent.includes('allocated 22')")
+        page.wait_for_function("document.querySelector('.memory__readout').textContent.includes('allocated 22')")
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.75, middle, steps=3)
         assert page.locator(".memory__window").is_visible()

@@ -145,9 +145,7 @@ def test_overview_and_kernels(browser_client: Browser, id: str) -> None:
     assert "16×8×1" in browser_client.page(f"/results/{id}/kernels?by=configuration")
 
 
-def test_kernels_of_a_trace_beside_those_of_a_report(
-    browser_client: Browser, id: str, stored: Callable[..., str]
-) -> None:
+def test_kernels_of_a_trace_and_a_report(browser_client: Browser, id: str, stored: Callable[..., str]) -> None:
     other = stored(trace(), "trace0000000", name="train")
     for pair in (f"base={other}&other={id}", f"base={id}&other={other}"):
         text = browser_client.page(f"/compare/nsight?{pair}")
@@ -166,10 +164,10 @@ def test_kernels_of_a_trace_beside_those_of_a_report(
         assert float(rows[0]["duration_us"]) == 72.928 and rows[2]["total_us"] == ""
     assert "1 kernel<" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=sgemm")
     assert "Nothing here contains" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=nowhere")
-    assert "not one of each" in browser_client.page(f"/compare/nsight?base={id}&other={id}", 400)
+    assert "select one of each" in browser_client.page(f"/compare/nsight?base={id}&other={id}", 400)
 
 
-def test_what_to_hold_it_against_is_chosen(browser_client: Browser, id: str, stored: Callable[..., str]) -> None:
+def test_the_other_result_is_selected(browser_client: Browser, id: str, stored: Callable[..., str]) -> None:
     other = stored(trace(), "trace0000000", name="train")
     kernel = browser_client.page(f"/results/{other}/kernels?name=ampere_sgemm_128x64_nn")
     assert f"/compare/nsight?base={other}&amp;search=ampere_sgemm_128x64_nn" in kernel

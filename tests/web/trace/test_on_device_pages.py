@@ -88,7 +88,7 @@ def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Cal
     )
 
 
-def test_what_there_is_not_is_not_told(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_missing_data_is_not_shown(browser_client: Browser, stored: Callable[..., str]) -> None:
     """Peaks by type of device, blocks that were never freed; no advice on training, no steps, processes or GPUs."""
     id = stored(of_mllm())
     overview = told(browser_client.page(f"/results/{id}"))
@@ -188,7 +188,7 @@ def damaged_llama() -> bytes:
     return "\r\n".join(lines)[:-20].encode()
 
 
-def test_pages_of_what_is_damaged_and_hostile(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_pages_of_damaged_and_hostile_files(browser_client: Browser, stored: Callable[..., str]) -> None:
     """Each page that the result says it has is whole, in every unit."""
     profiles = (
         mllm.read(io.BytesIO(damaged_mllm())),

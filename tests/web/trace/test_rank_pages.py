@@ -116,14 +116,14 @@ def test_a_thousand_ranks_make_no_large_page(browser_client: Browser, stored: Ca
     assert len(browser_client.page(f"/api/v1/results/{id}/flamegraph?group=rank&width=1200")) < 250_000
 
 
-def test_scaled_counts_say_so_wherever_they_stand(browser_client: Browser, counts: str) -> None:
+def test_scaled_counts_are_marked_everywhere(browser_client: Browser, counts: str) -> None:
     for path in ("/", f"/results/{counts}", f"/results/{counts}/counts", f"/results/{counts}/threads"):
         assert "scaled ×4" in browser_client.page(path), path
     # Nothing is said of what had a counter all the time.
     assert "scaled" not in browser_client.page(f"/results/{counts}/threads?event=cycles")
 
 
-def test_events_of_different_runs_say_so(browser_client: Browser, counts: str) -> None:
+def test_events_of_different_runs_are_marked(browser_client: Browser, counts: str) -> None:
     for path in (f"/results/{counts}", f"/results/{counts}/counts"):
         text = " ".join(" ".join(read(browser_client.page(path)).text).split())
         assert "instructions, branches in run 0; cycles in run 1" in text, path

@@ -9,8 +9,8 @@ import pytest
 from perfloom.analysis.compare.tables import COMPARED_TABLES, diff_table
 from perfloom.analysis.core.schema import records
 from perfloom.domain.selection import Selection
+from tests.analysis.advice.test_advice import loop
 from tests.analysis.ml.test_steps import small
-from tests.analysis.test_advice import loop
 from tests.web.conftest import EVIL, Browser
 from tests.web.html import read
 from tests.web.trace.test_trace_pages import hostile
@@ -47,7 +47,7 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
     assert read(browser_client.page(f"/results/{EVIL}{page}")).faults == []
 
 
-def test_what_changed_by_hand() -> None:
+def test_changes_computed_by_hand() -> None:
     base, other = loop(), small()
     rows = {row["name"]: row for row in records(diff_table(loop(), loop(), Selection(), "kernels"))}
     assert rows["gemm"]["status"] == "same" and rows["gemm"]["delta"] == 0
@@ -59,7 +59,7 @@ def test_what_changed_by_hand() -> None:
     assert parts["Whole step"]["base"] == 200 and parts["DataLoader"]["other"] == 30
 
 
-def test_pages_of_what_changed(browser_client: Browser, stored: Callable[..., str], ordinary: str) -> None:
+def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], ordinary: str) -> None:
     stored(loop(), "loop00000000")
     stored(hostile(), OTHER)
     for table, compared in COMPARED_TABLES.items():

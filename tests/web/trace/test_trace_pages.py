@@ -16,9 +16,9 @@ from perfloom.domain.meta import PYTORCH_PROFILE
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
+from tests.analysis.distributed.test_communication import pair
 from tests.analysis.ml.test_steps import small
 from tests.analysis.stepped import Trace
-from tests.analysis.test_communication import pair
 from tests.support.traced import Trace as Traced
 from tests.web.conftest import EVIL, HOSTILE, Browser
 from tests.web.html import read
@@ -76,7 +76,7 @@ def test_the_overview_of_a_trace(browser_client: Browser, stored: Callable[..., 
         "Waited for the host 1 23.0 µs 11.50 23.0 µs",
         "A step is one optimizer step (SGD), recorded by the schedule 1,1,2.",
         "Steps recorded",
-        "Memory not recorded; ask for it with --torch-memory",
+        "Memory not recorded; enable it with --torch-memory",
     ):
         assert said.replace(" ", "") in words.replace("\u00a0", "").replace(" ", ""), said
     assert f"/results/{id}/steps" in page.links and f"/results/{id}?step=4" in page.links
@@ -90,7 +90,7 @@ def test_the_overview_of_a_trace(browser_client: Browser, stored: Callable[..., 
     browser_client.page(f"/results/{id}?step=9", 400)
 
 
-def test_threads_of_one_name_are_told_apart(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_threads_with_equal_names_are_distinguished(browser_client: Browser, stored: Callable[..., str]) -> None:
     made = Traced()
     for tid, name in ((5, "python"), (6, "python"), (7, "pt_autograd_0")):
         made.slice(made.thread(tid, name), 0, 10, "aten::mm")
@@ -155,7 +155,7 @@ def test_the_page_of_communication(browser_client: Browser, stored: Callable[...
     assert "No step matches" in browser_client.page(f"/results/{id}/communication?start-ms=5")
 
 
-def test_one_rank_has_collectives_and_nobody_to_wait_for(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_one_rank_has_collectives_without_waiting(browser_client: Browser, stored: Callable[..., str]) -> None:
     id = stored(pair())
     text = browser_client.page(f"/results/{id}/communication?rank=0")
     assert "Waiting for other ranks" in text
@@ -172,7 +172,7 @@ def test_one_rank_has_collectives_and_nobody_to_wait_for(browser_client: Browser
     assert "nccl:all_reduce" in browser_client.page(f"/results/{id}/operators")
 
 
-def test_who_did_not_trace_with_pytorch_is_not_told_how(stored: Callable[..., str], browser_client: Browser) -> None:
+def test_options_of_pytorch_are_only_shown_for_pytorch(stored: Callable[..., str], browser_client: Browser) -> None:
     made = Traced()
     made.slice(made.thread(1, "main"), 0, 1_000, "work")
     profile = made.finish()

@@ -11,9 +11,10 @@ from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import Target
 from perfloom.recording.job_status import JobStatus
 from perfloom.store.jobs import Job
-from perfloom.workers import processes, steps
-from perfloom.workers.context import JobContext
-from perfloom.workers.local.jobfiles import JOB_VARIABLE
+from perfloom.workers import steps
+from perfloom.workers.base import processes
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JOB_VARIABLE
 from perfloom.workers.remote.polling import read_last_status
 from tests.support.jobspecs import spec_of
 from tests.workers.conftest import files_of, limited, submit, to_the_end

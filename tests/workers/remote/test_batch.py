@@ -10,7 +10,7 @@ from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, JobState, Mpi, 
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED_STATES
 from perfloom.workers import steps
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import cancellation, outcome
 from tests.support.batch import BatchSystem, LsfDouble
 from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
@@ -89,9 +89,7 @@ def waiting(queue: Target, system: BatchSystem) -> JobSpec:
     return at(queue, *ENDLESS, batch=Batch(arguments=("--hold",)))
 
 
-def test_a_job_that_waits_says_why_and_can_be_cancelled(
-    context: JobContext, queue: Target, system: BatchSystem
-) -> None:
+def test_pending_job_has_reason_and_can_be_cancelled(context: JobContext, queue: Target, system: BatchSystem) -> None:
     job = submit(context.store, waiting(queue, system))
     job = until_job(context, job, lambda job: "queue" in job.progress_text)
     assert job.state is JobState.PENDING
@@ -130,7 +128,7 @@ def test_cancelling_twice_drops_it(context: JobContext, queue: Target) -> None:
     assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
-def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: BatchSystem) -> None:
+def test_job_cancelled_by_other_user(context: JobContext, queue: Target, system: BatchSystem) -> None:
     job = until_job(
         context, submit(context.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
     )

@@ -19,13 +19,13 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.secret_settings import PATHS_VARIABLE
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.workers import inputs
-from perfloom.workers.context import JobContext
-from perfloom.workers.local import checks, job_user
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.jobs import inputs
+from perfloom.workers.local import checks
 from perfloom.workers.remote import checks as target_checks
-from perfloom.workers.remote import cleanup
 from perfloom.workers.serve import services
+from perfloom.workers.targets import cleanup, job_user
 from perfloom.workers.transports import LocalTransport
 from perfloom.workers.transports.as_user import UserTransport
 from tests.support.parts import missing
@@ -85,7 +85,7 @@ def trap(path: Path, marker: Path) -> Path:
     return path
 
 
-def test_nothing_of_a_target_here_is_run_by_its_check(
+def test_local_check_runs_no_program_of_target(
     context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     perf = trap(tmp_path / "perf", marker)
@@ -115,7 +115,7 @@ def test_clean_up_of_a_changed_target_does_nothing_here(
         assert directory.exists() is there
 
 
-def test_a_python_of_somebody_is_not_started_by_the_preflight(
+def test_preflight_does_not_start_python_of_other_user(
     context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     python = trap(tmp_path / "python3", marker)

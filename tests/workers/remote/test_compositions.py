@@ -15,7 +15,7 @@ import pytest
 from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
 from perfloom.store.jobs import Job
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.transports import close_all
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support import sshd as servers
@@ -59,7 +59,7 @@ def target_of(request: pytest.FixtureRequest, place: str, system: str, tmp_path:
 
 
 @pytest.mark.parametrize(("place", "system", "start"), TABLE)
-def test_what_comes_back_is_whose_it_is(
+def test_collected_files_belong_to_worker(
     request: pytest.FixtureRequest,
     context: JobContext,
     mpi_program: MpiProgram,
@@ -91,9 +91,7 @@ def test_what_comes_back_is_whose_it_is(
     assert all(0.25 <= other / samples[1] <= 0.8 for other in others), samples
 
 
-def test_what_is_put_into_a_program_goes_with_the_job(
-    request: pytest.FixtureRequest, context: JobContext, tmp_path: Path
-) -> None:
+def test_injected_files_are_copied(request: pytest.FixtureRequest, context: JobContext, tmp_path: Path) -> None:
     target = target_of(request, "ssh", "slurm", tmp_path)
     context.store.targets.save(target)
     context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())

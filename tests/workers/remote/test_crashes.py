@@ -8,7 +8,7 @@ import pytest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import Target
 from perfloom.workers import steps
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.support.marks import slow_but_every
 from tests.workers.remote.driving import is_cleaned_up, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
@@ -32,7 +32,7 @@ PLACES = [
     ("perfloom.workers.transports.local:LocalTransport.get", "before", 1),
     ("perfloom.workers.transports.local:LocalTransport.get", "after", 1),
     ("perfloom.workers.remote.collection:_commit", "after", 1),
-    ("perfloom.workers.remote.cleanup:remove_directory", "after", 1),
+    ("perfloom.workers.targets.cleanup:remove_directory", "after", 1),
     ("perfloom.workers.remote.collection:_commit", "after", 2),
     ("perfloom.store.jobs:Jobs.transition", "after", 3),
     ("perfloom.store.results:Results._rename", "after", 1),
@@ -61,8 +61,8 @@ def test_killed_while_cancelling(context: JobContext, here: Target, tmp_path: Pa
     until_job(context, job, lambda job: starts(tmp_path))
     context.store.jobs.request_cancel(job.id)
     killed_at(context, job, "perfloom.workers.remote.cancellation:count_request", "after")
-    killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "before")
-    killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "after")
+    killed_at(context, job, "perfloom.workers.targets.batch:cancel_jobs", "before")
+    killed_at(context, job, "perfloom.workers.targets.batch:cancel_jobs", "after")
     job = to_the_end(context, job)
     assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and job.details.cancellation.times == 1
     assert is_cleaned_up(job)

@@ -8,7 +8,7 @@ import pytest
 
 from perfloom.domain.jobs import Batch, JobState
 from perfloom.domain.targets import SchedulerName, Target
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem

@@ -10,8 +10,9 @@ from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
 from perfloom.domain.jobs import JobDetails, JobSpec
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.recording.schedulers.slurm import MAX_HOSTS, expand_host_list
-from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.remote import access, batch, collection
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.remote import collection
+from perfloom.workers.targets import access, batch
 from perfloom.workers.transports import ScriptResult, connections
 
 ID = "a" * 12
@@ -69,7 +70,7 @@ def _fetch(tmp_path: Path, there: Any) -> None:
     collection._fetch(context, job, files, there, lambda part, text: None)
 
 
-def test_nothing_is_left_behind_unseen(tmp_path: Path) -> None:
+def test_leftover_is_reported(tmp_path: Path) -> None:
     """An empty list, and a list that could not be made, are not the same."""
     with pytest.raises(Unavailable, match="cannot be listed: wc: it is away"):
         _fetch(tmp_path, Answers(_look("there"), ScriptResult(0, b"", b""), ScriptResult(1, b"", b"wc: it is away")))
@@ -81,12 +82,12 @@ def test_nothing_is_left_behind_unseen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["perf.script.gz", "perf.script.zst"])
-def test_a_damaged_text_is_left_to_who_reads_it(tmp_path: Path, name: str) -> None:
+def test_damaged_text_is_reported_by_reader(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"no such thing")
     assert collection._has_content(tmp_path / name)
 
 
-def test_what_is_refused_to_one_job_is_not_refused_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejection_applies_to_one_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be written there is no error of the connection."""
     target = Target("odd", ssh=Ssh("host.invalid"))
     context: Any = SimpleNamespace(secret_provider=lambda prompt: None, settings=SimpleNamespace(run_as=""))

@@ -14,11 +14,11 @@ from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, BatchStatus
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.recording.liveness import silent_since, with_heartbeats
-from perfloom.workers.inputs import input_files
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.jobs.inputs import input_files
 from perfloom.workers.local import supervisor_client
-from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.remote import outcome
-from perfloom.workers.remote.outcome import Phase, assess, phase, recording_outcome
+from perfloom.workers.remote.outcome import Phase, assess_status, get_phase, recording_outcome
 from perfloom.workers.remote.output import RemoteOutput
 
 SPEC = JobSpec(command=("x",), duration_s=3.0)
@@ -63,13 +63,13 @@ def submission(state: BatchState | None = None, number: int = 0, reason: str = "
     ],
     ids=lambda value: value.value if isinstance(value, Phase) else "",
 )
-def test_where_a_submission_is(one: SubmissionStatus, expected: Phase) -> None:
-    assert phase(one) is expected
+def test_submission_phase(one: SubmissionStatus, expected: Phase) -> None:
+    assert get_phase(one) is expected
 
 
-def test_every_state_of_a_batch_system_has_its_phase() -> None:
+def test_every_batch_state_has_a_phase() -> None:
     for state, status in itertools.product(BatchState, (None, 0, 1)):
-        assert isinstance(phase(submission(state, exit_status=status)), Phase)
+        assert isinstance(get_phase(submission(state, exit_status=status)), Phase)
 
 
 def signs(*looks: tuple[float, str, BatchState]) -> SubmissionStatus:
@@ -81,30 +81,30 @@ def signs(*looks: tuple[float, str, BatchState]) -> SubmissionStatus:
     return last.submissions[0]
 
 
-def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None:
+def test_heartbeats_outrank_batch_state() -> None:
     run, failed, unknown = BatchState.RUNNING, BatchState.FAILED, BatchState.UNKNOWN
-    assert phase(signs((0, "1", run), (5, "2", failed))) is Phase.SILENT
-    assert phase(signs((0, "1", run), (5, "2", failed), (10, "2", failed))) is Phase.SILENT
-    assert phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed))) is Phase.RUNS
-    assert phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed), (56, "3", failed))) is Phase.SILENT
+    assert get_phase(signs((0, "1", run), (5, "2", failed))) is Phase.SILENT
+    assert get_phase(signs((0, "1", run), (5, "2", failed), (10, "2", failed))) is Phase.SILENT
+    assert get_phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed))) is Phase.RUNS
+    assert get_phase(signs((0, "1", run), (5, "2", failed), (10, "3", failed), (56, "3", failed))) is Phase.SILENT
     # Where it says nothing, those from before count as well.
-    assert phase(signs((0, "1", run), (5, "1", unknown))) is Phase.RUNS
-    assert phase(signs((0, "1", run), (50, "1", unknown))) is Phase.UNKNOWN
+    assert get_phase(signs((0, "1", run), (5, "1", unknown))) is Phase.RUNS
+    assert get_phase(signs((0, "1", run), (50, "1", unknown))) is Phase.UNKNOWN
     # What is seen for the first time may be old.
-    assert phase(signs((0, "1", unknown))) is Phase.UNKNOWN and phase(signs((0, "1", failed))) is Phase.SILENT
+    assert get_phase(signs((0, "1", unknown))) is Phase.UNKNOWN and get_phase(signs((0, "1", failed))) is Phase.SILENT
     # It may be put back into the queue, and ended twice.
     assert signs((0, "1", run), (5, "2", failed), (10, "3", run), (15, "3", failed)).doubted_at == 15
     silent = seen(replace(submission(failed, host="n"), life_at=1.0))
     assert (
-        not assess(SPEC, silent, outcome.HEARTBEAT_WAIT_S - 0.1).has_ended
-        and assess(SPEC, silent, outcome.HEARTBEAT_WAIT_S).has_ended
+        not assess_status(SPEC, silent, outcome.HEARTBEAT_WAIT_S - 0.1).has_ended
+        and assess_status(SPEC, silent, outcome.HEARTBEAT_WAIT_S).has_ended
     )
 
 
 def test_the_time_without_a_sign_of_life_is_reported() -> None:
     one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
     assert silent_since(one, 100) == 0 and silent_since(one, 59) is None
-    assert "no sign of life since 1970-01-01 00:00 UTC" in assess(SPEC, seen(one, seen_at=100.0), 0).text
+    assert "no heartbeat since 1970-01-01 00:00 UTC" in assess_status(SPEC, seen(one, seen_at=100.0), 0).text
     for other in (replace(one, exit_status=0), replace(one, batch=batch(BatchState.SUSPENDED))):
         assert silent_since(other, 100) is None
 
@@ -123,10 +123,14 @@ def test_a_job_ends_with_all_its_submissions() -> None:
         submission(BatchState.PENDING, 1),
         submission(BatchState.RUNNING, 1),
     )
-    assert assess(SPEC, seen(ended), 0.0).has_ended
-    assert not assess(SPEC, seen(ended, waits), 100.0).has_ended and assess(SPEC, seen(ended, waits), 100.0).is_pending
+    assert assess_status(SPEC, seen(ended), 0.0).has_ended
     assert (
-        not assess(SPEC, seen(ended, runs), 100.0).has_ended and not assess(SPEC, seen(ended, runs), 100.0).is_pending
+        not assess_status(SPEC, seen(ended, waits), 100.0).has_ended
+        and assess_status(SPEC, seen(ended, waits), 100.0).is_pending
+    )
+    assert (
+        not assess_status(SPEC, seen(ended, runs), 100.0).has_ended
+        and not assess_status(SPEC, seen(ended, runs), 100.0).is_pending
     )
 
 
@@ -134,36 +138,36 @@ def test_a_submission_without_exit_status_ends_after_a_delay() -> None:
     """Files of another machine are visible late, and a batch system may not know a new job yet."""
     for state, delay in ((BatchState.DONE, outcome.SETTLE_S), (BatchState.GONE, outcome.GONE_S)):
         status = seen(submission(state, host="n1"))
-        assert not assess(SPEC, status, delay - 0.1).has_ended and assess(SPEC, status, delay).has_ended
-    assert assess(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).has_ended
+        assert not assess_status(SPEC, status, delay - 0.1).has_ended and assess_status(SPEC, status, delay).has_ended
+    assert assess_status(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).has_ended
 
 
 def test_the_reason_of_the_batch_system_is_awaited() -> None:
     stopped = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
     assert (
-        not assess(SPEC, stopped, outcome.SETTLE_S - 0.1).has_ended
-        and assess(SPEC, stopped, outcome.SETTLE_S).has_ended
+        not assess_status(SPEC, stopped, outcome.SETTLE_S - 0.1).has_ended
+        and assess_status(SPEC, stopped, outcome.SETTLE_S).has_ended
     )
-    assert assess(SPEC, stopped, 0.0, end_requested=True).has_ended
-    assert assess(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).has_ended
-    assert assess(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).has_ended
+    assert assess_status(SPEC, stopped, 0.0, end_requested=True).has_ended
+    assert assess_status(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).has_ended
+    assert assess_status(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).has_ended
 
 
 def test_texts_of_waiting_and_running_jobs() -> None:
     status = batch(BatchState.PENDING, reason="Priority", position=3)
     assert (
-        assess(SPEC, seen(SubmissionStatus(0, "1", batch=status)), 0).text
+        assess_status(SPEC, seen(SubmissionStatus(0, "1", batch=status)), 0).text
         == "Waiting in the queue: Priority; 3 ahead of it"
     )
-    assert "until it is released" in assess(SPEC, seen(submission(BatchState.HELD)), 0).text
+    assert "until it is released" in assess_status(SPEC, seen(submission(BatchState.HELD)), 0).text
     ranks = tuple(RankStatus(1, number, f"n{number}", "recording") for number in range(3))
     runs = (RunStatus(0, "ended", 0), RunStatus(1, "running"))
-    text = assess(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
+    text = assess_status(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
     assert text == "Running on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have started"
-    assert "Suspended" in assess(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
+    assert "Suspended" in assess_status(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
 
 
-def test_how_it_ended() -> None:
+def test_recording_outcome() -> None:
     good = seen(submission(exit_status=0), runs=(RunStatus(0, "ended", 0),))
     ending = recording_outcome(SPEC, good, end_requested=False)
     assert (ending.outcome.exit_status, ending.incomplete_reasons) == (0, ())
@@ -231,7 +235,7 @@ def test_input_files_of_all_runs() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30))
-def test_output_comes_in_any_pieces(pieces: list[tuple[int, bool]]) -> None:
+def test_output_pieces_of_any_size(pieces: list[tuple[int, bool]]) -> None:
     """Its beginning and its end are there, and how much is missing; pieces come twice after a crash."""
     whole = b"".join(b"%04d\n" % number for number in range(400))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

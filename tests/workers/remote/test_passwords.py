@@ -13,9 +13,9 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.sealing import KeyPair, seal
 from perfloom.store.jobs import Job
 from perfloom.workers import transports
-from perfloom.workers.context import JobContext
-from perfloom.workers.remote import access, checks, polling
-from perfloom.workers.serve import secrets
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.remote import checks, polling
+from perfloom.workers.targets import access, secrets
 from perfloom.workers.transports import connections
 from tests.support import sshd as servers
 from tests.support.sshd import Account, Sshd
@@ -37,9 +37,9 @@ def pair() -> Iterator[KeyPair]:
     """The key pair of this worker, whose connections end with the test."""
     transports.close_all()
     made = KeyPair.generate()
-    secrets.use_key(made)
+    secrets._key_pair = made
     yield made
-    secrets.use_key(None)
+    secrets._key_pair = None
     transports.close_all()
 
 
@@ -68,7 +68,7 @@ def started(context: JobContext, pair: KeyPair, target: Target) -> Job:
     return until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
 
 
-def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+def test_job_prompts_and_closes_its_connection(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
     target = target_of(context, asking, keep=False)
     first = started(context, pair, target)
     assert transports.owners() == {f"job:{first.id}"}
@@ -93,7 +93,7 @@ def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, aski
     to_the_end(context, third)
 
 
-def test_a_check_asks_too_and_serves_no_job(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+def test_check_prompts_without_sharing_connection(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
     target = target_of(context, asking, keep=False)
     give(context, pair, f"target:{target.name}")
     check = context.store.checks.ask(CheckRequest(target.name).to_json())
@@ -106,9 +106,7 @@ def test_a_check_asks_too_and_serves_no_job(context: JobContext, asking: Sshd, p
     to_the_end(context, job)
 
 
-def test_a_connection_is_kept_where_the_target_says_so_until_it_is_closed(
-    context: JobContext, asking: Sshd, pair: KeyPair
-) -> None:
+def test_kept_connection_stays_open_until_closed(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
     target = target_of(context, asking, keep=True)
     first = started(context, pair, target)
     second = to_the_end(context, submit(context.store, at(target, *BUSY)))

@@ -13,11 +13,11 @@ from perfloom.domain.targets import SchedulerName, Target
 from perfloom.queue import POLL_TASK, TaskQueue, next_task
 from perfloom.store import Store
 from perfloom.store.models import JobRow
-from perfloom.workers.context import JobContext
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.local.jobfiles import try_lock
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.facts_probe import host_name
+from perfloom.workers.base.jobfiles import try_lock
 from perfloom.workers.remote import polling
-from perfloom.workers.sweep import Sweeper
+from perfloom.workers.serve.sweep import Sweeper
 from tests.support.jobspecs import spec_of
 from tests.support.servers import RedisServer
 from tests.workers.remote.driving import at, files_of, sight_of

@@ -15,7 +15,7 @@ from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor, PyTorch, Rec
 from perfloom.domain.profile import Profile
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support.parts import require
 from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job

@@ -8,7 +8,7 @@ from perfloom.domain.event_names import split_modifiers
 from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.support.mpi_programs import MpiBuild, MpiProgram
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
@@ -46,7 +46,7 @@ def test_cancelled_ranks_keep_what_they_recorded(
     assert is_cleaned_up(job)
 
 
-def test_the_starter_is_not_there(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
+def test_missing_mpi_launcher(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
     mpi = Mpi(MpiFlavor.OPENMPI, 2, program="/no/mpirun")
     job = run(context, at(here, str(mpi_program(MpiFlavor.OPENMPI)), mpi=mpi))
     assert job.state is JobState.FAILED and "No launcher of" in (job.reason or ""), job.reason

@@ -13,8 +13,8 @@ import pytest
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import Job
-from perfloom.web.views.jobs import progress as job_sight
-from perfloom.workers.context import JobContext
+from perfloom.web.views.jobs import progress as job_progress
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import outcome
 from tests.support.batch import Daemons, restartable_slurm
 from tests.support.marks import SLOW
@@ -65,11 +65,11 @@ def let_end(context: JobContext, job: Job, tmp_path: Path) -> Job:
 
 
 @SLOW
-@pytest.mark.parametrize(("seen", "longer_s"), [("its process", 7), ("its signs of life", 17)])
+@pytest.mark.parametrize(("seen", "longer_s"), [("its process", 7), ("its heartbeat", 17)])
 def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     context: JobContext, job: Job, daemons: Daemons, tmp_path: Path, seen: str, longer_s: float
 ) -> None:
-    if seen == "its signs of life":
+    if seen == "its heartbeat":
         elsewhere(job)
     daemons.kill("slurmd")
     job = until_job(context, job, says(context, BatchState.FAILED), 60)
@@ -78,7 +78,7 @@ def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     job = until_job(
         context, job, lambda job: time.monotonic() - since > longer_s and "NODE_FAIL" in job.progress_text, 60
     )
-    assert job.state is JobState.RUNNING and "shows signs of life" in job.progress_text
+    assert job.state is JobState.RUNNING and "still sends heartbeats" in job.progress_text
     job = let_end(context, job, tmp_path)
     assert (job.state, job.reason, job.result_id) == (JobState.STORED, None, job.id)
     assert job.outcome is not None and job.outcome.exit_status == 0 and not job.outcome.reasons
@@ -124,16 +124,14 @@ def test_a_restart_of_the_controller_changes_nothing(
 
 
 @SLOW
-def test_who_was_killed_with_its_node_ends_all_the_same(
-    context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
-) -> None:
-    """The heartbeat has stopped, so the state of Slurm counts. The page shows since when there is no sign of life."""
+def test_job_killed_with_its_node_ends(context: JobContext, job: Job, daemons: Daemons, tmp_path: Path) -> None:
+    """The heartbeat has stopped, so the state of Slurm counts. The page shows since when there is no heartbeat."""
     elsewhere(job)
     daemons.kill("slurmctld")
     job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
     daemons.stack.close()
     sight = sight_of(context, job)
     job = until_job(context, job, lambda job: job.details.unreachable_since, 90)
-    later = job_sight.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
+    later = job_progress.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
     assert later.submissions[0].unreachable_since.startswith("No heartbeat since 20")
-    assert not job_sight.build_progress_view(sight, None, {}).submissions[0].unreachable_since
+    assert not job_progress.build_progress_view(sight, None, {}).submissions[0].unreachable_since

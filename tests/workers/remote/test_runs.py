@@ -8,7 +8,7 @@ import pytest
 from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.readers.perf_script.profile import LOST_IN_KERNEL
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.workers.remote.driving import at, run
 
 WORK = (sys.executable, "-S", "-c", "x = bytearray(80_000_000)\nsum(i * i for i in range(2_000_000))")
@@ -52,7 +52,7 @@ def test_runs_add_up(context: JobContext, here: Target, recorder: RecorderName, 
     assert number == len(events) and sorted(runs.values()) == [{run} for run in range(number)]
     assert together.keys() == split.keys()
     for name, value in together.items():
-        # What is counted is the same program's; only its time depends on who else uses the machine.
+        # The counts are of the same program; only its time depends on other load.
         allowed = value * (3.0 if name.startswith("task-clock") else 0.1)
         # On a busy machine perf may lose samples, and then says so.
         allowed += (lost + lost_apart) * PERIOD if sampled else 0

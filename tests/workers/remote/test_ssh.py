@@ -18,10 +18,11 @@ from perfloom.recording.probe.check_messages import KIND, CheckResult
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import steps, transitions
-from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.remote import access, cleanup, polling, retries
-from perfloom.workers.serve import secrets
+from perfloom.workers import steps
+from perfloom.workers.base.context import JobContext, open_context
+from perfloom.workers.jobs import transitions
+from perfloom.workers.remote import polling, retries
+from perfloom.workers.targets import access, cleanup, secrets
 from perfloom.workers.transports import close_all, connections
 from tests.support import sshd as servers
 from tests.support.parts import missing
@@ -146,7 +147,7 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
     assert job.result_id == job.id and is_cleaned_up(job) and not job.details.unreachable_since, job
 
 
-def test_given_up_while_nobody_can_be_reached(
+def test_job_is_given_up_while_target_is_unreachable(
     context: JobContext, net: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "KEEPALIVE_S", 0.3)
@@ -160,7 +161,7 @@ def test_given_up_while_nobody_can_be_reached(
             steps.advance(context, job.id)
         job = context.store.jobs.get(job.id)
         assert job.state is JobState.CANCELLED and retries.UNREACHABLE_NOTE in (job.reason or "")
-    # What it left is seen to as soon as somebody answers again.
+    # Leftovers are removed when the host answers again.
     until(
         lambda: (polling.poll(context, target.name), cleanup.targets_to_clean_up(context.settings) == ())[1],
         "it is cleared",
@@ -189,7 +190,7 @@ def test_a_host_that_does_not_let_us_in(
     assert not job.details.directory
 
 
-def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(context: JobContext, server: Sshd) -> None:
+def test_unknown_key_of_failed_job_can_be_accepted(context: JobContext, server: Sshd) -> None:
     target = Target("fresh", ssh=server.ssh(host_keys=()), directory=str(server.home / "jobs"))
     context.store.targets.save(target)
     job = run(context, at(target, "true"))
@@ -218,7 +219,7 @@ def _with_password(server: Sshd) -> Target:
     return Target("asking", ssh=ssh, directory=str(server.home / "jobs"), poll_s=0.3)
 
 
-def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: Sshd) -> None:
+def test_command_prompts_for_password(context: JobContext, asking: Sshd) -> None:
     context.store.targets.save(_with_password(asking))
     asked: list[Prompt] = []
 
@@ -232,10 +233,10 @@ def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: 
     assert servers.WORD not in str(job) and is_cleaned_up(job)
 
 
-def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, asking: Sshd) -> None:
+def test_job_waits_for_encrypted_password(context: JobContext, asking: Sshd) -> None:
     context.store.targets.save(_with_password(asking))
     pair = KeyPair.generate()
-    secrets.use_key(pair)
+    secrets._key_pair = pair
     try:
         job = submit(context.store, at(_with_password(asking), *BUSY_SHELL))
         job = until_job(context, job, lambda job: job.details.needed_secrets)
@@ -248,7 +249,7 @@ def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, askin
         assert job.state is JobState.STORED, job.reason
         assert not job.details.needed_secrets and context.store.credentials.get(f"job:{job.id}") == ()
     finally:
-        secrets.use_key(None)
+        secrets._key_pair = None
 
 
 def test_perf_refuses(context: JobContext, asking: Sshd) -> None:

@@ -20,7 +20,7 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import job_client
-from perfloom.workers.context import JobContext, open_context
+from perfloom.workers.base.context import JobContext, open_context
 from perfloom.workers.serve import server
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
@@ -90,7 +90,7 @@ def test_a_shell_without_a_worker(context: JobContext, there: Target) -> None:
     assert output.getvalue().startswith(b"begun\n") and is_cleaned_up(job)
 
 
-def test_nobody_answers(context: JobContext, there: Target) -> None:
+def test_no_worker_answers(context: JobContext, there: Target) -> None:
     """Ctrl-C at a prompt for a secret ends the command."""
     close_all()
     asked = threading.Event()
@@ -109,7 +109,7 @@ def test_nobody_answers(context: JobContext, there: Target) -> None:
     assert job.state is JobState.CANCELLED and time.monotonic() - began < 40
 
 
-def test_nobody_is_there_to_be_asked(context: JobContext, there: Target) -> None:
+def test_no_user_to_prompt(context: JobContext, there: Target) -> None:
     close_all()
     job = job_client.record(context.settings, at(there, *BUSY), "a job", lambda job: None)
     assert job.state is JobState.FAILED and "No secret was entered" in (job.reason or ""), job
@@ -137,7 +137,7 @@ def test_workers_are_killed_and_started_again(
     assert (tmp_path / "starts").read_text() == "x" and is_cleaned_up(job)
 
 
-def test_what_is_recorded_here_ends_with_the_server(context: JobContext, here: Target) -> None:
+def test_local_recordings_end_with_server(context: JobContext, here: Target) -> None:
     job = until_job(
         context, submit(context.store, at(here, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
     )

@@ -1,4 +1,4 @@
-"""An SSH server in this process that asks questions of its own, as one with one-time codes does."""
+"""An SSH server in this process that asks its own questions, like one with one-time codes."""
 
 from __future__ import annotations
 

@@ -63,5 +63,5 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever copies is told how far it is a hundred times a second."""
+    """Progress is reported a hundred times per second."""
     monkeypatch.setattr(connections, "CALLBACK_S", 0.01)

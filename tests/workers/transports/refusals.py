@@ -19,7 +19,7 @@ def failure(ssh: Ssh, secrets: SecretProvider = no_secrets) -> PerfloomError:
 
 
 def works(ssh: Ssh, secrets: SecretProvider = no_secrets) -> str:
-    """What $SSH_CONNECTION is there, on a connection of its own."""
+    """$SSH_CONNECTION at the host, on a separate connection."""
     try:
         with open_transport(Target("far", ssh=ssh), secrets) as there:
             return there.run("echo $SSH_CONNECTION").text

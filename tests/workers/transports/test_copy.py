@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.targets import Target
-from perfloom.workers.context import StepInterrupted
+from perfloom.workers.base.context import StepInterrupted
 from perfloom.workers.transports import FileCopy, LocalTransport, Transport, open_transport, sftp_copy
 from tests.support.parts import own_mounts
 from tests.support.sshd import Account, Sshd
@@ -56,7 +56,7 @@ def test_files_arrive_as_they_were_and_are_ours_alone(there: Transport, here: Pa
     there.get([])
 
 
-def test_what_can_be_executed_here_can_be_there(there: Transport, here: Path, away: Path) -> None:
+def test_executable_permission_is_copied(there: Transport, here: Path, away: Path) -> None:
     script = file(here, "script", b"#!/bin/sh\necho ran\n")
     script.chmod(0o755)
     old = os.umask(0o177)
@@ -124,7 +124,7 @@ def test_a_long_name_is_no_trouble(there: Transport, here: Path, away: Path) -> 
     assert (here / "back" / name).read_bytes() == b"content"
 
 
-def test_what_is_not_there_is_said(there: Transport, here: Path, away: Path) -> None:
+def test_missing_file_is_reported(there: Transport, here: Path, away: Path) -> None:
     one, two = file(here, "one", b"content"), file(away, "two", b"")
     for copy, doing, named in (
         (FileCopy(str(away / "nothing"), here / "a"), there.get, away / "nothing"),
@@ -147,7 +147,7 @@ def test_a_folder_is_no_file(there: Transport, here: Path, away: Path) -> None:
     assert os.listdir(away / "folder") == [] and not (here / "a").exists()
 
 
-def test_one_failure_ends_all_and_leaves_no_halves(there: Transport, here: Path, away: Path) -> None:
+def test_first_failure_ends_copy_without_partial_files(there: Transport, here: Path, away: Path) -> None:
     many = [FileCopy(str(away / str(n)), file(here, str(n), b"x" * n)) for n in range(100)]
     bad = FileCopy(str(away / "no" / "folder"), here / "1")
     with pytest.raises(NotFound):
@@ -156,7 +156,7 @@ def test_one_failure_ends_all_and_leaves_no_halves(there: Transport, here: Path,
     assert all(path.read_bytes() == b"x" * int(path.name) for path in away.iterdir())
 
 
-def test_what_is_here_is_not_fetched_again(there: Transport, here: Path, away: Path) -> None:
+def test_complete_file_is_not_fetched_again(there: Transport, here: Path, away: Path) -> None:
     mine = file(here, "a", b"mine")
     there.get([FileCopy(str(file(away, "a", b"ours")), mine, 4)])
     assert mine.read_bytes() == b"mine"
@@ -199,14 +199,14 @@ def test_a_file_that_has_changed_is_not_mixed_with_what_was_fetched_of_it(
     assert (here / "a").read_bytes() == b"new!!" and os.listdir(here) == ["a"]
 
 
-def test_a_file_of_another_size_than_was_said_is_not_taken(far: Transport, here: Path, away: Path) -> None:
+def test_file_with_other_size_is_rejected(far: Transport, here: Path, away: Path) -> None:
     with pytest.raises(Unavailable, match="has changed"):
         far.get([FileCopy(str(file(away, "a", b"12345")), here / "a", 6)])
     assert os.listdir(here) == []
 
 
 @pytest.mark.usefixtures("looks_often")
-def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path) -> None:
+def test_progress_is_reported(there: Transport, here: Path, away: Path) -> None:
     said: list[tuple[float | None, str]] = []
     big = file(here, "big", os.urandom(24 * MB))
     there.put([FileCopy(str(away / "big"), big)], lambda part, text: said.append((part, text)))
@@ -215,7 +215,7 @@ def test_it_says_how_far_it_is(there: Transport, here: Path, away: Path) -> None
     assert all(part is not None and 0 <= part <= 1 for part, _ in said)
 
 
-def test_a_full_disk_there_is_told_from_other_failures(make_host: Callable[..., Sshd], here: Path) -> None:
+def test_full_disk_at_target_is_distinguished(make_host: Callable[..., Sshd], here: Path) -> None:
     for options in ([], ["Subsystem sftp /bin/false"]):
         host = make_host(small=True, options=options)
         small = host.home / "small"
@@ -227,14 +227,14 @@ def test_a_full_disk_there_is_told_from_other_failures(make_host: Callable[..., 
             assert there.run(f"ls -A {small}").text == "fits\n"
 
 
-def test_who_may_not_is_told(make_host: Callable[..., Sshd], here: Path, away: Path) -> None:
+def test_missing_permission_is_reported(make_host: Callable[..., Sshd], here: Path, away: Path) -> None:
     for options in ([], ["Subsystem sftp /bin/false"]):
         host = make_host(account=Account(), options=options)
         away.chmod(0o755)
         secret = file(away, "secret", b"root's own")
         secret.chmod(0o600)
         with open_transport(host.target()) as there:
-            # The folder of the test is closed to others: what lies in /etc is not.
+            # The directory of the test is private; /etc is not.
             with pytest.raises(Refused, match="may not be read by remote"):
                 there.get([FileCopy("/etc/shadow-", here / "a")])
             with pytest.raises(Refused, match=r"may not be written on .* by remote"):
@@ -259,7 +259,7 @@ close_all()
 """
 
 
-def test_a_full_disk_here_is_told(target: Target, tmp_path: Path, away: Path) -> None:
+def test_full_local_disk_is_reported(target: Target, tmp_path: Path, away: Path) -> None:
     import json
 
     full = tmp_path / "full"

@@ -29,7 +29,7 @@ def free_port() -> int:
         return port
 
 
-def test_a_name_that_nobody_knows(no_home: Path) -> None:
+def test_unknown_host_name(no_home: Path) -> None:
     for name in ("no-such-host.invalid", "a..b", "x" * 300):
         error = failure(account(22, host=name))
         assert type(error) is Unreachable and "cannot be resolved here" in error.message and name[:60] in error.message
@@ -42,7 +42,7 @@ def test_a_name_that_is_none(no_home: Path) -> None:
         assert isinstance(failure(account(22, jump=(jump,))), InvalidRequest)
 
 
-def test_a_port_where_nobody_listens(no_home: Path) -> None:
+def test_closed_port(no_home: Path) -> None:
     port = free_port()
     error = failure(account(port))
     assert type(error) is Unreachable and "refused the connection" in error.message and str(port) in error.message
@@ -69,7 +69,7 @@ def test_a_host_that_hangs_up(no_home: Path, says: bytes) -> None:
     [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 2000, b"SSH-1.5-old\r\n", BANNER + b"\xff" * 4000],
     ids=["http", "old", "noise"],
 )
-def test_somebody_who_does_not_speak_ssh(no_home: Path, says: bytes) -> None:
+def test_server_without_ssh(no_home: Path, says: bytes) -> None:
     with silent(says) as port:
         error = failure(account(port))
         assert (
@@ -79,7 +79,7 @@ def test_somebody_who_does_not_speak_ssh(no_home: Path, says: bytes) -> None:
         )
 
 
-def test_a_server_that_says_rude_things_does_not_break_the_page(no_home: Path) -> None:
+def test_hostile_server_message_is_sanitized(no_home: Path) -> None:
     def rude(one: object) -> None:
         # A message MSG_DISCONNECT of the server's own words.
         words = b"bye \x1b[31m\n<script>\xff" + b"x" * 2000
@@ -177,7 +177,7 @@ def test_a_server_that_ends_in_the_middle_is_reported_and_reached_again(
         with pytest.raises(Unreachable, match="was lost while a script ran"):
             there.run(f"echo once >>{count}; kill -9 $PPID; sleep 5")
         assert count.read_text() == "once\n"
-        # A connection that was lost while nobody used it is not missed.
+        # A connection that was lost while idle is replaced.
         host.hang_up()
         assert there.run("echo well").text == "well\n"
 

@@ -1,4 +1,4 @@
-"""Nobody is taken for the host who is not: keys known, unknown, changed, revoked, certified."""
+"""Host keys: known, unknown, changed, revoked, certified."""
 
 import subprocess
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def test_an_unknown_key_is_shown_and_never_accepted_by_itself(far_host: Sshd, no
     assert works(far_host.ssh(host_keys=(error.key,)))
 
 
-def test_no_setting_makes_an_unknown_key_accepted(far_host: Sshd, no_home: Path) -> None:
+def test_unknown_key_is_never_accepted(far_host: Sshd, no_home: Path) -> None:
     """What people write to be left in peace."""
     (no_home / ".ssh" / "config").write_text(
         "Host *\n StrictHostKeyChecking no\n UserKnownHostsFile none\n GlobalKnownHostsFile none\n"
@@ -88,7 +88,7 @@ def test_a_changed_key_is_refused_with_both_fingerprints(far_host: Sshd, no_home
     assert type(accepted) is Refused and "accepted for this target" in accepted.message
 
 
-def test_one_known_key_of_several_is_asked_for(far_host: Sshd, make_host: Callable[..., Sshd], no_home: Path) -> None:
+def test_known_key_type_is_requested(far_host: Sshd, make_host: Callable[..., Sshd], no_home: Path) -> None:
     """A host has keys of several kinds; the one that is known is shown, whatever kind it is."""
     host = make_host(options=[f"HostKey {key('host-ecdsa')}"])
     for name in ("host", "host-ecdsa"):
@@ -118,7 +118,7 @@ def test_a_certificate_of_a_known_authority_is_good(
     # A host that shows no certificate is as unknown as any other.
     plain = make_host()
     assert isinstance(failure(plain.ssh(host_keys=())), HostKeyUnknown)
-    # Another authority: its own key is what counts, and nobody knows that.
+    # Another authority: its key is unknown.
     known_hosts(no_home, f"@cert-authority [127.0.0.1]:* {public(key('client'))}")
     assert type(failure(host.ssh(host_keys=()))) is Refused
     known_hosts(no_home, f"@revoked * {public(authority)}", f"@cert-authority [127.0.0.1]:* {public(authority)}")

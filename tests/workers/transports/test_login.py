@@ -18,7 +18,7 @@ from perfloom.domain.targets import Ssh
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import open_store
 from perfloom.workers import transports
-from perfloom.workers.serve.secrets import SealedSecrets
+from perfloom.workers.targets.secrets import SealedSecrets
 from tests.support.sshd import WORD, Account, Sshd, key, make_key, public, sshd
 from tests.workers.transports.asking import asker
 from tests.workers.transports.refusals import failure, works
@@ -26,7 +26,7 @@ from tests.workers.waiting import until
 
 
 class Person:
-    """Somebody who knows these secrets, and notes what was asked for and what is of no use any more."""
+    """A provider with these secrets, which records requests and invalidated secrets."""
 
     def __init__(self, known: dict[str, str]) -> None:
         self.known = dict(known)
@@ -63,7 +63,7 @@ def locked_key(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")
-def test_a_passphrase_is_asked_for_when_the_host_takes_the_key(
+def test_passphrase_is_requested_for_accepted_key(
     locked_key: Path, make_host: Callable[..., Sshd], far_host: Sshd
 ) -> None:
     host, name = make_host(authorized=[locked_key]), f"passphrase {locked_key}"
@@ -79,7 +79,7 @@ def test_a_passphrase_is_asked_for_when_the_host_takes_the_key(
 
 
 @pytest.mark.usefixtures("nothing_shown")
-def test_a_key_that_hides_its_public_half_is_asked_for_at_once(
+def test_key_without_public_part_is_decrypted_immediately(
     tmp_path: Path, make_host: Callable[..., Sshd], no_home: Path
 ) -> None:
     path = tmp_path / "pem"
@@ -118,7 +118,7 @@ def agent(tmp_path: Path, short_path: Path) -> Iterator[Path]:
         process.wait()
 
 
-def test_an_agent_is_asked_where_it_may_be(
+def test_agent_is_used(
     agent: Path, no_home: Path, far_host: Sshd, make_host: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
@@ -139,7 +139,7 @@ def test_an_agent_is_asked_where_it_may_be(
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")
-def test_a_password_is_asked_for_where_the_target_says_so(make_host: Callable[..., Sshd]) -> None:
+def test_password_is_requested_if_target_says_so(make_host: Callable[..., Sshd]) -> None:
     host = make_host(account=Account(password=True), authorized=[])
     ssh = host.ssh(key_file="", password=True)
     error = failure(ssh)
@@ -155,7 +155,7 @@ def test_a_password_is_asked_for_where_the_target_says_so(make_host: Callable[..
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")
-def test_a_host_that_offers_questions_and_asks_none_takes_the_password(make_host: Callable[..., Sshd]) -> None:
+def test_host_without_questions_accepts_password(make_host: Callable[..., Sshd]) -> None:
     """sshd does so with UsePAM no, as KbdInteractiveAuthentication is its default."""
     host = make_host(account=Account(password=True), authorized=[], options=["KbdInteractiveAuthentication yes"])
     ssh = host.ssh(key_file="", password=True)
@@ -214,7 +214,7 @@ def test_questions_of_the_host_are_passed_on_and_codes_are_used_once() -> None:
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")
-def test_several_questions_at_once_are_asked_for_together() -> None:
+def test_questions_are_asked_together() -> None:
     seen: list[str] = []
     with asker([["Password: ", "PIN: "], []], {"Password: ": WORD, "PIN: ": "123456"}, seen) as host:
         pin = f"answer me@127.0.0.1, port {host.port} PIN"
@@ -223,7 +223,7 @@ def test_several_questions_at_once_are_asked_for_together() -> None:
 
 
 @pytest.mark.usefixtures("nothing_shown", "no_home")
-def test_sealed_secrets_let_a_worker_in_and_a_code_does_so_once(tmp_path: Path) -> None:
+def test_encrypted_secrets_log_in_and_code_is_used_once(tmp_path: Path) -> None:
     settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
     settings.prepare()
     pair, expires = KeyPair.generate(), time.time() + 60
@@ -255,7 +255,7 @@ def test_each_host_on_the_way_has_its_own_password(far_host: Sshd, make_host: Ca
 
 
 @pytest.mark.usefixtures("no_home")
-def test_whoever_types_may_take_their_time(make_host: Callable[..., Sshd]) -> None:
+def test_prompt_pauses_login_timeout(make_host: Callable[..., Sshd]) -> None:
     host = make_host(account=Account(password=True), authorized=[])
 
     def slow(prompt: Prompt) -> str:
@@ -266,7 +266,7 @@ def test_whoever_types_may_take_their_time(make_host: Callable[..., Sshd]) -> No
 
 
 @pytest.mark.usefixtures("no_home")
-def test_whoever_knows_the_secrets_may_fail(make_host: Callable[..., Sshd]) -> None:
+def test_failing_provider_is_reported(make_host: Callable[..., Sshd]) -> None:
     host = make_host(account=Account(password=True), authorized=[])
 
     def broken(prompt: Prompt) -> str:
@@ -321,7 +321,7 @@ def alias(host: str, **changes: Any) -> Ssh:
     return replace(Ssh(host, agent=False), **changes)
 
 
-def test_a_configuration_that_cannot_be_read_or_goes_in_a_circle(no_home: Path) -> None:
+def test_unreadable_or_circular_configuration(no_home: Path) -> None:
     config = no_home / ".ssh" / "config"
     config.write_text('Host *\n  Port "unclosed\n')
     error = failure(alias("somewhere"))
@@ -351,9 +351,7 @@ def test_a_proxy_command_leads_there(far_host: Sshd, no_home: Path) -> None:
         assert "ProxyCommand" in error.message and said in error.message
 
 
-def test_what_a_host_is_sent_of_the_environment(
-    make_host: Callable[..., Sshd], no_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_environment_is_sent(make_host: Callable[..., Sshd], no_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFLOOM_TOKEN", "tell nobody")
     monkeypatch.setenv("LC_TEST", "tell nobody")
     (no_home / ".ssh" / "config").write_text("Host *\n SendEnv *\n SetEnv OWN=value\n")

@@ -42,7 +42,7 @@ def test_a_signal_is_no_exit_status(there: Transport) -> None:
     assert there.run("echo before; kill -9 $$").status is None
 
 
-def test_input_goes_to_the_script_and_ends(there: Transport) -> None:
+def test_script_reads_input_to_its_end(there: Transport) -> None:
     assert (
         there.run('read first; echo "<$first>"; cat', input=b"one\ntwo\0\xff\nthree").stdout
         == b"<one>\ntwo\0\xff\nthree"
@@ -75,14 +75,14 @@ def test_hostile_texts_are_texts(there: Transport, tmp_path: Path, text: str) ->
     assert not mark.exists()
 
 
-def test_a_script_runs_in_a_home_with_the_settings_of_nobody(there: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_runs_in_home_without_settings(there: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFLOOM_TOKEN", "tell-nobody-this-token")
     done = there.run("env; set; pwd; ps -o args= -p $$,$PPID 2>/dev/null")
     assert b"tell-nobody" not in done.stdout and b"PERFLOOM" not in done.stdout
     assert there.run('test -d "$HOME" && test "$(pwd)" != / || test "$HOME" = /').status == 0
 
 
-def test_a_script_is_not_for_everybody_to_read(there: Transport) -> None:
+def test_script_is_private(there: Transport) -> None:
     """It may hold values of variables; command lines are seen by all users of a machine."""
     done = there.run("word=hush; tr '\\0' ' ' </proc/$$/cmdline; env; sh -c 'env; set'")
     assert done.status == 0
@@ -106,7 +106,7 @@ def test_a_script_that_prints_without_end_is_ended(there: Transport, tmp_path: P
     assert len(there.run("head -c 100000 /dev/zero", limit_bytes=100_000).stdout) == 100_000
 
 
-def test_what_a_script_leaves_running_lives_on_and_is_not_waited_for(there: Transport) -> None:
+def test_background_process_of_script_continues(there: Transport) -> None:
     started = time.monotonic()
     left = there.run("sleep 60 & echo $!; echo started").text.split()
     assert left[1] == "started" and time.monotonic() - started < 30
@@ -118,7 +118,7 @@ def test_what_a_script_leaves_running_lives_on_and_is_not_waited_for(there: Tran
 
 
 @pytest.mark.usefixtures("looks_often")
-def test_whoever_waits_can_be_interrupted(there: Transport, tmp_path: Path) -> None:
+def test_waiting_can_be_interrupted(there: Transport, tmp_path: Path) -> None:
     """As the time limit of a task does it: an exception in the thread that waits."""
 
     class Enough(Exception):
@@ -170,9 +170,7 @@ def test_a_host_that_allows_one_session_is_used_in_turns(make_host: Callable[...
         assert list(threads.map(work, range(4))) == [(f"{number}\n", "content") for number in range(4)]
 
 
-def test_a_connection_that_nobody_uses_is_closed(
-    make_host: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_connection_is_closed(make_host: Callable[..., Sshd], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE_S", 0.05)
     host = make_host()
     with open_transport(host.target()) as there:
@@ -181,7 +179,7 @@ def test_a_connection_that_nobody_uses_is_closed(
         assert there.run("echo $SSH_CONNECTION").text not in ("", first)
 
 
-def test_a_forked_child_makes_a_connection_of_its_own(far_host: Sshd, tmp_path: Path) -> None:
+def test_forked_child_opens_its_own_connection(far_host: Sshd, tmp_path: Path) -> None:
     with open_transport(far_host.target()) as there:
         mine = there.run("echo $SSH_CONNECTION").text
         pid = os.fork()
@@ -215,7 +213,7 @@ def noisy(home: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash", "tcsh", "fish", "busybox"])
-def test_every_login_shell_will_do(shell: str) -> None:
+def test_every_login_shell_works(shell: str) -> None:
     program = str(require(shell)) if shell != "bash" else "/bin/bash"
     with sshd(account=Account(login_shell=program)) as far:
         if shell == "busybox":
@@ -238,18 +236,18 @@ def refusal(far: Sshd, **options: float) -> Exception:
     return caught.value
 
 
-def test_an_account_that_runs_no_commands_is_told_of() -> None:
+def test_account_without_commands_is_reported() -> None:
     with sshd(account=Account(login_shell="/usr/sbin/nologin")) as far:
         error = refusal(far)
     assert isinstance(error, Refused)
     assert "cannot run commands" in error.message and "not available" in error.message and far.host in error.message
 
 
-def test_a_key_that_is_tied_to_a_command_is_told_of(make_host: Callable[..., Sshd]) -> None:
+def test_restricted_key_is_reported(make_host: Callable[..., Sshd]) -> None:
     error = refusal(make_host(options=["ForceCommand echo 'Only backups, please.'"]))
     assert isinstance(error, Refused) and "Only backups, please." in error.message
 
 
-def test_start_up_files_that_wait_are_told_of(make_host: Callable[..., Sshd]) -> None:
+def test_blocking_startup_files_are_reported(make_host: Callable[..., Sshd]) -> None:
     error = refusal(make_host(options=["ForceCommand sleep 60"]), timeout_s=1.0)
     assert isinstance(error, Unreachable) and "did not start" in error.message

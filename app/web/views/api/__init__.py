@@ -1,1 +1,1 @@
-"""Api."""
+"""The JSON API: /api/v1."""

@@ -31,7 +31,7 @@ def create() -> Response:
     try:
         data = request.get_json(silent=True)
     except RecursionError:
-        # Brackets in brackets, deeper than the parser goes.
+        # Nested too deeply for the parser.
         data = None
     parsed = from_json(data, list_targets())
     if parsed.spec is None:
@@ -47,14 +47,14 @@ def create() -> Response:
 
 
 @blueprint.get("")
-def index() -> Response:
+def list_jobs() -> Response:
     """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
     state = parse_choice("state", ("active", *JobState))
     jobs = current_services().store.jobs.list(
         active=True if state == "active" else None,
         states=(JobState(state),) if state not in ("", "active") else (),
-        offset=_number("offset", 0, 10**9),
-        limit=_number("limit", 100, LIMIT),
+        offset=_parse_int("offset", 0, 10**9),
+        limit=_parse_int("limit", 100, LIMIT),
     )
     return _answer({"jobs": [_job(job) for job in jobs]})
 
@@ -67,14 +67,14 @@ def show(id: str) -> Response:
 
 @blueprint.post("/<id>/cancel")
 def cancel(id: str) -> Response:
-    """Request the cancellation of a job; 409 where it has ended."""
+    """Request the cancellation of a job; 409 if it has ended."""
     response = _answer(_job(request_cancel(id)))
     response.status_code = 202
     return response
 
 
 def _job(job: Job) -> dict[str, Any]:
-    """Environment values are left out: whoever submitted them has them, and a log of answers should not."""
+    """Environment values are omitted: the submitter has them, and logs of responses should not contain them."""
     spec = dict(job.spec)
     if isinstance(spec.get("environment"), dict):
         spec["environment"] = dict.fromkeys(spec["environment"])
@@ -120,7 +120,7 @@ def _refusal_response(findings: list[PreflightFinding]) -> Response:
     return response
 
 
-def _number(parameter: str, default: int, most: int) -> int:
+def _parse_int(parameter: str, default: int, most: int) -> int:
     text = request.args.get(parameter, str(default))
     if not text.isdecimal() or len(text) > 10 or int(text) > most:
         raise InvalidRequest(f"{parameter} must be a whole number from 0 to {most}.", parameter)

@@ -33,15 +33,15 @@ def results() -> AnyResponse:
         request.args.getlist("tag"),
         sort.removeprefix("-"),
         sort.startswith("-"),
-        _whole("offset", 0),
-        min(_whole("limit", 100), MAX_LIMIT),
+        _parse_int("offset", 0),
+        min(_parse_int("limit", 100), MAX_LIMIT),
     )
     return jsonify(total=total, results=[result_json(result) for result in found])
 
 
 @blueprint.get("/results/<id>")
 def result(id: str) -> AnyResponse:
-    """A result: the object of the list, with `meta` in full."""
+    """A result: the object of the list, with complete `meta`."""
     found = current_services().store.results.get(id)
     return jsonify(result_json(found) | {"meta": found.meta.to_json()})
 
@@ -55,7 +55,7 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/<table>")
 def table(id: str, table: str) -> AnyResponse:
-    """A table of a result: a list of objects; `summary`: one object. by: what its rows are, where a table offers it.
+    """A table of a result: a list of objects; `summary`: one object. by: the grouping, if the table offers it.
     format: `csv` or `parquet` for a file instead."""
     found = TABLES.get(table)
     if found is None:
@@ -115,7 +115,7 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _whole(parameter: str, default: int) -> int:
+def _parse_int(parameter: str, default: int) -> int:
     text = request.args.get(parameter) or str(default)
     if not text.isdecimal() or len(text) > 9:
         raise InvalidRequest(f"{parameter} must be a whole number, not {text[:40]!r}.", parameter)

@@ -1,1 +1,1 @@
-"""Compare."""
+"""Pages that compare two results."""

@@ -15,7 +15,7 @@ STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 
 
 def status_column() -> ColumnView:
-    """What became of a row."""
+    """The status of a row."""
     few = "Fewer than 30 samples on both sides: too few to compare"
     return ColumnView(
         "status",
@@ -37,7 +37,7 @@ def change_tone(column: str) -> Callable[[dict[str, Any]], str]:
 
 
 def change_bar(rows: pd.DataFrame, column: str) -> Callable[[dict[str, Any]], RowBar]:
-    """Makes the bars of a column of changes, the greatest of which is the longest."""
+    """Makes the bars of a column of changes, scaled to the greatest."""
     values = rows[column].abs()
     greatest = float(values.max()) if values.notna().any() else 0.0
 
@@ -49,7 +49,7 @@ def change_bar(rows: pd.DataFrame, column: str) -> Callable[[dict[str, Any]], Ro
 
 
 def status_links(rows: pd.DataFrame, current: str) -> tuple[PageLink, ...]:
-    """What became of rows, each with how many there are; `now`: the one shown alone."""
+    """Links for each status with its number of rows; `now`: the selected one."""
     counts = rows["status"].value_counts()
     return tuple(
         PageLink(

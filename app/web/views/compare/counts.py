@@ -15,7 +15,7 @@ from ....store import Result
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.result_frame import PageLink, request_selection
-from ..results.sheets import ColumnView, Sheet, build_sheet
+from ..results.sheets import ColumnView, Sheet, build_sheet, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, filter_rows, parse_search, table_file_response, table_response
 from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
@@ -23,14 +23,17 @@ from .tables import selection_bar
 blueprint = Blueprint("compare_counts", __name__)
 
 
-COLUMNS_SHOWN = (
-    ColumnView("event", "Event", "name"),
-    ColumnView("status", "What", "status", title=lambda row: row["note"] or ""),
-    ColumnView("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
-    ColumnView("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
-    ColumnView("delta", "Change", "amount", "Other minus base", signed=True, tone=lambda row: _tone(row)),
-    ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
-    ColumnView("ratio", "Ratio", "ratio", "Other ÷ base"),
+COLUMNS_SHOWN = inherit_descriptions(
+    COLUMNS,
+    (
+        ColumnView("event", "Event", "name"),
+        ColumnView("status", "Status", "status", title=lambda row: row["note"] or ""),
+        ColumnView("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
+        ColumnView("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
+        ColumnView("delta", "Change", "amount", "Other minus base", signed=True, tone=lambda row: _tone(row)),
+        ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
+        ColumnView("ratio", "Ratio", "ratio"),
+    ),
 )
 
 
@@ -87,16 +90,16 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/counts.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
     query = _parse_query()
     return table_file_response(
-        f"{query.base.name} to {query.other.name} counts", form, query.rows, *query.profiles, columns=COLUMNS
+        f"{query.base.name} to {query.other.name} counts", file_format, query.rows, *query.profiles, columns=COLUMNS
     )
 
 
 @blueprint.get("/api/v1/compare/counts")
-def as_json() -> Response:
+def get_json() -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query()
     return table_response(

@@ -1,4 +1,4 @@
-"""The differential flame graph of two results: what views/compare.py shows above its table, as JSON and as SVG."""
+"""The differential flame graph of two results: part of the page /compare, JSON and SVG."""
 
 from dataclasses import dataclass
 
@@ -44,8 +44,7 @@ blueprint = Blueprint("differential", __name__)
 
 @dataclass(frozen=True)
 class DifferenceView:
-    """What templates/compare/_flamegraph.html shows. explanation: how to read the graph. download: as a file to
-    save."""
+    """The data of templates/compare/_flamegraph.html. explanation: how to read the graph. download: URL of the SVG."""
 
     bar: FlameControls
     graph: FlameGraphView
@@ -69,9 +68,9 @@ class _ComparedPair:
 
 
 def difference() -> DifferenceView:
-    """The graph of the two results that the present request compares. Raises as `flame_diff` does.
+    """The graph of the two results of this request. Raises like `flame_diff`.
 
-    The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
+    Responses with this page must have the policy `flame_controls.PAGE_POLICY`.
     """
     pair, selection = _pair(), request_selection()
     reverse = ControlSwitch(
@@ -129,7 +128,7 @@ def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
     try:
         events = main_event_pair(pair.base_profile, pair.other_profile, selection, selection)
     except InvalidRequest:
-        # The graph itself says so.
+        # The graph shows this itself.
         return pair.normalize
     return pair.normalize or bool(unknown_columns(pair.base_profile, pair.other_profile, *events))
 
@@ -140,7 +139,7 @@ def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
         group = parse_group()
         together = can_group(pair.base_profile, pair.other_profile, selection, selection, group)
     except InvalidRequest:
-        # The graph itself says so.
+        # The graph shows this itself.
         return ""
     if group is not FlameGroup.COMM or together:
         return ""
@@ -148,8 +147,8 @@ def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
 
 
 @blueprint.get("/api/v1/compare/flamegraph")
-def as_json() -> Response:
-    """As the flame graph of one result, with what each frame weighs in the base. base, other: ids; normalise=1|0;
+def get_json() -> Response:
+    """Like the flame graph of one result, with the weight of each frame in the base. base, other: ids; normalise=1|0;
     reverse=1: widths and frames are those of the base."""
     pair, selection = _pair(), request_selection()
     data = build_difference_payload(
@@ -175,7 +174,7 @@ def matches() -> Response:
 
 
 @blueprint.get("/compare/flamegraph.svg")
-def as_svg() -> Response:
+def get_svg() -> Response:
     """The same picture as SVG, as for one result."""
     pair, selection, look = _pair(), request_selection(), parse_svg_style()
     tree = flame_diff(

@@ -1,4 +1,4 @@
-"""/compare: what grew, shrank, appeared and vanished between two results, as a table and as a differential graph."""
+"""/compare: differences of two results by function, as a table and as a differential flame graph."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -32,7 +32,7 @@ from ..results.result_frame import (
     request_selection,
     time_unit_links,
 )
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
     FILE_RULE,
     SortOrder,
@@ -55,7 +55,7 @@ SEARCHED_COLUMNS = ("name", "module")
 
 @dataclass(frozen=True)
 class ResultChoice:
-    """A result that can be chosen. recorded: when, "" where that is not known; created: when it was stored."""
+    """A result that can be chosen. recorded: time, "" if unknown; created: when it was stored."""
 
     id: str
     name: str
@@ -220,16 +220,18 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
     rows, _ = _filter_and_sort(query, _rows(query))
-    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, *query.profiles, columns=COLUMNS)
+    return table_file_response(
+        f"{query.base.name} to {query.other.name}", file_format, rows, *query.profiles, columns=COLUMNS
+    )
 
 
 @blueprint.get("/api/v1/compare")
-def as_json() -> Response:
+def get_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
     query = _parse_query()
@@ -238,7 +240,7 @@ def as_json() -> Response:
 
 
 def _pair() -> tuple[str, str] | None:
-    """(base, other) of the results ticked in the list, the older one first; None where none was."""
+    """(base, other) of the results ticked in the list, the older one first; None if none was."""
     ids = list(dict.fromkeys(request.args.getlist("result")))
     if not ids:
         return None
@@ -333,7 +335,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
     suffix = f"{asked.measure}_percent" if asked.normalize else asked.measure
     what = "Share of the total" if asked.normalize else "Weight"
     unit = "percent" if asked.normalize else unit
-    return (
+    found = (
         ColumnView("name", "Function", "name")
         if asked.by == "function"
         else ColumnView("name", "Stack", "name", shorten=_innermost, unit_label="innermost first"),
@@ -354,11 +356,12 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
             tone=change_tone(asked.delta),
         ),
     )
+    return inherit_descriptions(COLUMNS, found)
 
 
 def _innermost(stack: str) -> str:
-    """The innermost functions of a stack, the innermost first: they distinguish stacks, and a name too long for its
-    column is cut at its end."""
+    """The innermost functions of a stack, innermost first, because they distinguish stacks, and long names are cut at
+    the end."""
     frames = stack.split(";")[::-1]
     return " ← ".join([*frames[:MAX_STACK_FRAMES], *["…"][: len(frames) > MAX_STACK_FRAMES]])
 
@@ -394,7 +397,7 @@ def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[Pa
 
 
 def compared_result(title: str, side: str, result: Result, total: Quantity) -> ComparedResult:
-    """One of the two. word: base or other, as in the address."""
+    """One of the two results. side: base or other, as in the URL."""
     return ComparedResult(
         title=title,
         id=result.id,

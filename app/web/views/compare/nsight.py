@@ -1,4 +1,4 @@
-"""/compare/nsight: kernels of a trace beside the same kernels in a report of Nsight Compute."""
+"""/compare/nsight: kernels of a trace with the same kernels in an Nsight Compute report."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,7 +7,13 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.ml.kernel_names import shorten_kernel_name
-from ....analysis.nsight.matching import BY_LAUNCH, TraceReportPair, match_kernels, pair_trace_with_report
+from ....analysis.nsight.matching import (
+    BY_LAUNCH,
+    MATCH_COLUMNS,
+    TraceReportPair,
+    match_kernels,
+    pair_trace_with_report,
+)
 from ....domain.errors import InvalidRequest
 from ....domain.meta import KERNEL_REPORT, KERNEL_TRACE
 from ....domain.selection import Selection
@@ -19,7 +25,7 @@ from ...services import current_services
 from ..results.detail import KeyFigure, build_figure
 from ..results.functions import MAX_URL
 from ..results.result_frame import PageLink, request_selection
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response
 from .functions import PICK_LIMIT, ComparedResult, ResultChoice, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
@@ -27,12 +33,12 @@ from .tables import selection_bar
 blueprint = Blueprint("compare_nsight", __name__)
 SEARCH_COLUMNS = ("name", "report_name", "grid", "block", "matched")
 _COLUMNS = (
-    ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
-    ColumnView("calls", "Calls", "count", "Number of launches in the trace"),
-    ColumnView("total_us", "Total", "time", "Time in the trace"),
-    ColumnView("percent", "%", "percent", "Share of the time of all selected kernels of the trace"),
-    ColumnView("mean_us", "Mean", "time", "Mean duration in the trace", "call"),
+    ColumnView("grid", "Grid", "word"),
+    ColumnView("block", "Block", "word"),
+    ColumnView("calls", "Calls"),
+    ColumnView("total_us", "Total", "time"),
+    ColumnView("percent", "%", "percent"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
     ColumnView(
         "duration_us",
         "In the report",
@@ -42,12 +48,12 @@ _COLUMNS = (
     ),
 )
 _MEASURED = (
-    ColumnView("estimated_speedup_percent", "Est. speedup", "percent", "Largest estimate of a rule for its launches"),
-    ColumnView("saving_us", "Estimated savings", "time", "Upper bound: time in the trace × estimated speedup"),
-    ColumnView("sm_percent", "Compute", "percent", "SM throughput as a share of the peak"),
-    ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
-    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved occupancy"),
-    ColumnView("registers", "Registers", "count", "Per thread"),
+    ColumnView("estimated_speedup_percent", "Est. speedup", "percent"),
+    ColumnView("saving_us", "Estimated savings", "time"),
+    ColumnView("sm_percent", "Compute", "percent"),
+    ColumnView("memory_percent", "Memory", "percent"),
+    ColumnView("occupancy_percent", "Occupancy", "percent"),
+    ColumnView("registers", "Registers"),
     ColumnView("matched", "Matched by", "word", f"If not {BY_LAUNCH}, the launch configurations differ"),
 )
 
@@ -116,24 +122,24 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/nsight.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page."""
     base, other, sides = _sides()
     selection = request_selection().replace(event=None)
     rows = match_kernels(sides.trace, sides.report, selection)
     found, _ = filter_and_sort(rows, _visible_columns(base, other, sides, selection), "-total_us", SEARCH_COLUMNS)
-    return table_file_response(f"{base.name} and {other.name}", form, found, sides.trace, sides.report)
+    return table_file_response(f"{base.name} and {other.name}", file_format, found, sides.trace, sides.report)
 
 
 def _sides() -> tuple[Result, Result, TraceReportPair]:
-    """Raises NotFound, and InvalidRequest where the two are not a trace and a report."""
+    """Raises NotFound, and InvalidRequest unless the two are a trace and a report."""
     results = current_services().store.results
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
     sides = pair_trace_with_report(results.open(base.id), results.open(other.id))
     if sides is None:
         raise InvalidRequest(
-            "This page compares a trace with kernels with a report of Nsight Compute, and these are not one of each. "
-            "Compare two of the same kind on the page Compare.",
+            "This page compares a trace that has kernels with an Nsight Compute report: select one of each. Compare "
+            "two results of the same kind on the page Compare.",
             "other",
         )
     return base, other, sides
@@ -147,16 +153,17 @@ def _visible_columns(
     def launch(row: dict[str, Any]) -> str:
         return result_url(report.id, "nsight", None, [("launch", str(row["row"]))])
 
-    return (
+    found = (
         ColumnView("name", "Kernel", "name", "Link to the kernel in the trace", shorten=shorten_kernel_name),
         *_COLUMNS,
         ColumnView("launches", "Launches", "count", "Link to the first launch in the report", link=launch),
         *_MEASURED,
     )
+    return inherit_descriptions(MATCH_COLUMNS, found)
 
 
 def _kernel_url(sides: TraceReportPair, base: Result, other: Result, selection: Selection, row: dict[str, Any]) -> str:
-    """The kernel's page in the trace; nothing where the trace has none of it."""
+    """The kernel's page in the trace; empty if the trace does not contain it."""
     if row["calls"] is None or not row["name"]:
         return ""
     url = result_url((other if sides.swapped else base).id, "kernels", selection, [("name", row["name"])])
@@ -177,7 +184,7 @@ def _pick() -> Response:
     found, _ = results.search(limit=PICK_LIMIT)
     return render(
         ComparePickPage(
-            missing="trace" if is_report else "report of Nsight Compute",
+            missing="trace" if is_report else "Nsight Compute report",
             chosen=given.name,
             choices=tuple(
                 (

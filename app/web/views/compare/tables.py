@@ -8,6 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.compare.tables import (
+    COLUMNS,
     COMPARED_TABLES,
     STATUSES,
     ComparedTable,
@@ -29,7 +30,7 @@ from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.result_frame import PageLink, page_params, request_selection, time_unit_links
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
     FILE_RULE,
     current_url_with,
@@ -151,7 +152,7 @@ def show(table: str) -> Response:
 
 def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
     unit, factor = UNITS[asked.measure.kind], FACTORS.get(asked.measure.kind, 1)
-    return (
+    found = (
         ColumnView("name", label, "name"),
         status_column(),
         ColumnView("base", "Base", "value", scale="value", unit=unit, times=factor),
@@ -169,19 +170,20 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
         ),
         ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     )
+    return inherit_descriptions(COLUMNS, found)
 
 
 @blueprint.get(f"/compare/<table>.{FILE_RULE}")
-def as_file(table: str, form: str) -> Response:
+def download_table(table: str, file_format: str) -> Response:
     """All rows that status and search leave."""
     query = _parse_query(table)
     return table_file_response(
-        f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query), *query.profiles
+        f"{query.base.name} to {query.other.name} {table}", file_format, _filtered_rows(query), *query.profiles
     )
 
 
 @blueprint.get("/api/v1/compare/<table>")
-def as_json(table: str) -> Response:
+def get_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query(table)
     return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query), *query.profiles)

@@ -1,1 +1,1 @@
-"""Jobs."""
+"""Pages of jobs: list, form, progress and output."""

@@ -1,4 +1,4 @@
-"""The job form: the input is checked, shown as the command it means, and queued when it has no errors."""
+"""The job form: the input is checked, shown as a command, and queued if it has no errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from ....domain.jobs import JOB_FIELDS, JobSpec, RecorderName, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
-from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices, hiding_rules
+from ....recording.fields.relevance import NO_MPI, FieldLabel, list_batch_labels, list_hiding_choices, make_hiding_rules
 from ....recording.mpi.registry import MPI_LAUNCHERS
 from ....recording.recorders import RECORDERS, Recorder
 from ....recording.recorders.preflight import PreflightFinding, Severity
@@ -31,7 +31,7 @@ from .target_choice import SelectedTarget, TargetChoice, match_events, select_ta
 
 blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
-"""How long a submit waits for the worker's check of paths and command."""
+"""Timeout of the worker's check of paths and command on submit."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
 
 
@@ -47,9 +47,9 @@ class PresetLink:
 
 @dataclass(frozen=True)
 class JobFormPage(DeclaredForm, Page):
-    """`/jobs/new`. id: of the job that this form will make, so that sending it twice makes one.
+    """`/jobs/new`. id: of the job that this form creates, so that submitting it twice creates one.
 
-    form_check: None where nothing was sent yet; target_findings: those about the target, also then. submitted,
+    form_check: None before submission; target_findings: of the target, also before. submitted,
     saving_preset: see `form_page`. source: a label of the job or preset the form was filled from. hidden_by: for each
     field the choices to which it does not apply. secrets: passwords that the target requires.
     """
@@ -96,7 +96,7 @@ class JobFormPage(DeclaredForm, Page):
 
     @property
     def command_lines(self) -> Lines:
-        """The command, line by line."""
+        """The lines of the command."""
         return command_lines(self.form_check.command if self.form_check else "")
 
 
@@ -125,7 +125,7 @@ def submit() -> AnyResponse:
     selected_target = select_target(typed.target)
     action, query = request.form.get("action", "submit"), request.form.get("event_query", "")
     if action == "enter":
-        # The Enter key without scripts: nothing is started by it.
+        # The Enter key without scripts does not start a job.
         action = "events" if query.strip() and "event" not in request.form else "preview"
     if action == "target":
         return form_page(typed, selected_target=selected_target)
@@ -146,15 +146,15 @@ def submit() -> AnyResponse:
 
 @blueprint.get("/jobs/form.css")
 def style_sheet() -> Response:
-    """The style sheet that hides fields which do not count with the choices that were made."""
-    return Response(hiding_rules(), mimetype="text/css")
+    """The style sheet that hides fields that do not apply to the selected choices."""
+    return Response(make_hiding_rules(), mimetype="text/css")
 
 
 @blueprint.post("/jobs/preview")
 def preview() -> Response:
-    """The command that a filled-in form means and its findings, for the page while the user types.
+    """The command of a filled-in form and its findings, during input.
 
-    `check` asks the machine's worker too, which takes longer. `place`: what the page shows of the target.
+    `check` also requests a check by the machine's worker, which takes longer. `place`: the target shown on the page.
     """
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     selected_target = select_target(typed.target)
@@ -201,13 +201,13 @@ def events() -> Response:
 
 
 def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | None = None) -> Job:
-    """Store the job and notify a worker. wanted_id: the form's, so that a form sent twice makes one job. secrets: for
-    its target, stored encrypted."""
+    """Store the job and notify a worker. wanted_id: of the form, so that submitting it twice creates one job. secrets:
+    for its target, stored encrypted."""
     jobs = current_services().store.jobs
     name = spec.name or default_name(spec)
     id = wanted_id if is_id(wanted_id) else new_id()
     if secrets and jobs.find(id) is None:
-        # Before a worker can look for them.
+        # Before a worker can need them.
         credentials.seal_secrets(f"job:{id}", secrets)
     try:
         job = jobs.create("record", spec.to_json(), name, id=id, details=permission.origin_details())
@@ -215,14 +215,14 @@ def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | N
         job = jobs.get(id)
         if job.kind == "record" and job.job_spec == spec:
             return job
-        # Sent again with changes after going back: that is another job.
+        # Submitted again with changes after going back: a different job.
         return queue_job(spec, secrets=secrets)
     current_services().queue.enqueue(job)
     return job
 
 
 def default_name(spec: JobSpec) -> str:
-    """The name of a job whose form has none: its program, and a script that an interpreter runs."""
+    """The default name of a job: its program, or the script of an interpreter."""
     if spec.scope is Scope.PROCESS:
         return f"PID {spec.pid_text}"
     if not spec.command:
@@ -249,7 +249,7 @@ def form_page(
     preset_name: str = "",
     status: int = 200,
 ) -> AnyResponse:
-    """The form with these fields in it. tried: it was sent and something is in the way; saving: as a preset."""
+    """The form with these fields. submitted: it was sent and has errors; saving: as a preset."""
     selected_target = selected_target or select_target(fields.target)
     sent = request.form.get("id", "")
     page = JobFormPage(
@@ -273,8 +273,8 @@ def form_page(
             Option(NO_MPI, "None: single process"),
             *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),
         ),
-        hidden_by=hiding_choices(),
-        batch_labels=batch_labels(),
+        hidden_by=list_hiding_choices(),
+        batch_labels=list_batch_labels(),
         secrets=credentials.secret_prompts(selected_target.target),
     )
     return render(page, status)

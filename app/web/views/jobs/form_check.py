@@ -22,15 +22,15 @@ from .target_choice import SelectedTarget, list_targets
 
 Lines = tuple[tuple[int, tuple[str, ...]], ...]
 MAX_INDENT = 6
-"""How far in a line of a command is shown at most."""
+"""Maximum indentation of a line of a command."""
 
 
 @dataclass(frozen=True)
 class FormCheck:
     """The check of a filled-in form. command: what would be started, empty while there are errors.
 
-    by_field: the findings at each field of the form; those under "" concern the whole. groups: the events of each run
-    of the command, where there are several.
+    by_field: the findings at each field of the form; those under "" concern the complete form. groups: the events of
+    each run of the command, if there are several.
     """
 
     spec: JobSpec | None
@@ -51,14 +51,13 @@ class FormCheck:
 
     @property
     def has_warnings(self) -> str:
-        """A mark of the warnings, empty without one: who accepts them accepts these and no later ones."""
+        """A mark of the warnings, empty without any: accepting them does not accept later ones."""
         texts = sorted(f"{f.field}\0{f.message}" for f in self.findings if f.level is Severity.WARNING)
         return hashlib.sha256("\0\0".join(texts).encode()).hexdigest()[:16] if texts else ""
 
 
 def command_lines(command: str) -> Lines:
-    """The lines of a command: indentation, and the parts between its spaces, so that lines break there rather than
-    after a hyphen."""
+    """The lines of a command: indentation, and the parts between spaces, so that lines break only there."""
     lines = [(line, line.lstrip(" ")) for line in command.split("\n")] if command else []
     return tuple((min(MAX_INDENT, (len(line) - len(text)) // 2), tuple(text.split(" "))) for line, text in lines)
 

@@ -1,4 +1,4 @@
-"""Jobs: the list of them, the live page of one, and what can be done with one: cancel, retry, delete."""
+"""Jobs: list, live page of one, and actions: cancel, retry, delete."""
 
 import hashlib
 import os
@@ -86,12 +86,12 @@ class JobListPage(Page):
 
 @dataclass(frozen=True)
 class JobPage(Page):
-    """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, if known.
+    """`/jobs/<id>`. open_url: its best result page. waiting: why it is waiting, if known.
 
     program: how the user's program ended. keeps_recording: cancelling now ends the recording and keeps it;
-    discards_recording: cancelling now drops what was recorded. progress: what was seen of it at its target.
-    secret_prompts: secrets that it waits for, secret_reason: why; can_seal: whether a worker is there that they can be
-    sealed for. key_url: of the page where the key of a host that kept it out can be accepted.
+    discards_recording: cancelling now discards the recording. progress: its status at the target. secret_prompts:
+    secrets that it waits for; secret_reason: why; can_seal: whether a worker runs for which they can be encrypted.
+    key_url: of the page where the unknown host key can be accepted.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -134,13 +134,13 @@ class JobPage(Page):
 
     @property
     def versions(self) -> dict[str, str]:
-        """For each part of the page a mark that changes when it should be drawn again; running clocks aside."""
+        """For each part of the page a mark that changes when it should be redrawn; except for running clocks."""
         state = (self.name, self.state, self.label, self.reason, self.reasons, self.waiting, self.result_url)
         parts = {
             "state": (*state, self.key_url, self.open_url, self.incomplete, self.discards_recording),
             "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
             "facts": (self.command, self.facts),
-            "sight": (self.final, self.progress and self.progress.change_key),
+            "progress": (self.final, self.progress and self.progress.change_key),
             "needs": (self.secret_prompts, self.secret_reason, self.can_seal),
         }
         return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
@@ -148,7 +148,7 @@ class JobPage(Page):
 
 @dataclass(frozen=True)
 class DeleteJobPage(Page):
-    """`/jobs/<id>/delete`: asks first."""
+    """`/jobs/<id>/delete`: the confirmation."""
 
     template: ClassVar[str] = "jobs/delete.html"
     id: str
@@ -182,7 +182,7 @@ def job_row(job: Job) -> JobListRow:
 
 
 @blueprint.get("/jobs")
-def index() -> AnyResponse:
+def show_list() -> AnyResponse:
     """All jobs, newest first; `state` chooses those of one state, or the active ones."""
     jobs = current_services().store.jobs
     counts = jobs.counts()
@@ -214,7 +214,7 @@ def index() -> AnyResponse:
 
 
 @blueprint.get("/jobs/running")
-def running() -> Response:
+def list_running() -> Response:
     """The jobs that have not ended, as a piece of a page and as ids, for the page that shows them."""
     jobs = current_services().store.jobs.list(active=True, limit=20)
     html = render_template("jobs/_running_rows.html", jobs=jobs)
@@ -223,14 +223,14 @@ def running() -> Response:
 
 @blueprint.get("/jobs/<id>")
 def show(id: str) -> AnyResponse:
-    """One job; the page keeps itself up to date, with scripts and without."""
+    """One job; the page updates itself, with and without scripts."""
     return render(job_page(current_services().store.jobs.get(id)))
 
 
 @blueprint.get("/jobs/<id>/live")
-def live(id: str) -> Response:
-    """The state, the parts of the page with their marks, and the output after byte `offset`, whose `mark` the client
-    has. `known`: the marks that the client has, with commas between; parts with these are left out."""
+def get_live_parts(id: str) -> Response:
+    """The state, the parts of the page with their marks, and the output after byte `offset`, with the `mark` of
+    the client. `known`: the marks that the client has, separated by commas; these parts are omitted."""
     job = current_services().store.jobs.get(id)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 18:
@@ -265,7 +265,7 @@ def live(id: str) -> Response:
 
 @blueprint.get("/jobs/<id>/output.txt")
 def output(id: str) -> AnyResponse:
-    """All of the output that is kept, byte for byte, as a file."""
+    """The stored output as a file, unchanged."""
     current_services().store.jobs.get(id)
     path = _output_path(id)
     if not path.is_file():
@@ -282,7 +282,7 @@ def cancel(id: str) -> AnyResponse:
 
 @blueprint.post("/jobs/<id>/retry")
 def retry(id: str) -> AnyResponse:
-    """The same again, as a new job: a program is never started twice under one id."""
+    """Repeat as a new job: a program is never started twice under one id."""
     job = current_services().store.jobs.get(id)
     if not job.state.final:
         raise Conflict("This job has not ended yet. Wait for it or cancel it first.")
@@ -313,7 +313,7 @@ def _same_again(job: Job) -> Job:
 
 @blueprint.route("/jobs/<id>/delete", methods=["GET", "POST"])
 def delete(id: str) -> AnyResponse:
-    """Ask for confirmation, then delete a job that has ended; its result stays."""
+    """Ask for confirmation, then delete a job that has ended; its result remains."""
     jobs = current_services().store.jobs
     job = jobs.get(id)
     if request.method == "GET":
@@ -338,7 +338,7 @@ def request_cancel(id: str) -> Job:
 
 
 def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
-    """Everything the page of a job shows, at this moment."""
+    """The current page of a job."""
     now = time.time()
     stages = job_stages.list_stages(job, now, batch=_runs_in_batch(job))
     elapsed = max(0.0, (job.ended or now) - job.created)
@@ -348,9 +348,9 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
     spec = _spec(job)
     directory = current_services().store.jobs.directory(job.id)
     plan = load_plan(directory)
-    sight = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
+    progress = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
     command = command_line.join(job.argv) if job.argv else plan_command(plan)
-    seen_s = max(0.0, now - sight.observed_at) if sight else 0.0
+    seen_s = max(0.0, now - progress.observed_at) if progress else 0.0
     needs = () if job.state.final else job.details.needed_secrets
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
@@ -365,9 +365,9 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         elapsed_s=round(elapsed, 1),
         reason=job.reason or "",
         advice=job_stages.failure_advice(job) if wrong else "",
-        # The worker's own sentences say the same, and more.
+        # The worker's messages contain it already.
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
-        reasons=_besides(job),
+        reasons=_additional_reasons(job),
         waiting=waiting,
         cancel_requested=job.cancel_requested or _ending(job) > 1,
         keeps_recording=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
@@ -385,7 +385,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         output_text=job_output.apply_carriage_returns(piece.text),
         output_size=format_quantity(piece.size, "bytes").text if piece.size else "",
         target=job.target,
-        progress=sight,
+        progress=progress,
         observed_s=seen_s,
         observed_text=format_elapsed(seen_s),
         secret_prompts=needs,
@@ -400,7 +400,7 @@ def _label(job: Job) -> str:
     return "Cancelling" if ending and not job.state.final else job_stages.LABELS[job.state]
 
 
-def _besides(job: Job) -> tuple[str, ...]:
+def _additional_reasons(job: Job) -> tuple[str, ...]:
     """How the program ended and other notes, except what the job's reason already says."""
     if job.outcome is None:
         return ()
@@ -446,7 +446,7 @@ def _output_path(id: str) -> Path:
 
 
 def _waiting(job: Job, now: float) -> str:
-    """Why nothing happens: no worker is running, or the target cannot be reached."""
+    """Why the job waits: no worker is running, or the target cannot be reached."""
     if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
     is_polled = job.details.executor is Executor.SCRIPTS
@@ -456,13 +456,12 @@ def _waiting(job: Job, now: float) -> str:
             "No worker is running. Start one with “perfloom worker” or “perfloom serve”, with "
             f"--data {current_services().settings.data}. {begun}"
         )
-    # A secret that it waits for has its own form.
+    # Required secrets have a separate form.
     return job.progress_text if job.details.unreachable_since and not job.details.needed_secrets else ""
 
 
 def _key_url(job: Job) -> str:
-    """Where the key of a host can be accepted that did not let a job get there, empty where that is not what it
-    waits for, or failed by."""
+    """The page to accept the host key that a job waits for, or failed by; else empty."""
     kept_out = job.details.error_kind == HostKeyUnknown.__name__ or bool(job.details.unreachable_since)
     return target_url(job.target) if kept_out and unaccepted_key_url(job.target) else ""
 

@@ -1,8 +1,9 @@
-"""What a job printed, made fit for a page: any bytes in, text out that shows what it is and does nothing.
+"""The output of a job as safe text for pages.
 
-A client follows the file by byte offsets. A piece never ends inside a character or a control sequence, so that pieces
-put together read like the whole. Of a program that prints more than is kept the end of the file is written anew (see
-workers/local/capture.py): a mark of the bytes before the offset tells, and the client starts again from the end.
+A client follows the file by byte offsets. A part never ends inside a character or control sequence, so that
+concatenated parts equal the complete output. If a program prints more than the limit, the end of the file is rewritten
+(see workers/local/capture.py): this is detected by a checksum of the bytes before the offset, and the client restarts
+from the end.
 """
 
 import os
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHUNK_BYTES = 64 * 1024
-"""How much one answer carries at most."""
+"""Maximum size of a response."""
 MAX_BEHIND_BYTES = 4 * CHUNK_BYTES
-"""Who is further behind than this is given the end instead of every piece."""
+"""Clients further behind get only the end of the output."""
 MAX_SEQUENCE_BYTES = 4096
-"""Bytes; what opens a control sequence and does not close it within these is no sequence."""
+"""Bytes; a control sequence that does not end within this length is treated as text."""
 
 MARK_BYTES = 64
 
@@ -25,7 +26,7 @@ _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|[\]PX^_][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[0-OQ-WYZ\\`-~])"
 )
 _OPEN_END = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
-# C0, DEL and C1, and what turns the direction of writing round or breaks lines in a script's eyes.
+# C0, DEL and C1, direction characters, and line separators of JavaScript.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -45,7 +46,7 @@ class OutputChunk:
 
 
 def sanitize_output(data: bytes) -> str:
-    """Text that shows `data`: colors and cursor movements left out, other control characters as signs."""
+    """`data` as text: without colors and cursor movements, other control characters as symbols."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     return _CONTROL.sub(_sign, _SEQUENCE.sub("", text))
 
@@ -58,14 +59,14 @@ def _sign(match: re.Match[str]) -> str:
 
 
 def apply_carriage_returns(text: str) -> str:
-    """`text` as a terminal leaves it: of a line with carriage returns, what was written last."""
+    """`text` as in a terminal: in a line with carriage returns, the last text."""
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 def read_tail(path: Path, final: bool = False) -> OutputChunk:
-    """The end of the output, from the start of a line where there is one. An absent file is empty."""
+    """The end of the output, from the start of a line if possible. A missing file is empty."""
     size = _size(path)
     start = max(0, size - CHUNK_BYTES)
     data = _read(path, start, size - start)
@@ -77,7 +78,7 @@ def read_tail(path: Path, final: bool = False) -> OutputChunk:
 
 
 def read_after(path: Path, offset: int, mark: str, final: bool = False) -> OutputChunk:
-    """What follows byte `offset`; the end of the output where that is far behind, or is not what `mark` was of."""
+    """The output after byte `offset`; the end of the output if that is far behind, or if `mark` does not match."""
     size = _size(path)
     if not 0 <= offset <= size or size - offset > MAX_BEHIND_BYTES:
         return read_tail(path, final)
@@ -92,7 +93,7 @@ def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> Outp
     """A piece of `data`, which starts at byte `start` of the file with `before` bytes that are known already."""
     end = len(data)
     if not (final and start + end >= size):
-        end = before + _whole(data[before:])
+        end = before + _displayable_length(data[before:])
     text = sanitize_output(data[before:end])
     return OutputChunk(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
 
@@ -106,7 +107,7 @@ def _first_whole(data: bytes) -> int:
     return next((at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)
 
 
-def _whole(data: bytes) -> int:
+def _displayable_length(data: bytes) -> int:
     """How much of `data` can be shown before more is known: up to an unfinished character, sequence or \\r."""
     end = len(data)
     for back in range(1, min(4, end) + 1):

@@ -38,7 +38,7 @@ def save() -> AnyResponse:
         else:
             flash(f"Saved the preset “{preset.name}”.", "good")
             return redirect(preset_url(preset.name), 303)
-    return _again(typed, preflight_findings, name)
+    return _render_form_again(typed, preflight_findings, name)
 
 
 @blueprint.post("/jobs/presets/file")
@@ -47,7 +47,7 @@ def download() -> AnyResponse:
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     parsed = parse(typed, list_targets(), complete=False)
     if parsed.spec is None:
-        return _again(typed, parsed.findings, request.form.get("preset_name", ""))
+        return _render_form_again(typed, parsed.findings, request.form.get("preset_name", ""))
     return _file(parsed.spec, request.form.get("preset_name", "").strip() or parsed.spec.name)
 
 
@@ -65,7 +65,7 @@ def open_file() -> AnyResponse:
     return form_page(to_form(from_file(data)), source=f"the file {name}", preset_name=name.rpartition(".")[0])
 
 
-def _again(job_form: JobForm, preflight_findings: list[PreflightFinding], name: str) -> AnyResponse:
+def _render_form_again(job_form: JobForm, preflight_findings: list[PreflightFinding], name: str) -> AnyResponse:
     """The form as it was sent, with the errors that prevent saving it."""
     selected_target = select_target(job_form.target)
     form_check = FormCheck(None, tuple(preflight_findings), "", selected_target.host)

@@ -1,6 +1,6 @@
-"""The status of a job that runs at a target: its submissions, runs and ranks, for its page.
+"""The status of a job at a target: its submissions, runs and ranks, for its page.
 
-The workers write the last status to the job's directory (see domain/progress.py), the web only reads it.
+The workers write the last status to the job's directory (see domain/progress.py), the web application only reads it.
 """
 
 import json
@@ -19,9 +19,9 @@ from ....recording.liveness import silent_since
 PROGRESS_FILE = Path("run") / "sight.json"
 PLAN_FILE = Path("run") / "plan.json"
 MAX_CELLS = 8192
-"""Ranks of all runs that are drawn, those of the first runs first."""
+"""Maximum number of drawn ranks of all runs."""
 MAX_NAMED = 24
-"""With up to this many ranks, each is shown with number and host."""
+"""Up to this number, each rank is shown with number and host."""
 MAX_PROBLEMS = 25
 MAX_BYTES = 32 << 20
 
@@ -57,8 +57,8 @@ _STOPPED = {
 
 @dataclass(frozen=True)
 class SubmissionRow:
-    """One thing that was handed over. badge: a state for the color. position: how many are before it.
-    unreachable_since: since when there is no sign of life."""
+    """A submission. badge: a state for the color. position: number of jobs before it in the queue. unreachable_since:
+    since when there is no heartbeat."""
 
     title: str
     scheduler_id: str
@@ -74,7 +74,7 @@ class SubmissionRow:
 
 @dataclass(frozen=True)
 class RankCell:
-    """A rank as it is drawn. state: of STATES. is_recorded: whether perf was to record it."""
+    """A drawn rank. state: of STATES. is_recorded: whether perf was to record it."""
 
     state: str
     name: str
@@ -89,8 +89,8 @@ class RankCell:
 
 @dataclass(frozen=True)
 class RunProgressRow:
-    """One run of the command. counts: (state, its name, how many ranks). hidden_ranks: ranks for which there is no
-    cell."""
+    """One run of the command. counts: (state, its name, how many ranks). hidden_ranks: number of ranks without
+    a cell."""
 
     number: int
     label: str
@@ -104,12 +104,12 @@ class RunProgressRow:
 
     @property
     def names_ranks(self) -> bool:
-        """Whether each rank is named, rather than drawn as a small square."""
+        """Whether ranks have labels, instead of small squares."""
         return len(self.cells) <= MAX_NAMED
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
+        """The counts as text."""
         return ", ".join(f"{count:,} {name}" for _, name, count in self.counts)
 
 
@@ -125,10 +125,9 @@ class RankProblem:
 
 @dataclass(frozen=True)
 class ProgressView:
-    """Everything that is seen of a job. observed_at: when, in seconds since the epoch. more_problems: concerns that are
-    not listed.
+    """The status of a job. observed_at: seconds since the epoch. more_problems: number of problems that are not listed.
 
-    hosts: where its ranks are. single: one process without MPI, of which nothing need be drawn.
+    hosts: of its ranks. single: one process without MPI, for which nothing is drawn.
     """
 
     submissions: tuple[SubmissionRow, ...]
@@ -142,12 +141,12 @@ class ProgressView:
 
     @property
     def change_key(self) -> tuple[Any, ...]:
-        """All of it but the clock, for a mark that says whether it changed."""
+        """Everything except the clock, for a mark that detects changes."""
         return (self.submissions, self.runs, self.problems, self.more_problems, self.notes, self.hosts)
 
 
 def load_plan(directory: Path) -> Mapping[str, Any]:
-    """The plan of the job in `directory`; empty where there is none (yet)."""
+    """The plan of the job in `directory`; empty if there is none (yet)."""
     found = _read(directory / PLAN_FILE)
     return found if isinstance(found, dict) else {}
 
@@ -159,24 +158,24 @@ def plan_command(plan: Mapping[str, Any]) -> str:
 
 
 def load_progress(directory: Path, plan: Mapping[str, Any], expected: int | None) -> ProgressView | None:
-    """What was last seen of the job in `directory`; None where nothing was. expected: how many ranks it asked for."""
+    """The last status of the job in `directory`; None without one. expected: requested number of ranks."""
     data = _read(directory / PROGRESS_FILE)
     if data is None:
         return None
     try:
-        sight = JobStatus.from_json(data)
+        job_status = JobStatus.from_json(data)
     except (TypeError, ValueError, KeyError, AttributeError):
         # Written by another version.
         return None
-    return build_progress_view(sight, expected, _events(plan))
+    return build_progress_view(job_status, expected, _events(plan))
 
 
-def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int, Sequence[str]]) -> ProgressView:
-    """A sight as the page shows it. events: of each run that is planned, as far as that is known."""
-    by_run: dict[int, list[RankStatus]] = {number: [] for number in (*events, *(run.run for run in sight.runs))}
-    for rank in sight.ranks:
+def build_progress_view(job_status: JobStatus, expected: int | None, events: dict[int, Sequence[str]]) -> ProgressView:
+    """A job status for the page. events: of each planned run, if known."""
+    by_run: dict[int, list[RankStatus]] = {number: [] for number in (*events, *(run.run for run in job_status.runs))}
+    for rank in job_status.ranks:
         by_run.setdefault(rank.run, []).append(rank)
-    known = {run.run: run for run in sight.runs}
+    known = {run.run: run for run in job_status.runs}
     runs: list[RunProgressRow] = []
     concerns: list[RankProblem] = []
     room = MAX_CELLS
@@ -190,17 +189,18 @@ def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int
     return ProgressView(
         submissions=tuple(
             replace(
-                _submission(submission, len(sight.submissions)), unreachable_since=_unheard(submission, sight.seen_at)
+                _submission(submission, len(job_status.submissions)),
+                unreachable_since=_describe_missing_heartbeat(submission, job_status.seen_at),
             )
-            for submission in sight.submissions
+            for submission in job_status.submissions
         ),
         runs=tuple(runs),
         problems=tuple(concerns[:MAX_PROBLEMS]),
         more_problems=max(0, len(concerns) - MAX_PROBLEMS),
-        notes=sight.notes,
-        hosts=tuple(sorted({rank.host for rank in sight.ranks if rank.host})),
-        single=len(runs) <= 1 and expected is None and len(sight.ranks) <= 1,
-        observed_at=sight.seen_at,
+        notes=job_status.notes,
+        hosts=tuple(sorted({rank.host for rank in job_status.ranks if rank.host})),
+        single=len(runs) <= 1 and expected is None and len(job_status.ranks) <= 1,
+        observed_at=job_status.seen_at,
     )
 
 
@@ -239,7 +239,7 @@ def _submission(submission_status: SubmissionStatus, count: int) -> SubmissionRo
     )
 
 
-def _unheard(submission_status: SubmissionStatus, seen_at: float) -> str:
+def _describe_missing_heartbeat(submission_status: SubmissionStatus, seen_at: float) -> str:
     """A sentence on since when it sends no heartbeat; empty if it does."""
     since = silent_since(submission_status, seen_at)
     return "" if since is None else f"No heartbeat since {format_utc(since)}"
@@ -320,7 +320,7 @@ def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None)
 
 
 def format_ranks(numbers: Sequence[int]) -> str:
-    """Ascending numbers as 0–3, 8; of many the first ones."""
+    """Ascending numbers as ranges, such as 0–3, 8; if there are many, the first ones."""
     parts = to_ranges(numbers)
     return format_ranges(parts[:12]) + (" …" if len(parts) > 12 else "")
 
@@ -335,7 +335,7 @@ def _exit(status: int | None, signal: int | None = None) -> str:
 
 
 def _read(path: Path) -> Any:
-    """JSON of a file that another process replaces as a whole; None where there is none."""
+    """JSON of a file that another process replaces atomically; None if there is none."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return None

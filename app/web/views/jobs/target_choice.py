@@ -1,4 +1,4 @@
-"""Where a job of the form may run: targets to choose from, and what is known of the one that was chosen."""
+"""Targets of the job form: choices, and facts of the selected one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from ....domain.host_facts import HostFacts
 from ....domain.jobs import JobSpec
 from ....domain.targets import LOCAL, BatchQueue, Target, TargetFacts
 from ....recording.fields.events import EventIndex, EventMatches
-from ....recording.fields.relevance import target_choices
+from ....recording.fields.relevance import get_target_choices
 from ....recording.mpi.registry import MPI_LAUNCHERS, mpi_title
 from ....recording.plan import UNKNOWN_HOST
 from ....recording.recorders import RECORDERS
@@ -27,9 +27,9 @@ class TargetChoice:
 
 @dataclass(frozen=True)
 class SelectedTarget:
-    """The target that was chosen. target null: there is none of this name. host: the machine that the form names.
+    """The selected target. target null: there is none of this name. host: the machine in the form.
 
-    host_facts: facts of where perf runs, target_facts: of the target's last check; null as long as they are not known.
+    host_facts: facts of where perf runs, target_facts: of the target's last check; null if unknown.
     """
 
     name: str
@@ -40,8 +40,8 @@ class SelectedTarget:
 
     @property
     def relevance(self) -> Mapping[str, str]:
-        """What the target decides about the fields of the form."""
-        return target_choices(self.target or Target(LOCAL))
+        """How the target affects the fields of the form."""
+        return get_target_choices(self.target or Target(LOCAL))
 
     @property
     def queues(self) -> tuple[BatchQueue, ...]:
@@ -64,22 +64,22 @@ class SelectedTarget:
 
     @property
     def suggestions(self) -> str:
-        """The MPI implementations found there; empty where nothing is known."""
-        starters = self.target_facts.starters if self.target_facts else {}
-        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in starters]
+        """The MPI implementations found there; empty if unknown."""
+        launchers = self.target_facts.mpi_launchers if self.target_facts else {}
+        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in launchers]
         if self.target is not None and self.target.mpi is not None:
             return f"Suggested: {mpi_title(self.target.mpi)}."
         return f"Found: {', '.join(names)}." if names else ""
 
     @property
     def queue_hint(self) -> str:
-        """Which queue is used where none is given."""
+        """The default queue."""
         default = next((queue.name for queue in self.queues if queue.default), "")
         return f"Empty: the default, {default}." if default else "Empty: the default."
 
     @property
     def default_events(self) -> dict[str, str]:
-        """What each recorder measures where no event is given."""
+        """The default events of each recorder."""
         facts, plain = self.host_facts or UNKNOWN_HOST, JobSpec()
         return {
             name: ", ".join(events) for name, recorder in RECORDERS.items() if (events := recorder.events(plain, facts))
@@ -93,11 +93,13 @@ def list_targets() -> dict[str, Target]:
 
 def list_target_choices() -> tuple[TargetChoice, ...]:
     """What the form's list of targets holds."""
-    return tuple(TargetChoice(name, _label(target), target_choices(target)) for name, target in list_targets().items())
+    return tuple(
+        TargetChoice(name, _label(target), get_target_choices(target)) for name, target in list_targets().items()
+    )
 
 
 def select_target(name: str) -> SelectedTarget:
-    """What is known of a target, whether it exists or not."""
+    """The facts of a target, whether it exists or not."""
     stored = current_services().store.targets.describe(name)
     stored = None if stored is None or stored.problem else stored
     if name == LOCAL:
@@ -111,7 +113,7 @@ def select_target(name: str) -> SelectedTarget:
 
 
 def current_host() -> Host | None:
-    """The machine that would run a local job, as far as known: the one last heard of, with facts before one without."""
+    """The machine that would run a local job, as far as known: the most recent one, preferably with facts."""
     hosts = current_services().store.hosts.list()
     return next((host for host in hosts if host.facts), hosts[0] if hosts else None)
 
@@ -126,7 +128,7 @@ _indexes: dict[tuple[str, str, float], EventIndex] = {}
 
 
 def _index(name: str, facts: HostFacts) -> EventIndex:
-    """The index of a place's events, made once for each time they were looked up there."""
+    """The index of the events of a target, built once for each listing."""
     key = (name, facts.host, facts.checked_at)
     index = _indexes.get(key)
     if index is None:
@@ -138,7 +140,7 @@ def _index(name: str, facts: HostFacts) -> EventIndex:
 
 
 def _label(target: Target) -> str:
-    """A target's name, with what it is."""
+    """The name of a target, with its kind."""
     if target.name == LOCAL:
         return "local — this machine"
     scheduler = scheduler_of(target.scheduler)

@@ -1,1 +1,1 @@
-"""Results."""
+"""Pages of results: list, overview, flame graph, tables, timeline, export."""

@@ -1,4 +1,4 @@
-"""What a page says of the clocks of ranks: how they were aligned, and what times between ranks are worth."""
+"""Notes on the clocks of ranks: how they were aligned, and how reliable times between ranks are."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,19 @@ from ....analysis.distributed.critical_path import count_rank_changes
 from ....analysis.distributed.skew import ClockSkew, ClockState, RankClock, skew_of
 from ....domain.list_text import format_ranges, to_ranges
 from ....domain.profile import Profile
-from ....domain.units import format_quantity
+from ....domain.units import NS_PER_MS, format_quantity
 from .result_frame import ResultFrame
 
 MAX_SHOWN_SHIFTS = 4
+MAX_AGREEING_RESIDUAL_NS = NS_PER_MS
+"""Clocks agree up to this residual skew: the ends of a collective on its ranks are rarely farther apart."""
 SIMILAR_SHARE = 0.8
-"""A drift of so great a share of the greatest says no less of its clock than that does."""
+"""Drifts of at least this share of the greatest are reported, too."""
 
 
 @dataclass(frozen=True)
 class ClockNote:
-    """text: of all ranks. bad: whether times between ranks may be wrong. url: of the table of ranks, "" for
-    nowhere."""
+    """text: of all ranks. bad: whether times between ranks can be wrong. url: of the table of ranks, "" for none."""
 
     text: str
     bad: bool
@@ -26,7 +27,8 @@ class ClockNote:
 
 
 def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False) -> ClockNote | None:
-    """The note on the clocks of a result with several ranks; None where there is none. path: of the critical path."""
+    """The note on the clocks of a result with several ranks; None without several. path: whether for the critical
+    path."""
     skew = skew_of(profile)
     if skew is None or all(rank.state is ClockState.SAME_HOST for rank in skew.ranks):
         return None
@@ -43,7 +45,7 @@ def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False
         sentences.append(f"The path changes rank {changes:,} times; the time of each change is accurate to {text}.")
     return ClockNote(
         text=" ".join(sentence for sentence in sentences if sentence),
-        bad=bool(skew.in_state(ClockState.OFF, ClockState.UNKNOWN)) or skew.groups > 1,
+        bad=bool(skew.in_state(ClockState.OFF, ClockState.UNKNOWN)) or skew.groups > 1 or _is_uneven(skew),
         url=next((f"{tab.url}#clocks" for tab in frame.tabs if tab.key == "communication"), ""),
     )
 
@@ -62,6 +64,11 @@ def _alignment(skew: ClockSkew) -> str:
     if not ranks:
         if skew.residual_ns is None or skew.in_state(ClockState.OFF) or skew.groups > 1:
             return ""
+        if _is_uneven(skew):
+            return (
+                "No single shift aligns the clocks of all ranks: a clock jumped or drifted during the recording, or "
+                "ranks leave the same collective at different times."
+            )
         return "The clocks of all ranks agree, according to the ends of their shared collectives."
     if len(ranks) <= MAX_SHOWN_SHIFTS:
         which = ", ".join(f"rank {rank.rank} by {_amount(rank.shift_ns or 0)}" for rank in ranks)
@@ -69,6 +76,10 @@ def _alignment(skew: ClockSkew) -> str:
         shifts = [rank.shift_ns or 0 for rank in ranks]
         which = f"ranks {skew.in_state(ClockState.SHIFTED)} by {_amount(min(shifts))} to {_amount(max(shifts))}"
     return f"Times are aligned by the ends of shared collectives: {which}."
+
+
+def _is_uneven(skew: ClockSkew) -> bool:
+    return (skew.residual_ns or 0) > MAX_AGREEING_RESIDUAL_NS
 
 
 def _by(skew: ClockSkew) -> str:
@@ -147,7 +158,7 @@ def _drifting(skew: ClockSkew) -> str:
         sign = "−" if most < 0 else "+"
         drift = f"The clock of rank {which[0]} drifts by {sign}{abs(most):.3g} ppm relative to the others."
     else:
-        # Of two clocks, or where as many run fast as slow, it is unknown which are right.
+        # With two clocks, or equally many fast and slow ones, it is unknown which are right.
         ranks = " and ".join(map(str, which)) if len(which) == 2 else format_ranges(to_ranges(sorted(which)))
         drift = f"The clocks of ranks {ranks} drift apart by {abs(most):.3g} ppm."
     return f"{drift} A single shift for the whole recording cannot correct that; it is part of the residual skew."

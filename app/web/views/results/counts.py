@@ -19,18 +19,20 @@ from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .sheets import (
+    PLACES,
+    ColumnView,
+    Sheet,
+    build_sheet,
+    filter_and_sort,
+    inherit_descriptions,
+    largest_bar,
+    places_of,
+)
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("counts", __name__)
-RUNNING = ColumnView(
-    "running_percent",
-    "Counted %",
-    "percent",
-    "Share of the time in which the event was counted",
-    missing="",
-    unit_label="",
-)
+RUNNING = ColumnView("running_percent", "Counted %", "percent", missing="", unit_label="")
 MAX_CHARTS = 8
 MAX_METRICS = 200
 
@@ -47,8 +49,8 @@ class EventChart:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric of perf stat. target: the CPU, thread or group, empty for all. value: of several intervals the least and
-    the greatest, intervals: how many these are, 0 for the whole run."""
+    """A metric of perf stat. target: the CPU, thread or group, empty for all. value: for several intervals the range;
+    intervals: their number, 0 for the complete run."""
 
     name: str
     event: str
@@ -59,8 +61,8 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class CountsPage(Page):
-    """`/results/<id>/counts`. explanation: what the colors of the bars say. notes: what is to be said of events that
-    were measured in several runs."""
+    """`/results/<id>/counts`. explanation: of the colors of bars. notes: on events that were measured in several
+    runs."""
 
     template: ClassVar[str] = "results/counts.html"
     frame: ResultFrame
@@ -129,24 +131,24 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/count-metrics.{FILE_RULE}")
-def metrics_as_file(id: str, form: str) -> Response:
+def download_metrics(id: str, file_format: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
     return table_file_response(
-        f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection), profile
+        f"{frame.name} metrics", file_format, TABLES["count-metrics"].frame(profile, frame.selection), profile
     )
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
     rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))
-    return table_file_response(f"{frame.name} counts", form, rows, profile)
+    return table_file_response(f"{frame.name} counts", file_format, rows, profile)
 
 
 def _list_bar_choices(profile: Profile) -> tuple[str, ...]:
-    """What bars can be of: ranks and hosts where there are several."""
+    """The groupings of bars: ranks and hosts only if there are several."""
     several = {"rank": len(ranks_of(profile)) > 1, "host": len(hosts_of(profile)) > 1}
     return tuple(word for word in BY if several.get(word, True))
 
@@ -162,7 +164,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
     return EventChart(
         event=event,
         total=total._replace(text=data.note) if data.note else total,
-        # Without a value, the text of the total says why.
+        # Without a value, the text of the total contains the reason.
         caveat=""
         if data.total is None
         else format_caveat(
@@ -192,7 +194,7 @@ def _filter_and_sort(rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
 
 
 def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
-    """Of several intervals of one metric the range: a mean of ratios would be none of the whole."""
+    """The range over several intervals of a metric: a mean of ratios is not the ratio of the total."""
     rows = TABLES["count-metrics"].frame(profile, frame.selection)
     keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
     groupby = rows.groupby(keys, dropna=False, sort=False)
@@ -238,13 +240,14 @@ def _columns(optional: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
             return ""
         return format_caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0)
 
-    return (
+    found = (
         ColumnView("event", "Event", "name", tag=counted),
         ColumnView("process", "Process", "text", unnamed=lambda _: "all"),
         ColumnView("thread", "Thread", "text", unnamed=lambda _: "all"),
         *optional,
         ColumnView("value", "Value", "amount", missing=_reason, caveat=limits),
     )
+    return inherit_descriptions(TABLES["counts"].columns, found)
 
 
 def _reason(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What pages about operators, kernels and modules share: charts of the first rows, and the page about one thing."""
+"""Shared by the pages of operators, kernels and modules: charts of the first rows, and pages of details."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class TopChart:
 
 @dataclass(frozen=True)
 class DetailTable:
-    """A small table of a page about one thing. note: a sentence below its heading."""
+    """A small table of a page of details. note: a sentence below its heading."""
 
     title: str
     headings: tuple[ColumnHeading, ...]
@@ -44,7 +44,7 @@ class DetailTable:
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """A number that stands out."""
+    """A key figure."""
 
     label: str
     text: str
@@ -53,8 +53,8 @@ class KeyFigure:
 
 @dataclass(frozen=True)
 class DetailPage(Page):
-    """One operator or kernel. full_name: its whole name. back: the list it is from. flamegraph: its place there.
-    related_link: a further page about it, as its address and what it is called; empty for none."""
+    """One operator or kernel. full_name: not shortened. back: URL of the list. flamegraph: URL of its callers and
+    callees. related_link: URL and label of another page about it; empty for none."""
 
     template: ClassVar[str] = "results/detail.html"
     frame: ResultFrame
@@ -75,7 +75,7 @@ def has_several_ranks(rows: pd.DataFrame) -> bool:
 
 
 def build_rank_links(profile: Profile) -> tuple[PageLink, ...]:
-    """Ranks together or each by itself, where there are several."""
+    """Links to combine or separate ranks, if there are several."""
     if len({rank for rank in profile.threads.column("rank").to_pylist() if rank is not None}) < 2:
         return ()
     each = is_by_rank()
@@ -124,7 +124,7 @@ def build_detail_table(
 
 
 def build_distribution_chart(title: str, values: Array, noun: str, unit: str = "ns") -> tuple[TopChart, ...]:
-    """How values are distributed; nothing where there are too few."""
+    """The histogram of values; empty if there are too few."""
     histogram = build_histogram(values)
     if histogram is None:
         return ()
@@ -133,7 +133,7 @@ def build_distribution_chart(title: str, values: Array, noun: str, unit: str = "
 
 
 def detail_url(frame: ResultFrame, key: str, name: str) -> str:
-    """The page of one thing by its name; empty where the address would be too long."""
+    """The URL of the details of a name; empty if it would be too long."""
     url = frame.url(key, None, ("name", name))
     return url if len(url) <= MAX_URL else ""
 
@@ -145,11 +145,11 @@ def flamegraph_url(frame: ResultFrame, name: str) -> str:
 
 
 def build_figure(label: str, value: float | int | None, unit: str) -> KeyFigure:
-    """A number that stands out, in its unit."""
+    """A key figure in its unit."""
     quantity = format_quantity(value, unit)
     return KeyFigure(label, quantity.text, quantity.exact)
 
 
 def is_by_rank() -> bool:
-    """Whether the rows are asked for of each rank."""
+    """Whether rows by rank are requested."""
     return request.args.get("each") == "1"

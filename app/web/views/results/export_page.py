@@ -1,7 +1,7 @@
-"""/results/<id>/export: everything that a result can be saved as, and the tools that it can be opened in.
+"""/results/<id>/export: export formats of a result, and tools to open it.
 
-Perfetto's UI has its own page, because a window can only be handed a trace by a page whose opener policy lets it be
-reached. speedscope fetches what it shows, so it is sent there with an address that needs no token.
+Perfetto's UI has a separate page, because sending a trace to its window requires an opener policy that allows it.
+speedscope fetches the file, so it gets a URL that needs no token.
 """
 
 import shlex
@@ -28,7 +28,7 @@ from .result_frame import ResultFrame, open_result_frame
 
 blueprint = Blueprint("opening", __name__)
 MANY_ROWS = 2_000_000
-"""Slices and samples from which on a page in a browser has a hard time."""
+"""Number of slices and samples that is large for tools in a browser."""
 PAGE_TABLES = {
     "hotspots": ("hotspots",),
     "counts": ("counts",),
@@ -44,13 +44,12 @@ PAGE_TABLES = {
     "nsight": ("nsight", "nsight-metrics", "nsight-hints", "nsight-source"),
     "losses": ("losses",),
 }
-"""The tables that belong to a page, and are only there where it is. Others always are."""
+"""Tables that belong to a page, and exist only with it. Others always exist."""
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """A form to save as. url: empty where it cannot hold this selection. options: its switches, each with what it
-    does."""
+    """An export format. url: empty if it does not support this selection. options: with descriptions."""
 
     name: str
     title: str
@@ -71,8 +70,8 @@ class TableFiles:
 
 @dataclass(frozen=True)
 class ExportPage(Page):
-    """`/results/<id>/export`. openable_tools: the tools that have something to show of it. selected_counts: how much is
-    selected. is_large: whether that is a lot for a browser. selection_params: of the selection, for forms.
+    """`/results/<id>/export`. openable_tools: tools with data for this result. selected_counts: size of the
+    selection. is_large: whether that is large for a browser. selection_params: of the selection, for forms.
     speedscope_reachable: whether pages of speedscope can reach this server, as browsers allow it."""
 
     template: ClassVar[str] = "results/export.html"
@@ -144,7 +143,7 @@ def show(id: str) -> Response:
 
 @blueprint.get("/results/<id>/open/perfetto")
 def perfetto(id: str) -> Response:
-    """The page that opens Perfetto's UI and hands it the trace."""
+    """The page that opens Perfetto's UI and sends it the trace."""
     frame, profile = open_result_frame(id, "export")
     site = current_services().settings.perfetto_url
     parts = urlsplit(site)
@@ -161,7 +160,7 @@ def perfetto(id: str) -> Response:
             back=frame.url("export"),
         )
     )
-    # The opened window must be able to answer. No other page can reach this one because of that.
+    # The opened window must be able to answer. Other pages still cannot access this one.
     response.headers["Cross-Origin-Opener-Policy"] = "same-origin-allow-popups"
     return response
 
@@ -177,7 +176,7 @@ def speedscope(id: str) -> Response:
 
 
 def _list_amounts(frame: ResultFrame, profile: Profile) -> tuple[tuple[str, Quantity], ...]:
-    """How much of what is selected."""
+    """The size of the selection."""
     row = records(TABLES["summary"].rows(profile, frame.selection))[0]
     found = [
         (word[:-1] if row[word] == 1 else word, format_quantity(row[word], "count"))

@@ -1,7 +1,7 @@
-"""What leaves Perfloom as a file: the selection of a result in a form that other tools read, and rows of its tables.
+"""Downloads: the selection of a result in formats of other tools, and rows of its tables.
 
-`/handed/<file>` is the one address of them that needs no token, for tools that cannot show one: it holds a signature,
-for one export of one selection, and is valid for 15 minutes.
+`/handed/<file>` is the only URL that needs no token, for tools that cannot send one: it has a signature for one export
+of one selection, valid for 15 minutes.
 """
 
 from itertools import chain
@@ -26,20 +26,20 @@ blueprint = Blueprint("exports", __name__)
 SIGNED_URL_SECONDS = 15 * 60
 
 
-@blueprint.get("/results/<id>/export/<form>")
-@blueprint.get("/api/v1/results/<id>/export/<form>")
-def export(id: str, form: str) -> AnyResponse:
+@blueprint.get("/results/<id>/export/<file_format>")
+@blueprint.get("/api/v1/results/<id>/export/<file_format>")
+def export(id: str, file_format: str) -> AnyResponse:
     """The file. Its switches (see `perfloom convert --help`) are parameters: `kernel=1`."""
-    exporter = EXPORTERS.get(form)
+    exporter = EXPORTERS.get(file_format)
     if exporter is None:
-        raise NotFound(f"No export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
+        raise NotFound(f"No export to {file_format[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
     options = {word: parse_flag(word, request.args.get(word)) for word in exporter.options}
     return _export(id, exporter, request_selection(), options)
 
 
 @blueprint.get(f"/results/<id>/tables/<table>.{FILE_RULE}")
-def table(id: str, table: str, form: str) -> Response:
-    """A table, as `perfloom report` prints it. by: what its rows are, where it offers several."""
+def table(id: str, table: str, file_format: str) -> Response:
+    """A table, as `perfloom report` prints it. by: the grouping, if the table offers several."""
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
@@ -47,23 +47,23 @@ def table(id: str, table: str, form: str) -> Response:
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
     profile = store.results.open(id)
     data = found.frame(profile, request_selection(), by)
-    return table_file_response(name, form, data, *figures_of(table, profile), columns=found.columns)
+    return table_file_response(name, file_format, data, *figures_of(table, profile), columns=found.columns)
 
 
-def signed_url(id: str, form: str, words: Pairs) -> str:
-    """An address of an export that works without the token, for `SIGNED_URL_SECONDS`. words: of the selection."""
-    key = _signer().dumps([id, form, words])
-    return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
+def signed_url(id: str, file_format: str, words: Pairs) -> str:
+    """The URL of an export that works without the token, for `SIGNED_URL_SECONDS`. words: of the selection."""
+    key = _build_signer().dumps([id, file_format, words])
+    return f"{request.host_url}handed/profile{EXPORTERS[file_format].suffix}?{urlencode({'key': key})}"
 
 
 @blueprint.route("/handed/<file>", methods=["GET", "OPTIONS"])
 @public
-def handed(file: str) -> AnyResponse:
-    """The export that the signature in `key` is for. Pages of the speedscope that is set may read it, no others."""
+def download_signed(file: str) -> AnyResponse:
+    """The export that the signature in `key` is for. Only pages of the configured speedscope site can read it."""
     if request.method == "OPTIONS":
-        return _readable(Response(status=204))
+        return _allow_speedscope(Response(status=204))
     try:
-        id, form, words = _signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
+        id, file_format, words = _build_signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
     except SignatureExpired:
         raise Forbidden(
             f"This address was valid for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of the result again "
@@ -76,15 +76,15 @@ def handed(file: str) -> AnyResponse:
     query: dict[str, list[str]] = {}
     for word, value in words:
         query.setdefault(word, []).append(value)
-    return _readable(_export(id, EXPORTERS[form], Selection.from_query(query), {}))
+    return _allow_speedscope(_export(id, EXPORTERS[file_format], Selection.from_query(query), {}))
 
 
-def _signer() -> URLSafeTimedSerializer:
+def _build_signer() -> URLSafeTimedSerializer:
     return URLSafeTimedSerializer(current_app.config["SECRET_KEY"], salt="perfloom export")
 
 
-def _readable(response: AnyResponse) -> AnyResponse:
-    """`response`, which a page of the speedscope that is set may read."""
+def _allow_speedscope(response: AnyResponse) -> AnyResponse:
+    """Allow the configured speedscope site to read `response`."""
     site = urlsplit(current_services().settings.speedscope_url)
     response.headers["Access-Control-Allow-Origin"] = f"{site.scheme}://{site.netloc}"
     if request.method == "OPTIONS":
@@ -99,9 +99,9 @@ def _export(id: str, exporter: Exporter, selection: Selection, options: dict[str
     store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
     content = exporter.write(profile, selection, options)
-    # The first piece is made here, so that what cannot be exported is an error and no broken file.
+    # Generate the first part here, so that errors are not broken files.
     first = next(content, b"")
     response = Response(chain((first,), content), content_type=exporter.media_type)
-    # Some formats are documents with their own scripts.
+    # Some formats are documents with scripts.
     response.headers["Content-Security-Policy"] = SANDBOX_POLICY
     return attachment(response, name + exporter.suffix)

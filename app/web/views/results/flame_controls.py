@@ -1,4 +1,4 @@
-"""What the pages with a flame graph share: the words of their query, the controls above the graph, its SVG."""
+"""Shared by pages with a flame graph: query parameters, controls above the graph, SVG."""
 
 from dataclasses import dataclass
 
@@ -31,9 +31,9 @@ GROUP_LABELS = {
 ORDER_LABELS = {SiblingOrder.WEIGHT: "left heavy", SiblingOrder.TIME: "time order", SiblingOrder.NAME: "alphabetical"}
 COLOR_LABELS = {"kind": "kind", "module": "module", "hot": "self weight"}
 ZOOM_PARAMS = ("zoom", "zoom-callers", "zoom-callees")
-# The page alone may hold a frame: the SVG, where no scripts run.
+# Only this page can contain a frame: the SVG, without scripts.
 PAGE_POLICY = f"{CONTENT_SECURITY_POLICY}; frame-src 'self'"
-# In that frame a click on a link of ours leads the page on; there are no scripts, and nothing else is loaded.
+# Links in that frame can navigate the page; it has no scripts and loads nothing else.
 STATIC_POLICY = (
     "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; "
     "frame-ancestors 'self'"
@@ -68,10 +68,9 @@ class ControlSwitch:
 
 @dataclass(frozen=True)
 class FlameControls:
-    """The controls above a graph. search_url: address that answers it. kept_params: the words that the form does not
-    have.
+    """The controls above a graph. search_url: of search requests. kept_params: parameters that are not in the form.
 
-    needs_reload: whether there is more on the page than the graph that another selection changes.
+    needs_reload: whether other parts of the page than the graph depend on the selection.
     """
 
     search_url: str
@@ -107,7 +106,7 @@ class FlameGraphView:
 def build_controls(
     search: str, matched: str, choices: list[ControlChoice], switches: list[ControlSwitch], *, reloads: bool = False
 ) -> FlameControls:
-    """The controls with the words of the present request."""
+    """The controls for the parameters of this request."""
     # A frame's number means something else in a graph of another shape.
     known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS}
     return FlameControls(
@@ -122,7 +121,7 @@ def build_controls(
 
 
 def build_group_choice(*profiles: Profile) -> ControlChoice:
-    """By what the graph is split: ranks and hosts only where there are several, names only where there are any."""
+    """The grouping: ranks and hosts only if there are several, names only if there are any."""
     named = all(effective_group(profile, FlameGroup.COMM) is FlameGroup.COMM for profile in profiles)
     texts = {g.value: text for g, text in GROUP_LABELS.items() if any(_splits(p, g) for p in profiles)}
     if not named:
@@ -139,7 +138,7 @@ def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
 
 
 def build_direction_switch() -> ControlSwitch:
-    """Which way up."""
+    """The orientation."""
     return ControlSwitch("grow", "up", "Root at bottom", "Draw callees above their callers", parse_root_at_bottom())
 
 

@@ -50,8 +50,8 @@ PARTS = ("callers", "callees")
 
 @dataclass(frozen=True)
 class FlamegraphPage(Page):
-    """function: whose callers and callees are shown, empty for the whole graph; function_total: its total in words;
-    whole: the way back to that. notes: what is to be said of the call stacks."""
+    """function: whose callers and callees are shown, empty for the complete graph; function_total: its total as text;
+    whole: URL of the complete graph. notes: on call stacks."""
 
     template: ClassVar[str] = "results/flamegraph.html"
     frame: ResultFrame
@@ -91,9 +91,9 @@ def show(id: str) -> Response:
 
 
 @blueprint.get("/results/<id>/flamegraph.svg")
-def as_svg(id: str) -> Response:
-    """The same picture as SVG: without scripts, to be shown in the page; with `download=1` a file to save, that can be
-    zoomed and searched in any browser. Words as for the page.
+def get_svg(id: str) -> Response:
+    """The same picture as SVG: without scripts, for the page; with `download=1` a file with zoom and search for any
+    browser. Parameters as for the page.
     """
     store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
@@ -111,8 +111,8 @@ def as_svg(id: str) -> Response:
 
 
 @blueprint.get("/api/v1/results/<id>/flamegraph")
-def as_json(id: str) -> Response:
-    """The frames that can be seen at `width` pixels below the frame `zoom`, as `charts.flamegraph.payload` tells."""
+def get_json(id: str) -> Response:
+    """The frames visible at `width` pixels below the frame `zoom`: see `charts.flamegraph.build_payload`."""
     data = build_flame_payload(
         current_services().store.results.open(id),
         request_selection(),
@@ -133,8 +133,8 @@ def matches(id: str) -> Response:
 
 @blueprint.get("/api/v1/results/<id>/sandwich")
 def callers_and_callees(id: str) -> Response:
-    """`{"callers": …, "callees": …}` of `function` (its id or its name), or with `part` one of them alone, which
-    `zoom` then is a frame of."""
+    """`{"callers": …, "callees": …}` of `function` (its id or its name), or with `part` only one of them;
+    `zoom` is then a frame of it."""
     profile = current_services().store.results.open(id)
     part = request.args.get("part", "")
     trees = _sandwich(profile, request_selection(), part, min_frame_share(parse_width()))
@@ -149,7 +149,7 @@ def callers_and_callees(id: str) -> Response:
 
 @blueprint.get("/api/v1/results/<id>/functions/<int:function>")
 def describe(id: str, function: int) -> Response:
-    """A function by its id, with its whole name: `{"id", "name", "module", "file", "line"}`."""
+    """A function by its id, with its full name: `{"id", "name", "module", "file", "line"}`."""
     profile = current_services().store.results.open(id)
     functions = functions_of(profile)
     if function >= profile.functions.num_rows:
@@ -227,7 +227,7 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
 
 
 def _search_matches(profile: Profile, selection: Selection) -> Matches | None:
-    """What is searched for."""
+    """The search pattern."""
     return search(profile, selection, parse_pattern()) if request.args.get("q") else None
 
 

@@ -1,4 +1,4 @@
-"""Rows about functions, as several pages show them."""
+"""Rows of functions, for several pages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from ....domain.units import Quantity, choose_scale
 from .result_frame import ResultFrame
 
 MAX_URL = 4_000
-"""Servers and proxies refuse much longer ones; a C++ name may be longer than that by itself."""
+"""Servers and proxies reject much longer URLs; a C++ name can be longer than that."""
 
 
 def has_modules(profile: Profile) -> bool:
-    """Whether the module of any function is known: traces tell none."""
+    """Whether the module of any function is known: traces have none."""
     return any(functions_of(profile).modules)
 
 
 @dataclass(frozen=True)
 class FunctionRow:
-    """A function (module, thread) and what it weighs. bars: self and total in percent. url: its callers and
+    """A function (module, thread) and its weight. bars: self and total in percent. url: its callers and
     callees, empty where there is none."""
 
     name: str

@@ -9,12 +9,13 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import base_name
 from ....analysis.stacks.hotspots import BY, compute_hotspots
+from ....analysis.tables import TABLES
 from ....domain.profile import Profile
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
-from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("hotspots", __name__)
@@ -75,11 +76,11 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/hotspots.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "hotspots")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile, _by()))
-    return table_file_response(f"{frame.name} hotspots", form, rows, profile)
+    return table_file_response(f"{frame.name} hotspots", file_format, rows, profile)
 
 
 def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
@@ -89,7 +90,7 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     def title(row: dict[str, Any]) -> str:
         return "\n".join(filter(None, (row["name"], place_of(row))))
 
-    return (
+    found = (
         ColumnView("name", by.capitalize(), "name", title=title),
         ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=base_name),
         weight("self", "Self", "without callees"),
@@ -97,6 +98,7 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
         weight("total", "Total", "including callees"),
         ColumnView("total_percent", "%", "percent", sort=""),
     )
+    return inherit_descriptions(TABLES["hotspots"].columns, found)
 
 
 def _by() -> str:

@@ -1,4 +1,4 @@
-"""The list of results, and what can be done with one: rename, tag, note, delete, fetch the original files."""
+"""The list of results, and actions: rename, tag, note, delete, download the original files."""
 
 import re
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ResultListRow:
-    """A result in the list. flamegraph: the address of its picture, None without samples. recorded: when, "" where that
-    is not known; created: when it was stored."""
+    """A result in the list. flamegraph: URL of its picture, None without samples. recorded: time, "" if unknown;
+    created: when it was stored."""
 
     id: str
     name: str
@@ -76,7 +76,7 @@ class TagLink:
 
 @dataclass(frozen=True)
 class ResultListPage(Page):
-    """`/`. empty: there is no result at all. running: jobs that have not ended, newest first."""
+    """`/`. empty: whether there are no results. running: jobs that have not ended, newest first."""
 
     template: ClassVar[str] = "results/list.html"
     search: str
@@ -108,7 +108,7 @@ class EditResultPage(Page):
 
 @dataclass(frozen=True)
 class DeleteResultPage(Page):
-    """`/results/<id>/delete`: asks first."""
+    """`/results/<id>/delete`: the confirmation."""
 
     template: ClassVar[str] = "results/delete.html"
     id: str
@@ -119,14 +119,14 @@ class DeleteResultPage(Page):
 
 
 @blueprint.get("/results")
-def listed() -> AnyResponse:
-    """The same list, where addresses of results begin."""
+def redirect_to_list() -> AnyResponse:
+    """Redirect to the list of results."""
     return redirect(f"/?{request.query_string.decode()}".rstrip("?"), 303)
 
 
 @blueprint.get("/")
-def index() -> AnyResponse:
-    """All results, and the jobs that run."""
+def show_list() -> AnyResponse:
+    """All results, and the running jobs."""
     store = current_services().store
     search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
     order, page = parse_order(SORTS, "-created"), parse_page()
@@ -203,13 +203,15 @@ def delete(id: str) -> AnyResponse:
 
 @blueprint.get("/results/<id>/original/<int:number>")
 def original(id: str, number: int) -> AnyResponse:
-    """A file that the result was read from, byte for byte as it came; counted from 1."""
+    """A file that the result was read from, unchanged; counted from 1."""
     files = current_services().store.results.original(id)
     if not 1 <= number <= len(files):
         raise NotFound("This file is no longer stored. The result itself is complete.")
     file = files[number - 1]
     packed = file.path.name != file.name
-    response = Response(_decompress(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")
+    response = Response(
+        _decompress(file.path) if packed else _read_chunks(file.path), mimetype="application/octet-stream"
+    )
     if not packed:
         response.content_length = file.bytes
     return attachment(response, file.name)
@@ -266,7 +268,7 @@ def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidR
     return render(page, error.http_status if error else 200)
 
 
-def _plain(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk

@@ -18,7 +18,7 @@ blueprint = Blueprint("losses", __name__)
 
 @dataclass(frozen=True)
 class LossRow:
-    """Something that could not be read. example: the first one, with its place in the file."""
+    """A loss. example: the first one, with its position in the file."""
 
     reason: str
     count: Quantity
@@ -38,7 +38,7 @@ class LossesPage(Page):
 
 @blueprint.get("/results/<id>/losses")
 def show(id: str) -> Response:
-    """All of them, the most frequent first."""
+    """All losses, the most frequent first."""
     frame, profile = open_result_frame(id, "losses")
     scale = choose_scale(0, "count")
     rows = records(TABLES["losses"].rows(profile, frame.selection))
@@ -53,8 +53,8 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/losses.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "losses")
     rows = TABLES["losses"].frame(profile, frame.selection)
-    return table_file_response(f"{frame.name} losses", form, rows)
+    return table_file_response(f"{frame.name} losses", file_format, rows)

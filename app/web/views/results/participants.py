@@ -1,4 +1,4 @@
-"""Who took part in what was recorded: runs of the command, ranks and hosts, and how it ended for them."""
+"""The participants of a recording: runs of the command, ranks and hosts, and how they ended."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ MAX_RUNS, MAX_NOTABLE_RANKS, MAX_HOSTS = 12, 12, 4
 
 @dataclass(frozen=True)
 class RunRow:
-    """An execution of the command. succeeded: whether it ended with 0, null where that was not recorded."""
+    """An execution of the command. succeeded: whether it ended with status 0, null if not recorded."""
 
     run: int
     command: str
@@ -40,8 +40,7 @@ class RankRow:
 
 @dataclass(frozen=True)
 class Participants:
-    """Who took part: runs and ranks. notable_ranks: the first ranks with a remark.
-    more_…: how many are left out."""
+    """Runs and ranks. notable_ranks: the first ranks with a remark. more_…: number of omitted ones."""
 
     several_runs: bool
     with_ranks: bool
@@ -52,7 +51,7 @@ class Participants:
 
 
 def format_hosts(profile: Profile) -> str:
-    """The hosts that took part, the first few by name; empty for none."""
+    """The hosts, the first few by name; empty for none."""
     return abbreviate_names(hosts_of(profile), MAX_HOSTS)
 
 

@@ -1,4 +1,4 @@
-"""What all pages of a result have in common: its name, its tabs, and the bar of the selection."""
+"""The frame of all pages of a result: its name, tabs and selection bar."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from .tables import current_url_with
 
 @dataclass(frozen=True)
 class PageLink:
-    """A link that may be the present place."""
+    """A link that can be the current page."""
 
     key: str
     label: str
@@ -31,13 +31,12 @@ class PageLink:
 
 @dataclass(frozen=True)
 class ResultFrame:
-    """Around every page of a result.
+    """The frame of a page of a result.
 
-    key: of the page shown. uses_selection: whether there is something that a selection picks. selection: as asked for.
-    event, unit: those that hold (the main event, where none was asked for), event empty where the result has none.
-    measure: what its numbers are, in words. page_params: the words of the present page alone. kept_params: everything
-    of the query but the event, for the form that switches it. time_units: to write times in, empty where there are
-    none. loss_note: what is to be said of all figures because something was not read, empty where there is nothing.
+    key: of the page. uses_selection: whether the selection applies. selection: as requested. event, unit: the effective
+    ones (the main event by default), event empty if the result has none. measure: a description of its numbers.
+    page_params: parameters of only this page. kept_params: all parameters except the event, for the form that switches
+    it. time_units: to select, empty without times. loss_note: a note on all figures because of losses, else empty.
     """
 
     id: str
@@ -108,8 +107,8 @@ def measure_text(profile: Profile, event: str) -> str:
 
 
 def page_params() -> Pairs:
-    """The parameters of only this page, kept when the selection changes. The page of a table and a zoomed frame would
-    not be the same there."""
+    """The parameters of only this page, kept when the selection changes. The page number of a table and the
+    zoomed frame are not kept."""
     passing = ("page", "zoom", "zoom-callers", "zoom-callees")
     return [(k, v) for k, v in request.args.items(multi=True) if k not in QUERY_PARAMETERS and k not in passing]
 

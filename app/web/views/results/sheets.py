@@ -1,17 +1,18 @@
-"""Sheets: a table of app/analysis as a page shows it, with a line of code for each column.
+"""Sheets: tables of app/analysis on pages, with one line of code per column.
 
-A column names what it shows; units, digits, sorting, searching, pages and the bar in front follow from here.
+A column view names what it shows; units, digits, sorting, searching, paging and bars are derived from it.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 from flask import request
 from markupsafe import Markup
 
-from ....analysis.core.schema import records
+from ....analysis.core.schema import Column, records
 from ....domain.text import shorten
 from ....domain.units import (
     MISSING,
@@ -38,7 +39,7 @@ from .tables import (
 )
 
 NS_PER = {"_ns": 1, "_us": NS_PER_US, "_ms": NS_PER_MS, "_s": NS_PER_S}
-"""How many ns the unit has that the name of a column of times ends in."""
+"""Nanoseconds of the unit in the suffix of the name of a column."""
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
 CSS_CLASSES = {
     "name": "name",
@@ -50,16 +51,16 @@ CSS_CLASSES = {
     "flag": "fit",
     "id": "num fit",
 }
-"""The classes of headings that are not of numbers, by kind."""
+"""CSS classes of columns that are not numbers, by kind."""
 NAME, NUMBER = Markup("name mono"), Markup("num")
-"""Classes of most cells. Marked, as to escape them would take longer than to make the cell."""
+"""Classes of most cells. Markup, because escaping them would take longer than creating the cell."""
 MAX_PLAIN, MAX_EXACT_INT = 40, 1 << 53
 INVARIABLE_NOUNS = frozenset({"call", "delay"})
-"""Scales of times of single calls."""
+"""Scales of the times of single calls."""
 
 
 Texts = Callable[[dict[str, Any]], str]
-"""Makes a text of a row."""
+"""Makes a text from a row."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,13 @@ class ColumnView:
     * plain: a number of any size; where it is missing, what the column `text` of the row says
     * link: only the address that `link` gives
 
-    label: its heading, description: its tooltip. scale: columns with the same word have one unit.
-    missing: in place of a number that there is none of.
-    shorten: makes the text that is shown of a name or text. link: where the cell of a row leads that is no name.
-    sort: its word in an address, "" for a column that does not sort; by default its name. signed: with a plus.
-    unit_label: in the heading in place of the unit. title: the tooltip of a text. caveat: short text next to
-    a number, tag: next to a name. tone: the CSS class of a number's color. unnamed: in place of a text
-    that there is none of.
+    label: its heading. description: its tooltip, empty for that of the table (`inherit_descriptions`).
+    scale: columns with the same word have one unit.
+    missing: shown instead of a missing number. shorten: makes the displayed text of a name or text. link: the URL of a
+    cell that is not a name. sort: the value of the parameter `sort`, "" for a column that cannot be sorted; by default
+    its name. signed: with a plus. unit_label: in the heading instead of the unit. title: the tooltip of a text. caveat:
+    short text next to a number; tag: next to a name. tone: the CSS class of a number's color. unnamed: shown instead of
+    a missing text.
     """
 
     column: str
@@ -104,12 +105,12 @@ class ColumnView:
 
     @property
     def word(self) -> str:
-        """What sorts by it, in an address."""
+        """The value of the parameter `sort` for this column."""
         return self.column if self.sort is None else self.sort
 
     @property
     def measure(self) -> str:
-        """The unit of its numbers, which have one scale; "" where they have none."""
+        """The unit of its numbers, which have one scale; "" without one."""
         return self.unit if self.kind == "value" else UNITS.get(self.kind, "")
 
     @property
@@ -118,14 +119,14 @@ class ColumnView:
 
     @property
     def factor(self) -> int:
-        """What its numbers are multiplied with before they are shown."""
+        """The factor of its numbers for display."""
         return NS_PER["_" + self.column.rsplit("_", 1)[-1]] if self.kind == "time" else self.times
 
 
-# Named tuples: a page makes hundreds of cells, and a frozen dataclass takes four times as long to make.
+# Named tuples: a page has hundreds of cells, and creating a frozen dataclass takes four times as long.
 class TableCell(NamedTuple):
-    """A cell of a table. title: its full text or exact number. url: where it leads. is_heading: it names the
-    row. mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
+    """A cell of a table. title: its full text or exact number. url: of its link. is_heading: whether it names
+    the row. mark, tag: before and after a name. status: of the row. caveat: a limitation of the number."""
 
     text: str
     title: str
@@ -140,7 +141,7 @@ class TableCell(NamedTuple):
 
 class Bar(NamedTuple):
     """The bar of a row. total: pale, own: dark in front of it, in percent; own None for a bar of one color. change: to
-    either side of a middle axis, total from -100 to 100. faint: it tells little."""
+    either side of a middle axis, total from -100 to 100. faint: not significant."""
 
     total: float
     own: float | None = None
@@ -161,11 +162,11 @@ class SheetRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A page of a table. has_bars: what the bars of the rows are, "" where they have none. hidden_fields: the words of
-    the address that the search keeps.
+    """A page of a table. has_bars: the label of the bars of rows, "" without bars. hidden_fields: the parameters that
+    the search preserves.
 
-    noun: what a row is. total_rows: how many rows there are without the search. wide: it has many columns and is
-    scrolled sideways, with names and bars on the left; else names give way, and bars stand on the right.
+    noun: of a row. total_rows: number of rows without the search. wide: whether it has many columns and scrolls
+    horizontally, with names and bars on the left; else names shrink, and bars are on the right.
     """
 
     label: str
@@ -195,11 +196,12 @@ def build_sheet(
     note: Texts | None = None,
     wide: bool = True,
 ) -> Sheet:
-    """A page of `rows`, which are searched and sorted already (`filter_and_sort`); without an order they do not sort.
+    """A page of `rows`, which are filtered and sorted already (`filter_and_sort`); without an order it cannot be
+    sorted.
 
-    total_rows: how many there are without the search. url: where the name of a row leads. bar: the columns (percent) of
-    what is dark and what is pale in it, or what makes it. bar_label: what it shows. mark: the column whose word colors
-    the mark before the name. note: makes the sentence below a row.
+    total_rows: number of rows without the search. url: makes the link of the name of a row. bar: the columns (percent)
+    of its dark and pale part, or a function that makes it. bar_label: what it shows. mark: the column whose value
+    colors the mark before the name. note: makes the sentence below a row.
     """
     page = parse_page()
     scales = column_scales(rows, columns)
@@ -227,10 +229,10 @@ def filter_and_sort(
     sort_columns: Mapping[str, str] | None = None,
     magnitudes: Collection[str] = (),
 ) -> tuple[pd.DataFrame, SortOrder]:
-    """The rows that the search of the request leaves, in the order it asks for. Raises InvalidRequest.
+    """The rows that match the search of the request, in the requested order. Raises InvalidRequest.
 
-    default: the order without one in the request. search: the searched columns. sort_columns: for a word of an order
-    the column with its values, if not the one of that name. magnitudes: words that sort by absolute value.
+    default: the order without one in the request. search: the searched columns. sort_columns: for a value of `sort`
+    the column with its values, if not the one of that name. magnitudes: columns sorted by absolute value.
     """
     order = parse_order(words(columns), default)
     rows = filter_rows(rows, parse_search(), search)
@@ -243,6 +245,28 @@ def filter_and_sort(
         key=(lambda values: values.abs()) if order.column in magnitudes else None,
     )
     return rows, order
+
+
+_BY_REMARK = re.compile(r"; only by=\w+(?=\.$)")
+"""In the description of a column: the grouping that has it. A page shows the column only for that grouping."""
+_COLUMN_NAME = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b")
+
+
+def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
+    """The views, with the descriptions of the table's columns where they have none. Names of columns such as total_us
+    become the labels that the page shows."""
+    descriptions = {column.name: column.description for column in columns}
+    labels = {view.column: view.label for view in views}
+
+    def label(name: re.Match[str]) -> str:
+        return f"“{labels[name[0]]}”" if name[0] in labels else name[0]
+
+    return tuple(
+        view
+        if view.description or view.column not in descriptions
+        else replace(view, description=_COLUMN_NAME.sub(label, _BY_REMARK.sub("", descriptions[view.column])))
+        for view in views
+    )
 
 
 PLACES = (
@@ -267,14 +291,14 @@ def places_of(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
 
 
 def words(column_views: Sequence[ColumnView]) -> list[str]:
-    """The words that a table can be sorted by."""
+    """The values of `sort` of a table."""
     return [column.word for column in column_views if column.word]
 
 
 def build_headings(
     columns: Sequence[ColumnView], scales: dict[str, Scale], order: SortOrder | None
 ) -> tuple[ColumnHeading, ...]:
-    """The headings of columns; without an order they do not sort."""
+    """The headings of columns; without an order they cannot be sorted."""
     headings = []
     for column in columns:
         css = CSS_CLASSES.get(column.kind, "")
@@ -303,7 +327,7 @@ def column_scales(rows: pd.DataFrame, columns: Sequence[ColumnView]) -> dict[str
     """The scale of each column of numbers with a unit."""
     largest: dict[str, float] = {}
     for column in columns:
-        # Percent have one scale however large they are.
+        # Percentages always have the same scale.
         if column.measure not in ("", "percent"):
             word = column.scale or column.column
             values = rows[column.column].abs().max() if len(rows) else 0
@@ -316,8 +340,8 @@ def column_scales(rows: pd.DataFrame, columns: Sequence[ColumnView]) -> dict[str
 
 
 def _scale(column: ColumnView, largest: float) -> Scale:
-    """Times stay in ms, and those of single calls in µs, for longer than elsewhere: beside a few long rows there are
-    many short ones."""
+    """Times remain in ms, and those of single calls in µs, up to larger values than elsewhere: next to a few long rows
+    there are many short ones."""
     if column.kind == "time":
         limit, most = (10**9, 10**6 - 1) if column.scale in INVARIABLE_NOUNS else (10**11, 10**9 - 1)
         largest = largest if largest >= limit else min(largest, most)
@@ -397,7 +421,7 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
 
 
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
-    """(what is shown of a number or text, the whole of it)."""
+    """(displayed text, full text) of a number or text."""
     if value is None:
         whole = text or MISSING
         return shorten(whole, MAX_PLAIN), whole

@@ -1,7 +1,7 @@
 """Long tables on a page: headings that sort by a link, pages of rows, and the same rows as a file.
 
-The words of a table in a query: `sort` is a column's name, with a minus before it for the largest first; `page`
-counts from 1; `search` narrows the rows.
+Query parameters of a table: `sort` is the name of a column, with a minus for descending order; `page` counts from 1;
+`search` filters the rows.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from ...pages import Pairs, with_query
 from ...parameters import parse_choice
 
 PAGE_SIZE = 100
-FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):form>"
-"""How an address of rows as a file ends."""
+FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):file_format>"
+"""The suffix of URLs of downloads."""
 MAX_SEARCH = 1_000
 
 
 @dataclass(frozen=True)
 class ColumnHeading:
-    """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or "".
-    hidden: it is there for screen readers only."""
+    """The heading of a column. url: to sort by it, None if it cannot be sorted. sorted: "ascending",
+    "descending" or "". hidden: only for screen readers."""
 
     label: str
     url: str | None = None
@@ -40,8 +40,8 @@ class ColumnHeading:
 
 @dataclass(frozen=True)
 class Pager:
-    """Where in a long table the page is. previous, next: addresses, None at the ends. is_past_end: the table has rows,
-    but fewer."""
+    """The position of the page in a long table. previous, next: URLs, None at the ends. is_past_end: whether the page
+    is after the last row."""
 
     text: str
     previous: str | None
@@ -51,19 +51,19 @@ class Pager:
 
 @dataclass(frozen=True)
 class SortOrder:
-    """By which column a table is sorted."""
+    """The sort order of a table."""
 
     column: str
     descending: bool
 
     @property
     def param(self) -> str:
-        """As in a query."""
+        """The value of the parameter `sort`."""
         return ("-" if self.descending else "") + self.column
 
 
 def parse_order(columns: Sequence[str], default: str) -> SortOrder:
-    """The order asked for by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
+    """The order requested by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
     word = request.args.get("sort") or default
     order = SortOrder(word.removeprefix("-"), word.startswith("-"))
     if order.column not in columns:
@@ -74,7 +74,7 @@ def parse_order(columns: Sequence[str], default: str) -> SortOrder:
 
 
 def parse_page() -> int:
-    """The page asked for, from 1. Raises InvalidRequest."""
+    """The requested page, from 1. Raises InvalidRequest."""
     text = request.args.get("page", "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(
@@ -84,7 +84,7 @@ def parse_page() -> int:
 
 
 def parse_search() -> str:
-    """The search asked for. Raises InvalidRequest for one that is too long."""
+    """The requested search. Raises InvalidRequest if it is too long."""
     search = request.args.get("search", "").strip()
     if len(search) > MAX_SEARCH:
         raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
@@ -92,7 +92,7 @@ def parse_search() -> str:
 
 
 def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
-    """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
+    """The rows that contain every word of `search` in these columns, ignoring case."""
     for word in dict.fromkeys(search.casefold().split()):
         series = pd.Series(False, index=rows.index)
         for column in columns:
@@ -102,7 +102,7 @@ def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.D
 
 
 def current_url_with(*changes: tuple[str, str | None]) -> str:
-    """The address of the present page with some words changed; None or "" leaves a word out."""
+    """The URL of this page with some parameters changed; None or "" removes one."""
     names = {name for name, _ in changes}
     pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""]
     pairs += [(name, value) for name, value in changes if value]
@@ -119,7 +119,7 @@ def build_heading(
     css: str = "",
     description: str = "",
 ) -> ColumnHeading:
-    """A heading that sorts: numbers from the largest first, texts from A, and the other way when clicked again."""
+    """A heading that sorts: numbers descending, texts ascending, and reversed when clicked again."""
     now = order.column == column
     descending = not order.descending if now else numeric
     return ColumnHeading(
@@ -159,11 +159,11 @@ def figures_of(table: str, profile: Profile) -> tuple[Profile, ...]:
 
 
 def table_file_response(
-    name: str, form: str, data: pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = ()
+    name: str, file_format: str, data: pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = ()
 ) -> Response:
     """The rows of a table as a download, as CSV, JSON or Parquet. profiles: those whose figures these are; the file
     says if something of them was not read. columns: their descriptions, not needed for tables of `TABLES`."""
-    kind, names = TABLE_FORMATS[form], list(data)
+    kind, names = TABLE_FORMATS[file_format], list(data)
     columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
     metadata = table_metadata(name, list(request.args.items(multi=True)), is_affected=_are_affected(profiles))
     content = kind.write_chunks(data, columns, metadata)
@@ -176,9 +176,9 @@ def table_response(
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
     or a file. profiles: those whose figures these are; each object says if something of them was not read. Raises
     InvalidRequest."""
-    form = parse_choice("format", TABLE_FORMATS, "json")
-    if form != "json":
-        return table_file_response(name, form, data, *profiles, columns=columns)
+    file_format = parse_choice("format", TABLE_FORMATS, "json")
+    if file_format != "json":
+        return table_file_response(name, file_format, data, *profiles, columns=columns)
     rows = mark_affected_rows(records(data), _are_affected(profiles))
     return jsonify(rows[0] if single else rows)
 
@@ -188,7 +188,7 @@ def _are_affected(profiles: Sequence[Profile]) -> bool:
 
 
 def attachment(response: Response, name: str) -> Response:
-    """`response` as a file to be saved under `name`, whatever characters that holds."""
+    """`response` as a download named `name`, with any characters."""
     response.headers.set("Content-Disposition", "attachment", filename=_file_name(name))
     return response
 

@@ -1,4 +1,4 @@
-"""/results/<id>/threads: what each thread weighs, and the way to see it alone."""
+"""/results/<id>/threads: the weight of each thread, with links to select it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,19 +20,29 @@ from ....domain.units import format_quantity
 from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import ResultFrame, open_result_frame
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .sheets import (
+    PLACES,
+    ColumnView,
+    Sheet,
+    build_sheet,
+    filter_and_sort,
+    inherit_descriptions,
+    largest_bar,
+    places_of,
+)
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
-"""From here on the greatest value by rank is said to be above the mean."""
+"""From this ratio, the maximum by rank is reported as above the mean."""
 
 
 @dataclass(frozen=True)
 class RankChart:
-    """How even the ranks are. svg: without script or style. uneven: more than a tenth above the mean.
+    """The load balance of ranks. svg: without script or style. uneven: whether the maximum is more than a tenth above
+    the mean.
 
-    table: where the numbers are, as CSV.
+    table: URL of the numbers as CSV.
     """
 
     event: str
@@ -47,7 +57,7 @@ class RankChart:
 
 @dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. ranks: None where there are none to compare."""
+    """`/results/<id>/threads`. ranks: None without ranks to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: ResultFrame
@@ -84,18 +94,20 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile))
-    return table_file_response(f"{frame.name} threads", form, rows, profile)
+    return table_file_response(f"{frame.name} threads", file_format, rows, profile)
 
 
 @blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
-def ranks_as_file(id: str, form: str) -> Response:
+def download_ranks(id: str, file_format: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
-    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection), profile)
+    return table_file_response(
+        f"{frame.name} ranks", file_format, TABLES["ranks"].frame(profile, frame.selection), profile
+    )
 
 
 def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
@@ -147,7 +159,7 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
     def scaled(row: dict[str, Any]) -> str:
         return format_caveat(row["running_percent"])
 
-    return (
+    found = (
         ColumnView("name", "Thread", "name", unnamed=lambda row: "unknown" if row["key"] == UNKNOWN_THREAD else ""),
         ColumnView("process", "Process", "text"),
         *places,
@@ -156,3 +168,4 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
         ColumnView("percent", "%", "percent", sort=""),
         ColumnView("key", "Flame graph", "link", sort="", link=flamegraph),
     )
+    return inherit_descriptions(TABLES["threads"].columns, found)

@@ -1,4 +1,4 @@
-"""/results/<id>/timeline: what threads, streams and series did when; and its data, as JSON."""
+"""/results/<id>/timeline: threads, streams and series over time; and its data as JSON."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -56,8 +56,8 @@ PREPARING_TEXT = "The timeline of this result is being prepared. This takes a fe
 
 @dataclass(frozen=True)
 class TrackRow:
-    """A track in the table. url: the timeline of it alone, None where it is of no thread. clipped: what of its weight
-    is not drawn, "" where that is little."""
+    """A track in the table. url: of its timeline, None without a thread. clipped: the weight that is not drawn, ""
+    if negligible."""
 
     name: str
     group: str
@@ -116,8 +116,8 @@ def show(id: str) -> Response:
 
 
 @blueprint.get("/results/<id>/timeline.svg")
-def as_svg(id: str) -> Response:
-    """The whole selected window as a still picture: SVG without scripts, to be shown in the page."""
+def get_svg(id: str) -> Response:
+    """The selected window as a static picture: SVG without scripts, for the page."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
@@ -157,9 +157,9 @@ def _row(frame: ResultFrame, track: TimelineTrack) -> TrackRow:
 
 
 @blueprint.get("/api/v1/results/<id>/timeline")
-def as_json(id: str) -> Response:
+def get_json(id: str) -> Response:
     """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
-    `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
+    `{"preparing": sentence}` while it is being prepared. search: in the names of tracks. busy: see
     `analysis.timeline.minimap`."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
@@ -200,7 +200,7 @@ def _busy(minimap: Minimap) -> dict[str, Any]:
 
 
 def _step_window(profile: Profile) -> list[int] | None:
-    """From when to when the step selected goes, over the ranks selected; None for no step."""
+    """The time range of the selected step over the selected ranks; None without a step."""
     selection = request_selection()
     if selection.step is None:
         return None
@@ -212,8 +212,8 @@ def _step_window(profile: Profile) -> list[int] | None:
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/view")
-def view(id: str) -> Response:
-    """What can be seen of `bands` from `from` to `to` (ns) at `width` pixels: see `charts.timeline.viewport`."""
+def get_viewport(id: str) -> Response:
+    """The visible part of `bands` from `from` to `to` (ns) at `width` pixels: see `charts.timeline.viewport`."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
@@ -221,16 +221,16 @@ def view(id: str) -> Response:
     answer = build_viewport(profile, timeline, request_selection(), bands, *_window(), parse_width())
     if request.accept_encodings["gzip"] <= 0:
         return Response(answer.json, mimetype="application/json")
-    # Packed already, to know how large it is.
+    # Compressed already, to limit its size.
     response = Response(answer.gzip, mimetype="application/json", headers={"Content-Encoding": "gzip"})
     response.vary.add("Accept-Encoding")
     return response
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/at")
-def at(id: str) -> Response:
-    """What is in a row of a band between `from` and `to` (ns): the longest slice or step with all that is known of it,
-    the samples, the instants. row: counted from the first of the thread."""
+def get_details_at(id: str) -> Response:
+    """The content of a row of a band between `from` and `to` (ns): details of the longest slice or step, the samples,
+    the instants. row: counted from the first of the thread."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
@@ -244,7 +244,7 @@ def at(id: str) -> Response:
 
 def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
     if band.kind == "rows":
-        row = _whole("row", 0)
+        row = _parse_ns("row", 0)
         if not 0 <= row < int(timeline.depths[band.number]):
             raise InvalidRequest("This thread has no such row; its track has the number of rows.", "row")
         found = find_slice(timeline, band.number, row, start, end)
@@ -259,7 +259,7 @@ def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: 
 
 @blueprint.get("/api/v1/results/<id>/timeline/slices/<int:number>")
 def slice_by_number(id: str, number: int) -> Response:
-    """A slice with all that is known of it: see `analysis.timeline.details`."""
+    """The details of a slice: see `analysis.timeline.details`."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
@@ -270,13 +270,13 @@ def slice_by_number(id: str, number: int) -> Response:
 
 @blueprint.get("/api/v1/results/<id>/timeline/flows")
 def flows(id: str) -> Response:
-    """The flows of which one end begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
+    """The flows with an end that begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
     return _json(list_flows(current_services().store.results.open(id), request_selection(), *_window()))
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/search")
 def matches(id: str) -> Response:
-    """What matches `q`: `{"functions", "hits", "total", "unit", "percent", "is_literal"}`."""
+    """The matches of `q`: `{"functions", "hits", "total", "unit", "percent", "is_literal"}`."""
     profile = current_services().store.results.open(id)
     match = search(profile, request_selection(), parse_pattern())
     unit = "ns"
@@ -296,16 +296,16 @@ def matches(id: str) -> Response:
 @blueprint.get("/api/v1/results/<id>/timeline/search/next")
 def next_match(id: str) -> Response:
     """The hit of `q` after the one of `row`, else from `from` (ns) on; with `back=1` the one before. `{"number", "of",
-    "row", "track", "depth", "start_ns", "duration_ns", "name"}`; depth null for a sample. 404 where nothing matches."""
+    "row", "track", "depth", "start_ns", "duration_ns", "name"}`; depth null for a sample. 404 if nothing matches."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
-    row = _whole("row", -1)
+    row = _parse_ns("row", -1)
     hit = find_next_hit(
         profile,
         request_selection(),
         parse_pattern(),
-        _whole("from", 0),
+        _parse_ns("from", 0),
         row if row >= 0 else None,
         parse_flag("back", request.args.get("back")),
     )
@@ -341,18 +341,18 @@ def _preparing() -> Response:
 
 
 def _json(data: dict[str, Any]) -> Response:
-    # Far faster than the standard library's, which would take as long as all the rest.
+    # Much faster than the standard library, which would take as long as everything else.
     return Response(orjson.dumps(data), mimetype="application/json")
 
 
 def _window() -> tuple[int, int]:
-    start, end = _whole("from"), _whole("to")
+    start, end = _parse_ns("from"), _parse_ns("to")
     if end <= start:
         raise InvalidRequest("to must be greater than from. Swap them.", "to")
     return start, end
 
 
-def _whole(word: str, default: int | None = None) -> int:
+def _parse_ns(word: str, default: int | None = None) -> int:
     text = request.args.get(word, "")
     if not text and default is not None:
         return default

@@ -1,1 +1,1 @@
-"""Targets."""
+"""Pages of targets: list, form, checks and credentials."""

@@ -1,6 +1,6 @@
-"""Checks of a target from its page: request, progress, and what the user has to accept or type in between.
+"""Checks of a target from its page: request, progress, and prompts to the user.
 
-The web process connects to no target itself: it stores a request in the database and notifies a worker.
+The web process does not connect to targets: it stores a request in the database and notifies a worker.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from . import credentials
 
 blueprint = Blueprint("target_checks", __name__)
 LOST_AFTER_S = 600.0
-"""A request without an answer for this long gets none any more: its message has expired."""
+"""A request without an answer for this long has expired."""
 SILENT_AFTER_S = 90.0
 """A poll of a probe job without an answer for this long is requested again."""
 MIN_POLL_S = 1.0
@@ -40,11 +40,11 @@ STATES = {
 
 @dataclass(frozen=True)
 class CheckView:
-    """A check as its target's page shows it. id: of the latest question. url: of the page that shows it.
+    """A check as its target's page shows it. id: of the latest request. url: of its page.
 
-    phase: "asked" (no answer yet), "waiting" (for a probe job), "done" or "lost". text: one line on where it is.
-    failure: why it came to nothing. host_key, prompts: what a person has to accept, or to type.
-    can_cancel: whether there is a probe job to cancel. question: what was asked, to be asked again.
+    phase: "asked" (no answer yet), "waiting" (for a probe job), "done" or "lost". text: one line on its progress.
+    failure: why it failed. host_key, prompts: what the user has to accept or enter. can_cancel: whether there is a
+    probe job to cancel. question: the request, to repeat it.
     """
 
     id: str
@@ -60,18 +60,18 @@ class CheckView:
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether it is finished, or needs the user."""
         return self.phase in ("done", "lost")
 
     @property
     def version(self) -> str:
-        """Changes when it should be drawn again."""
+        """Changes when it should be redrawn."""
         words = repr((self.phase, self.text, self.failure, self.has_workers))
         return hashlib.sha256(words.encode()).hexdigest()[:12]
 
     @property
     def retry_fields(self) -> tuple[tuple[str, str], ...]:
-        """The fields of the form that asks the same again, or goes on with the probe job that there is."""
+        """The fields of the form that repeats the request, or continues with the existing probe job."""
         if self.question and self.question.job:
             return (("resume", self.id),)
         batch = self.question.batch if self.question else None
@@ -88,7 +88,7 @@ class CheckView:
 
 @blueprint.post("/targets/<name>/check")
 def check(name: str) -> AnyResponse:
-    """Ask a worker to check a target. `probe`: with a probe job, for which `queue`, `project` and `arguments` hold.
+    """Ask a worker to check a target. `probe`: with a probe job, with `queue`, `project` and `arguments`.
 
     Fields `secret:…` are encrypted for the workers immediately, only for this check.
     """
@@ -104,8 +104,8 @@ def check(name: str) -> AnyResponse:
 
 
 @blueprint.get("/targets/<name>/check/<id>")
-def live(name: str, id: str) -> Response:
-    """How far a check is, for the page while somebody looks: JSON with the part of the page that shows it."""
+def get_live_parts(name: str, id: str) -> Response:
+    """The progress of a check: JSON with the part of the page that shows it."""
     found = load_check(name, id)
     if found is None:
         raise NotFound("This check has expired; check again.")
@@ -115,7 +115,7 @@ def live(name: str, id: str) -> Response:
 
 @blueprint.post("/targets/<name>/accept")
 def accept(name: str) -> AnyResponse:
-    """Accept the key that a host showed in the check `check`. Only the one whose `fingerprint` the person has seen."""
+    """Accept the key that a host showed in the check `check`. Only the key with the displayed `fingerprint`."""
     targets = current_services().store.targets
     target = targets.get(name).target
     answer = _answer(_check_of(name, request.form.get("check", "")))
@@ -134,7 +134,7 @@ def accept(name: str) -> AnyResponse:
 
 @blueprint.post("/targets/<name>/close")
 def close(name: str) -> AnyResponse:
-    """Have the worker close the connections to a target that it keeps."""
+    """Make the worker close its connections to a target."""
     current_services().store.targets.get(name)
     _ask(CheckRequest(name, close=True))
     flash("A worker will close the connection shortly. The next job asks for the password.", "good")
@@ -143,7 +143,7 @@ def close(name: str) -> AnyResponse:
 
 @blueprint.post("/targets/<name>/forget-key")
 def forget_key(name: str) -> AnyResponse:
-    """Take back that the key with this `fingerprint` was accepted."""
+    """Revoke the acceptance of the key with this `fingerprint`."""
     targets = current_services().store.targets
     target = targets.get(name).target
     wanted = request.form.get("fingerprint", "")
@@ -165,8 +165,8 @@ def cancel(name: str, id: str) -> AnyResponse:
 
 
 def load_check(name: str, id: str) -> CheckView | None:
-    """A check of this target as its page shows it. Where it waits for a probe job, and the last look at that is some
-    seconds old, the next look is asked for. None for one that is not known (any more)."""
+    """A check of this target for its page. If it waits for a probe job that was not polled for some seconds, a poll is
+    requested. None for an unknown or expired check."""
     if not id:
         return None
     store = current_services().store
@@ -184,7 +184,7 @@ def load_check(name: str, id: str) -> CheckView | None:
         return _waiting(name, asked, question, answer)
     if answer is None and question.job is not None:
         if now - asked.created > SILENT_AFTER_S:
-            # Its message is lost, or whoever took it was killed.
+            # Its message was lost, or its worker was killed.
             asked = _ask(question)
         return _waiting(name, asked, question, CheckResult(job=question.job))
     if answer is None:
@@ -221,7 +221,7 @@ def find_pending_key(stored_target: StoredTarget) -> CheckView | None:
     if latest is None or ssh is None:
         return None
     if stored_target.facts is not None and stored_target.facts.host.checked_at > latest.created:
-        # Somebody got in since: a command of a shell, or a job.
+        # A connection succeeded since: by a shell command or a job.
         return None
     found = load_check(stored_target.name, latest.id)
     key = found.host_key if found else None
@@ -236,8 +236,8 @@ def unaccepted_key_url(name: str) -> HostKey | None:
 
 
 def request_check(name: str) -> str:
-    """Ask a worker to check a target; the address of the page that shows how far it is. Where nothing may be started on
-    its machine, the page says so."""
+    """Ask a worker to check a target; returns the URL of the page with its progress. If programs must not be
+    started on its machine, the page reports this."""
     if reason := permission.denied_reason(current_services().store.targets.get(name).target):
         flash(f"The target was not checked. {reason}", "bad")
         return target_url(name)
@@ -275,7 +275,7 @@ def _answer(asked: Check) -> CheckResult | None:
 
 
 def _resume_check(name: str, id: str) -> CheckRequest | None:
-    """What goes on with the probe job of a check, None where it has none."""
+    """The status of the probe job of a check, None without one."""
     asked = _check_of(name, id)
     answer = _answer(asked)
     return follow_up(CheckRequest.from_json(asked.question), answer) if answer else None
@@ -292,7 +292,7 @@ def _url(name: str, id: str) -> str:
 
 
 def _batch(target: Target) -> Batch:
-    """What the probe job asks the batch system for."""
+    """The batch request of the probe job."""
     if target.scheduler is SchedulerName.NONE:
         raise InvalidRequest("This target has no batch system to submit a probe job to.", "probe")
     values = {word: request.form.get(word, "").strip() for word in ("queue", "project", "arguments")}

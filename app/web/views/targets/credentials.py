@@ -1,6 +1,6 @@
-"""Secrets that a target requires: typed by a person, encrypted to the workers' keys, and never stored in plaintext.
+"""Secrets that a target requires: entered by a user, encrypted to the workers' keys, and never stored in plaintext.
 
-Only those workers, while they live, can open what the database stores (app/sealing.py). Neither a form, a preset, a log
+Only those workers, while they run, can decrypt them (app/sealing.py). Neither a form, a preset, a log
 nor a broker contains any of it.
 """
 
@@ -18,17 +18,17 @@ from ...services import current_services
 
 blueprint = Blueprint("credentials", __name__)
 FIELD = "secret:"
-"""Before the name of a secret, the name of its field in a form."""
+"""The prefix of the names of form fields of secrets."""
 MAX_SECRET_CHARACTERS = 10_000
 NO_WORKER_TEXT = (
     "No worker is running that the password could be encrypted for, so it was not stored.",
     "Start one with “perfloom worker” or “perfloom serve”, then type the password again, or leave it empty.",
 )
-"""What is wrong then, and what to do."""
+"""The error message without a worker."""
 
 
 def secret_prompts(target: Target | None) -> tuple[Prompt, ...]:
-    """What the form asks for if the target requires it."""
+    """The secrets that the form requests if the target requires them."""
     if target is None or target.ssh is None or not target.ssh.password:
         return ()
     host = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host
@@ -36,7 +36,7 @@ def secret_prompts(target: Target | None) -> tuple[Prompt, ...]:
 
 
 def posted_secrets(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:
-    """The secrets in a posted form, by name; those left empty are not among them."""
+    """The secrets in a posted form, by name; without empty ones."""
     found = {prompt.name: form.get(FIELD + prompt.name, "") for prompt in prompts}
     if any(len(value) > MAX_SECRET_CHARACTERS or "\0" in value for value in found.values()):
         raise InvalidRequest("Invalid password: it is too long, or contains a zero byte. Type it again.")
@@ -44,7 +44,7 @@ def posted_secrets(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[s
 
 
 def sealing_workers() -> tuple[Host, ...]:
-    """The workers that secrets can be encrypted for now."""
+    """The workers for which secrets can be encrypted now."""
     return workers_of(current_services().store)
 
 
@@ -56,13 +56,13 @@ def seal_secrets(subject: str, secrets: Mapping[str, str]) -> None:
 
 @blueprint.post("/jobs/<id>/credentials")
 def give(id: str) -> AnyResponse:
-    """What a job waits for, typed on its page."""
+    """Receive secrets that a job waits for."""
     job = current_services().store.jobs.get(id)
     if job.state.final:
         raise Conflict("This job has already ended and needs no password.")
     prompts = job.details.needed_secrets
     if not prompts:
-        # Given twice, or on another page meanwhile.
+        # Entered twice, or on another page meanwhile.
         return redirect(f"/jobs/{id}", 303)
     secrets = posted_secrets(prompts, request.form)
     missing = [prompt.text for prompt in prompts if prompt.name not in secrets]

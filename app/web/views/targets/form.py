@@ -1,4 +1,4 @@
-"""The form of a target: a new one, one filled from another or from a file, and the settings of one that is there."""
+"""The form of a target: a new one, one filled from another or from a file, and the settings of an existing one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.targets import LOCAL, TARGET_FIELDS
-from ....recording.fields.relevance import FieldLabel, hiding_words
+from ....recording.fields.relevance import FieldLabel, list_hiding_words
 from ....recording.fields.target_file import from_file
 from ....recording.fields.target_form import CHOICES, CONDITIONS, FORM_ONLY, TargetForm, parse, to_form
 from ....recording.recorders.preflight import PreflightFinding, Severity
@@ -26,7 +26,7 @@ blueprint = Blueprint("target_form", __name__)
 class TargetFormPage(DeclaredForm, Page):
     """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
 
-    source: a label of what the form was filled from. action: where it is sent. errors: a sentence by field.
+    source: a label of what the form was filled from. action: its URL. errors: a sentence by field.
     """
 
     template: ClassVar[str] = "targets/form.html"
@@ -75,7 +75,7 @@ def add() -> AnyResponse:
 
 @blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])
 def edit(name: str) -> AnyResponse:
-    """The settings of a target. Its name stays: jobs know it by that."""
+    """The settings of a target. Its name cannot change, because jobs refer to it."""
     target = current_services().store.targets.get(name)
     if request.method == "GET":
         return form_page(to_form(target.target), name=name)
@@ -112,6 +112,6 @@ def form_page(
         fields=fields,
         errors=errors or {},
         local=name == LOCAL,
-        hidden_by=hiding_words(CONDITIONS, CHOICES),
+        hidden_by=list_hiding_words(CONDITIONS, CHOICES),
     )
     return render(page, status)

@@ -1,4 +1,4 @@
-"""Targets: the list of them, the page of one with what its last check found, its file, and the way to be rid of it."""
+"""Targets: list, page of one with its last check, export as a file, and deletion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ LIGHTS = {
 
 @dataclass(frozen=True)
 class CheckStatusCount:
-    """How many lines of a check came out so. kind, label: of its badge."""
+    """The number of results of a check with a status. kind, label: of its badge."""
 
     kind: str
     label: str
@@ -47,8 +47,8 @@ class CheckStatusCount:
 
 @dataclass(frozen=True)
 class TargetListRow:
-    """A target in the list. problem: why it cannot be used. lights: of its last check, those worth a look first; empty
-    where there was none."""
+    """A target in the list. problem: why it cannot be used. lights: of its last check, by severity; empty without a
+    check."""
 
     name: str
     url: str
@@ -64,7 +64,7 @@ class TargetListRow:
 
 @dataclass(frozen=True)
 class TargetListPage(Page):
-    """`/targets`. is_empty: there is none but the worker's own machine. schedulers: titles of the batch systems that
+    """`/targets`. is_empty: whether there is only the worker's machine. schedulers: titles of the batch systems that
     Perfloom knows."""
 
     template: ClassVar[str] = "targets/list.html"
@@ -75,7 +75,7 @@ class TargetListPage(Page):
 
 @dataclass(frozen=True)
 class CheckLineView:
-    """A line of a check. kind: how its badge looks, label: what it says."""
+    """A line of a check. kind, label: of its badge."""
 
     title: str
     kind: str
@@ -95,7 +95,7 @@ class HostKeyView:
 
 @dataclass(frozen=True)
 class QueueView:
-    """A queue, for people."""
+    """A queue, for display."""
 
     name: str
     default: bool
@@ -118,9 +118,9 @@ class TargetJobRow:
 
 @dataclass(frozen=True)
 class TargetPage(Page):
-    """`/targets/<name>`. check: one that was just asked for. batch: what its queues are called, empty without a batch
-    system. prompts: what is asked for at every check. may_keep_connection: whether a connection may be open that can
-    be closed."""
+    """`/targets/<name>`. check: a requested check. batch: the term for its queues, empty without a batch system.
+    prompts: secrets required for every check. may_keep_connection: whether a connection can be open that can be
+    closed."""
 
     template: ClassVar[str] = "targets/target.html"
     name: str
@@ -146,7 +146,7 @@ class TargetPage(Page):
 
 @dataclass(frozen=True)
 class DeleteTargetPage(Page):
-    """`/targets/<name>/delete`: asks first."""
+    """`/targets/<name>/delete`: the confirmation."""
 
     template: ClassVar[str] = "targets/delete.html"
     name: str
@@ -155,7 +155,7 @@ class DeleteTargetPage(Page):
 
 
 @blueprint.get("/targets")
-def index() -> AnyResponse:
+def show_list() -> AnyResponse:
     """All targets."""
     store = current_services().store
     active = store.jobs.active_by_target(kind="record")
@@ -167,12 +167,12 @@ def index() -> AnyResponse:
 
 @blueprint.get("/targets/<name>")
 def show(name: str) -> AnyResponse:
-    """One target. `check`: a check that was asked for; without scripts the page is loaded again until it is done."""
+    """One target. `check`: a requested check; without scripts the page reloads until it is done."""
     target = current_services().store.targets.get(name)
     check = load_check(name, request.args.get("check", ""))
     if check is not None and check.id != request.args.get("check"):
         return redirect(check.url, 302)
-    # Whoever left the page finds it again as long as the key is not accepted.
+    # After leaving the page, the check is shown again while the key is not accepted.
     return render(_page(target, check or find_pending_key(target)))
 
 
@@ -187,7 +187,7 @@ def download(name: str) -> AnyResponse:
 
 @blueprint.route("/targets/<name>/delete", methods=["GET", "POST"])
 def delete(name: str) -> AnyResponse:
-    """Ask for confirmation, then delete a target. Jobs that ran there stay, with their results."""
+    """Ask for confirmation, then delete a target. Its jobs and results remain."""
     targets = current_services().store.targets
     target = targets.describe(name) or targets.get(name)
     if request.method == "GET":
@@ -270,7 +270,7 @@ def _queue(queue: BatchQueue) -> QueueView:
 
 
 def _facts(target: Target, stored_target: StoredTarget) -> Iterator[SettingRow]:
-    """The settings of the target, and what its check made of them."""
+    """The settings of the target, and those found by its check."""
     ssh, facts = target.ssh, stored_target.facts
     yield SettingRow("Location", target_location(target))
     if ssh is not None:

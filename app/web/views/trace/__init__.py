@@ -1,1 +1,1 @@
-"""Trace."""
+"""Pages of traces: steps, operators, kernels, modules, memory, communication."""

@@ -1,4 +1,4 @@
-"""/results/<id>/advice: what could be better, why, and what to do; every threshold can be set in the address."""
+"""/results/<id>/advice: findings with evidence and advice; every threshold can be set in the URL."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,9 +7,15 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.advice.findings import WITHHELD_ADVICE, compute_advice, find_advice, parse_thresholds, withheld_reason
+from ....analysis.advice.findings import (
+    WITHHELD_ADVICE,
+    compute_advice,
+    find_advice,
+    list_rules,
+    parse_thresholds,
+    withheld_reason,
+)
 from ....analysis.advice.model import Advice, Rule
-from ....analysis.advice.rules import RULES
 from ....domain.profile import Profile
 from ...pages import RESULT_PAGES
 from ...rendering import Page, render
@@ -21,8 +27,8 @@ blueprint = Blueprint("advice", __name__)
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """A piece of advice. severity: high, medium or low. ranks: which it is about, in words; empty for all. where: the
-    name of the page to look at, and its address."""
+    """A piece of advice. severity: high, medium or low. ranks: affected ranks as text; empty for all. where: title
+    and URL of the page with details."""
 
     severity: str
     title: str
@@ -36,7 +42,7 @@ class AdviceItem:
 
 @dataclass(frozen=True)
 class ThresholdSetting:
-    """The threshold of a rule. given: what the address says, else empty. findings_count: how often the rule spoke."""
+    """The threshold of a rule. given: from the URL, else empty. findings_count: number of findings of the rule."""
 
     key: str
     title: str
@@ -49,8 +55,8 @@ class ThresholdSetting:
 
 @dataclass(frozen=True)
 class AdvicePage(Page):
-    """`/results/<id>/advice`. changed_count: how many thresholds are not the rules' own. hidden: what the form carries
-    on. withheld_reason: why nothing is advised, empty where something may be; withheld_advice: what to do then."""
+    """`/results/<id>/advice`. changed_count: number of changed thresholds. hidden: preserved parameters.
+    withheld_reason: why advice is withheld, else empty; withheld_advice: what to do then."""
 
     template: ClassVar[str] = "results/advice.html"
     frame: ResultFrame
@@ -69,11 +75,12 @@ def show(id: str) -> Response:
     frame, profile = open_result_frame(id, "advice")
     thresholds = parse_thresholds(request.args)
     advice = find_advice(profile, frame.selection, thresholds)
-    keys = {rule.key for rule in RULES}
+    rules = list_rules(profile)
+    keys = {rule.key for rule in rules}
     return render(
         AdvicePage(
             frame=frame,
-            advice=tuple(_advice_item(frame, profile, one) for one in advice),
+            advice=tuple(build_advice_item(frame, profile, one) for one in advice),
             settings=tuple(
                 ThresholdSetting(
                     rule.key,
@@ -84,7 +91,7 @@ def show(id: str) -> Response:
                     f"{thresholds[rule.key]:g}" if rule.key in thresholds else "",
                     sum(one.rule is rule for one in advice),
                 )
-                for rule in RULES
+                for rule in rules
             ),
             changed_count=len(thresholds),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in keys),
@@ -96,14 +103,15 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/advice.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "advice")
     rows: pd.DataFrame = compute_advice(profile, frame.selection, parse_thresholds(request.args))
-    return table_file_response(f"{frame.name} advice", form, rows)
+    return table_file_response(f"{frame.name} advice", file_format, rows)
 
 
-def _advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:
+def build_advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:
+    """A piece of advice as pages show it."""
     rank = advice.finding.rank
     page = next(
         (page for page in RESULT_PAGES if page.key == advice.rule.page and page.has_data(profile)), RESULT_PAGES[0]

@@ -1,4 +1,4 @@
-"""/results/<id>/communication: what ranks compute and communicate, each collective, who waits for whom."""
+"""/results/<id>/communication: computation and communication of ranks, collectives, waiting times."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.units import NS_PER_US, Quantity, choose_scale, format_percent, format_quantity
+from ....domain.units import NS_PER_US, Quantity, format_percent, format_quantity
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
@@ -30,6 +30,7 @@ from ..results.sheets import (
     build_sheet,
     column_scales,
     filter_and_sort,
+    inherit_descriptions,
 )
 from ..results.tables import FILE_RULE, ColumnHeading, table_file_response
 from .time_parts import (
@@ -50,80 +51,79 @@ MAX_RANKS = 64
 REQUIRED_COLUMNS = ("name", "collectives", "calls", "total_us")
 MAX_ROWS = 100
 FILE_TABLES = ("communication", "collectives", "stragglers", "clocks")
-PERCENT_SCALE = choose_scale(100, "percent")
 
 
 def _time(column: str, label: str, description: str = "") -> ColumnView:
     return ColumnView(column, label, "time", description, scale="time")
 
 
-_WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only for collectives found on several ranks.")
-_MOVING = _time("transferring_us", "Transfer", "From the arrival of the last rank to the end.")
-_UNCERTAIN = ColumnView(
-    "uncertain",
-    "Within skew",
-    "flag",
-    "Whether the mean waiting time in a collective is shorter than the residual clock skew, so not reliable",
-)
-_HELD_UNCERTAIN = ColumnView(
-    "held_up_uncertain",
-    "Within skew",
-    "flag",
-    "Whether the mean delay of other ranks is shorter than the residual clock skew, so not reliable",
-)
-COLLECTIVES = (
-    ColumnView("name", "Collective", "name"),
-    ColumnView("group", "Group", "text", "Name of the process group in the recording."),
-    ColumnView("size", "Ranks", "count"),
-    ColumnView("dtype", "Type", "text"),
-    ColumnView("bytes", "Bytes", "bytes", "Size of one collective: the most that a rank sends or receives."),
-    ColumnView("collectives", "Count", "count", "Number of collectives, each counted once for all ranks."),
-    ColumnView("calls", "Calls, all ranks", "count", "Number of calls on all ranks."),
-    _time("total_us", "Total, all ranks", "Time of the calls, summed over all ranks: calls × mean."),
-    _time("mean_us", "Mean", "Mean time of a call on a rank."),
-    _time("max_us", "Max", "Longest call."),
-    _WAITING,
-    _MOVING,
-    ColumnView("algorithm_gb_per_s", "Algorithm", "rate", "Bytes ÷ transfer time."),
-    ColumnView("bus_gb_per_s", "Bus", "rate", "Algorithm bandwidth × the factor of nccl-tests: the load of the links."),
-    _UNCERTAIN,
-)
-STRAGGLERS = (
-    ColumnView("rank", "Rank", "count"),
-    ColumnView("last", "Last", "count", "Number of collectives at which it arrived last."),
-    ColumnView("collectives", "Of", "count", "Number of its collectives that were found on other ranks, too."),
-    _time("held_up_us", "Delayed others", "How long other ranks waited for it."),
-    _HELD_UNCERTAIN,
-    _time("waiting_us", "Waited", "How long it waited for other ranks."),
-    _UNCERTAIN,
-    _time("transferring_us", "Transfer"),
-)
-STEPS = (
-    ColumnView("step", "Step", "name"),
-    ColumnView("rank", "Rank", "count"),
-    _time("total_us", "Total"),
-    _time("computing_us", "Only computation", OVERLAP_PARTS[0].description),
-    _time("both_us", "Both at once", OVERLAP_PARTS[1].description),
-    _time("communicating_us", "Only communication", OVERLAP_PARTS[2].description),
-    _time("neither_us", "Neither", OVERLAP_PARTS[3].description),
-    ColumnView("overlap_percent", "Overlapped", "percent", "Both at once as a share of all communication."),
-    _WAITING,
-    _MOVING,
-    _UNCERTAIN,
-)
-CLOCKS = (
-    ColumnView("rank", "Rank", "count"),
-    ColumnView("host", "Host", "text"),
-    ColumnView("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
-    _time("shift_us", "Shift", "Added to its times."),
-    _time(
-        "skew_us", "Remaining offset", "How far it is ahead of the reference, by the median of the ends of collectives."
+_WAITING = _time("waiting_us", "Waiting")
+_MOVING = _time("transferring_us", "Transfer")
+_UNCERTAIN = ColumnView("uncertain", "Within skew", "flag")
+_HELD_UNCERTAIN = ColumnView("held_up_uncertain", "Within skew", "flag")
+COLLECTIVES = inherit_descriptions(
+    TABLES["collectives"].columns,
+    (
+        ColumnView("name", "Collective", "name"),
+        ColumnView("group", "Group", "text"),
+        ColumnView("size", "Ranks", "count"),
+        ColumnView("dtype", "Type", "text"),
+        ColumnView("bytes", "Bytes", "bytes"),
+        ColumnView("collectives", "Count"),
+        ColumnView("calls", "Calls, all ranks"),
+        _time("total_us", "Total, all ranks"),
+        _time("mean_us", "Mean"),
+        _time("max_us", "Max"),
+        _WAITING,
+        _MOVING,
+        ColumnView("algorithm_gb_per_s", "Algorithm", "rate"),
+        ColumnView("bus_gb_per_s", "Bus", "rate"),
+        _UNCERTAIN,
     ),
-    _time("residual_us", "Residual skew", "75 % of its collectives end within this time on all their ranks."),
-    _time("farthest_us", "Max skew", "All of its collectives end within this time on all their ranks."),
-    ColumnView("collectives", "Collectives", "count", "Number of collectives shared with other ranks."),
-    ColumnView("matched_by", "Matched by", "word", "How they were matched with other ranks; the least reliable way."),
-    ColumnView("drift_ppm", "Drift, ppm", "number", "How much faster its clock runs, if measurable."),
+)
+STRAGGLERS = inherit_descriptions(
+    TABLES["stragglers"].columns,
+    (
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("last", "Last"),
+        ColumnView("collectives", "Of"),
+        _time("held_up_us", "Delayed others"),
+        _HELD_UNCERTAIN,
+        _time("waiting_us", "Waited"),
+        _UNCERTAIN,
+        _time("transferring_us", "Transfer"),
+    ),
+)
+STEPS = inherit_descriptions(
+    TABLES["communication"].columns,
+    (
+        ColumnView("step", "Step", "name"),
+        ColumnView("rank", "Rank", "count"),
+        _time("total_us", "Total"),
+        _time("computing_us", "Only computation", OVERLAP_PARTS[0].description),
+        _time("both_us", "Both at once", OVERLAP_PARTS[1].description),
+        _time("communicating_us", "Only communication", OVERLAP_PARTS[2].description),
+        _time("neither_us", "Neither", OVERLAP_PARTS[3].description),
+        ColumnView("overlap_percent", "Overlapped", "percent"),
+        _WAITING,
+        _MOVING,
+        _UNCERTAIN,
+    ),
+)
+CLOCKS = inherit_descriptions(
+    TABLES["clocks"].columns,
+    (
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("host", "Host", "text"),
+        ColumnView("state", "Clock", "word"),
+        _time("shift_us", "Shift"),
+        _time("skew_us", "Remaining offset"),
+        _time("residual_us", "Residual skew"),
+        _time("farthest_us", "Max skew"),
+        ColumnView("collectives", "Collectives"),
+        ColumnView("matched_by", "Matched by", "word"),
+        ColumnView("drift_ppm", "Drift, ppm", "number"),
+    ),
 )
 
 
@@ -138,8 +138,8 @@ class PlainTable:
 
 @dataclass(frozen=True)
 class HeatmapRow:
-    """How long a rank waited in each step. svg: without script or style. uncertain: that is within the
-    residual skew of the clocks; uncertain_cells: in some step it is."""
+    """How long a rank waited in each step. svg: without script or style. uncertain: shorter than the
+    residual skew of the clocks; uncertain_cells: in some step."""
 
     label: str
     url: str
@@ -152,8 +152,8 @@ class HeatmapRow:
 @dataclass(frozen=True)
 class CommunicationPage(Page):
     """`/results/<id>/communication`. svg: a column for each step, the mean of its ranks; empty for a single one.
-    overlap_text: which share of communication went on behind computation. heatmap: empty where no collective was found
-    on several ranks. compared_text: how many were, in words. csv: addresses by table."""
+    overlap_text: the share of communication overlapped by computation. heatmap: empty if no collective was matched on
+    several ranks. compared_text: a sentence on the number of matched ones. csv: URLs by table."""
 
     template: ClassVar[str] = "results/communication.html"
     frame: ResultFrame
@@ -218,10 +218,10 @@ def show(id: str) -> Response:
             overlap_text=format_percent(100 * hidden / communicated) if communicated else "",
             heatmap=_heat(frame, profile, steps),
             heatmap_ends=first_and_last([one.label for one in named]),
-            stragglers=_plain(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
+            stragglers=_build_plain_table(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
             compared_text=_describe_comparison(records(every)),
             collectives=build_sheet("Collectives", rows, shown, order, noun="collective", total_rows=len(every)),
-            steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
+            steps=_build_plain_table(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
             clocks=_clocks(profile, frame),
             clock_note=build_clock_note(frame, profile),
             csv={name: frame.url(f"{name}.csv") for name in FILE_TABLES},
@@ -233,10 +233,12 @@ def show(id: str) -> Response:
 @blueprint.get(f"/results/<id>/collectives.{FILE_RULE}", defaults={"name": "collectives"})
 @blueprint.get(f"/results/<id>/stragglers.{FILE_RULE}", defaults={"name": "stragglers"})
 @blueprint.get(f"/results/<id>/clocks.{FILE_RULE}", defaults={"name": "clocks"})
-def as_file(id: str, name: str, form: str) -> Response:
+def download_table(id: str, name: str, file_format: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
-    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection), profile)
+    return table_file_response(
+        f"{frame.name} {name}", file_format, TABLES[name].frame(profile, frame.selection), profile
+    )
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:
@@ -248,7 +250,7 @@ def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]
 
 
 def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> tuple[HeatmapRow, ...]:
-    """A strip for each rank, a cell for each step: which share of it the rank waited."""
+    """A strip for each rank, a cell for each step: the share of it that the rank waited."""
     if all(step["waiting_us"] is None for step in steps):
         return ()
     place = {name: number for number, name in enumerate(dict.fromkeys(step["step"] for step in steps))}
@@ -293,7 +295,7 @@ def _share(step: dict[str, Any]) -> float | None:
     return float(step["waiting_us"] / step["total_us"])
 
 
-def _plain(
+def _build_plain_table(
     rows: pd.DataFrame, shown: tuple[ColumnView, ...], url: Callable[[dict[str, Any]], str] | None
 ) -> PlainTable:
     shown = _uncertain(rows, shown)
@@ -308,7 +310,7 @@ def _clocks(profile: Profile, frame: ResultFrame) -> PlainTable | None:
     rows = TABLES["clocks"].frame(profile, frame.selection)
     if not len(rows):
         return None
-    return _plain(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)
+    return _build_plain_table(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)
 
 
 def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:
@@ -317,10 +319,10 @@ def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:
 
 
 def _uncertain(rows: pd.DataFrame, column_views: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
-    """The columns; without that of what is uncertain where nothing is."""
-    flags = {column for column in (_UNCERTAIN, _HELD_UNCERTAIN) if column in column_views}
-    some = any(bool(rows[column.column].any()) for column in flags)
-    return tuple(column for column in column_views if some or column not in flags)
+    """The columns, without the flags of uncertain values if no value is uncertain."""
+    flags = {view.column for view in column_views} & {_UNCERTAIN.column, _HELD_UNCERTAIN.column}
+    some = any(bool(rows[column].any()) for column in flags)
+    return tuple(view for view in column_views if some or view.column not in flags)
 
 
 def _describe_comparison(every: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""/results/<id>/critical-path: what the end of a recording waited for, and what shortening it would win."""
+"""/results/<id>/critical-path: the work that determined the end of a recording, and possible savings."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ from ....domain.units import NS_PER_US
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, table_file_response
 from .time_parts import HorizontalBar, PartShare, draw_horizontal_bars, list_shares
 
@@ -43,36 +43,34 @@ PART_BY_KIND = {
     "device gap": 6,
     "nothing recorded": 7,
 }
-"""Which of PARTS each kind of the table is."""
-COLUMN_VIEWS = (
-    ColumnView("name", "On the path", "name"),
-    ColumnView("kind", "Kind", "word"),
-    ColumnView("parts", "Parts", "count", "Number of segments of the path in it."),
-    ColumnView("total_us", "On the path", "time", "Length of these segments.", scale="time"),
-    ColumnView("percent", "%", "percent", "Its share of the path."),
-    ColumnView("mean_us", "Mean", "time", "Time on the path ÷ parts.", scale="call"),
-    ColumnView(
-        "saves_us",
-        "Would save",
-        "time",
-        "How much sooner the recording would end if this took no time: less than its time on the path if another path "
-        "becomes critical. For the first 25, of a whole recording.",
-        scale="time",
-    ),
-    ColumnView("rank", "Rank", "count"),
-    ColumnView(
-        "uncertain",
-        "Within skew",
-        "flag",
-        "Whether the path changes rank there, and its mean is shorter than the residual clock skew.",
+"""The index into PARTS of each kind of the table."""
+COLUMN_VIEWS = inherit_descriptions(
+    TABLES["critical-path"].columns,
+    (
+        ColumnView("name", "On the path", "name"),
+        ColumnView("kind", "Kind", "word"),
+        ColumnView("parts", "Parts"),
+        ColumnView("total_us", "On the path", "time", scale="time"),
+        ColumnView("percent", "%", "percent"),
+        ColumnView("mean_us", "Mean", "time", scale="call"),
+        ColumnView(
+            "saves_us",
+            "Would save",
+            "time",
+            "How much sooner the recording would end if this took no time: less than its time on the path if "
+            "another path becomes critical. For the first 25, of a whole recording.",
+            scale="time",
+        ),
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("uncertain", "Within skew", "flag"),
     ),
 )
 
 
 @dataclass(frozen=True)
 class CriticalPathPage(Page):
-    """`/results/<id>/critical-path`. whole: all of the path that is selected. steps: the same for each step, the first
-    MOST_STEPS; left_out: how many more there are."""
+    """`/results/<id>/critical-path`. whole: the selected path. steps: the path of each step, up to
+    MOST_STEPS; left_out: number of omitted steps."""
 
     template: ClassVar[str] = "results/critical_path.html"
     frame: ResultFrame
@@ -88,7 +86,7 @@ class CriticalPathPage(Page):
 
 @blueprint.get("/results/<id>/critical-path")
 def show(id: str) -> Response:
-    """The path by what is on it."""
+    """The path by function."""
     frame, profile = open_result_frame(id, "critical-path")
     values = [0.0] * len(PATH_PARTS)
     for row in records(_rows(frame, profile, "kind")):
@@ -116,10 +114,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
-    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile), profile)
+    return table_file_response(f"{frame.name} critical path", file_format, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:
@@ -127,7 +125,7 @@ def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.Dat
 
 
 def _steps(frame: ResultFrame, profile: Profile) -> list[StackedValues]:
-    """The path in each step, in order; nothing with fewer than two steps."""
+    """The path in each step, in order; empty with fewer than two steps."""
     found: dict[str, list[float]] = {}
     for row in records(_rows(frame, profile, "step")):
         if row["name"]:

@@ -1,4 +1,4 @@
-"""/results/<id>/kernels: kernels, copies, launches and sequences, and with `name` one kernel by itself."""
+"""/results/<id>/kernels: kernels, memcpy, launches, graphs and sequences; with `name` the details of one kernel."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,6 +17,7 @@ from ....analysis.ml.sequences import BY as SEQUENCES_BY
 from ....analysis.ml.sequences import DEFAULT_LENGTH, MAX_LENGTH, MIN_LENGTH, SEPARATOR, compute_sequences
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....analysis.nsight.reports import has_reports
+from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.units import NS_PER_US
@@ -39,7 +40,7 @@ from ..results.detail import (
     is_by_rank,
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response
 
 blueprint = Blueprint("kernels", __name__)
@@ -61,33 +62,25 @@ BY_LABELS = {
 
 _RANK = ColumnView("rank", "Rank")
 _KERNELS = (
-    ColumnView("calls", "Calls", description="Number of launches"),
-    ColumnView("total_us", "Total", "time", "Total duration"),
-    ColumnView("percent", "%", "percent", "Share of the time of all selected kernels"),
-    ColumnView("mean_us", "Mean", "time", "Mean duration", "call"),
-    ColumnView("min_us", "Min", "time", "Shortest duration", "call"),
-    ColumnView("max_us", "Max", "time", "Longest duration", "call"),
-    ColumnView("blocks_per_sm", "Blocks per SM", "number", "Thread blocks per SM, weighted by time"),
-    ColumnView("occupancy_percent", "Occupancy", "percent", "Estimated by the profiler, weighted by time"),
-    ColumnView("tensor_core", "Tensor cores", "flag", "Whether it uses tensor cores, by its name"),
-    ColumnView(
-        "delay_mean_us",
-        "Launch delay",
-        "time",
-        "Mean time from the start of the launching call to the start of the kernel; of a graph only for the first node",
-        "call",
-    ),
-    ColumnView("queue_mean", "Queue", "number", "Mean number of launches waiting in its stream when it was launched"),
+    ColumnView("calls", "Calls"),
+    ColumnView("total_us", "Total", "time"),
+    ColumnView("percent", "%", "percent"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
+    ColumnView("min_us", "Min", "time", scale="call"),
+    ColumnView("max_us", "Max", "time", scale="call"),
+    ColumnView("blocks_per_sm", "Blocks per SM", "number"),
+    ColumnView("occupancy_percent", "Occupancy", "percent"),
+    ColumnView("tensor_core", "Tensor cores", "flag"),
+    ColumnView("delay_mean_us", "Launch delay", "time", scale="call"),
+    ColumnView("queue_mean", "Queue", "number"),
 )
 _CONFIGURATION = (
-    ColumnView("operator", "Operator", "text", "The innermost operator that launched it"),
-    ColumnView(
-        "operator_tensor_core_eligible", "Operator eligible", "flag", "Whether tensor cores could run the operator"
-    ),
-    ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
-    ColumnView("registers", "Registers", "count", "Per thread"),
-    ColumnView("shared_bytes", "Shared memory", "bytes", "Per block"),
+    ColumnView("operator", "Operator", "text"),
+    ColumnView("operator_tensor_core_eligible", "Operator eligible", "flag"),
+    ColumnView("grid", "Grid", "word"),
+    ColumnView("block", "Block", "word"),
+    ColumnView("registers", "Registers"),
+    ColumnView("shared_bytes", "Shared memory", "bytes"),
 )
 _CORES = ("tensor_core", "operator_tensor_core_eligible")
 _COPIES = (
@@ -96,62 +89,56 @@ _COPIES = (
     ColumnView("count", "Count"),
     ColumnView("bytes", "Size", "bytes"),
     ColumnView("total_us", "Total", "time"),
-    ColumnView("percent", "%", "percent", "Share of the time of all selected device work"),
-    ColumnView("mean_us", "Mean", "time", "", "call"),
-    ColumnView("min_us", "Min", "time", "", "call"),
-    ColumnView("max_us", "Max", "time", "", "call"),
-    ColumnView("bandwidth_gb_per_s", "Bandwidth", "rate", "Σ bytes ÷ Σ time; 1 GB is 10⁹ bytes"),
-    ColumnView("bandwidth_max_gb_per_s", "Max", "rate", "Highest bandwidth"),
+    ColumnView("percent", "%", "percent"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
+    ColumnView("min_us", "Min", "time", scale="call"),
+    ColumnView("max_us", "Max", "time", scale="call"),
+    ColumnView("bandwidth_gb_per_s", "Bandwidth", "rate"),
+    ColumnView("bandwidth_max_gb_per_s", "Max", "rate"),
 )
 _LAUNCHES = (
     ColumnView("name", "Runtime function", "name"),
     ColumnView("calls", "Calls"),
-    ColumnView("total_us", "Host", "time", "Host time in it"),
-    ColumnView("mean_us", "Mean", "time", "Mean time of a call", "call"),
-    ColumnView("max_us", "Max", "time", "Longest call", "call"),
-    ColumnView("launches", "Launches", description="Number of calls that launched device work"),
-    ColumnView("launched", "Launched", description="Number of kernels, memcpy and memset"),
-    ColumnView(
-        "delay_mean_us", "Delay, mean", "time", "From the start of the call to the start of the first work", "delay"
-    ),
-    ColumnView("delay_median_us", "Median", "time", "50 % of the delays are shorter", "delay"),
-    ColumnView("delay_p90_us", "90 %", "time", "90 % of the delays are shorter", "delay"),
-    ColumnView("delay_p99_us", "99 %", "time", "99 % of the delays are shorter", "delay"),
-    ColumnView("delay_max_us", "Delay, max", "time", "Longest delay", "delay"),
-    ColumnView("queue_mean", "Queue", "number", "Mean number of launches waiting in the stream"),
-    ColumnView("queue_max", "Queue, max", description="Maximum number of waiting launches"),
-    ColumnView("shorter", "Short work", description="Launches whose device time is shorter than their host time"),
+    ColumnView("total_us", "Host", "time"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
+    ColumnView("max_us", "Max", "time", scale="call"),
+    ColumnView("launches", "Launches"),
+    ColumnView("launched", "Launched"),
+    ColumnView("delay_mean_us", "Delay, mean", "time", scale="delay"),
+    ColumnView("delay_median_us", "Median", "time", scale="delay"),
+    ColumnView("delay_p90_us", "90 %", "time", scale="delay"),
+    ColumnView("delay_p99_us", "99 %", "time", scale="delay"),
+    ColumnView("delay_max_us", "Delay, max", "time", scale="delay"),
+    ColumnView("queue_mean", "Queue", "number"),
+    ColumnView("queue_max", "Queue, max"),
+    ColumnView("shorter", "Short work"),
 )
 _GRAPHS = (
-    ColumnView("graph_id", "Graph", "name", "Recorded id of the graph", shorten=lambda text: text or "not recorded"),
+    ColumnView("graph_id", "Graph", "name", shorten=lambda text: text or "not recorded"),
     ColumnView("name", "Launched by", "word"),
     ColumnView("launches", "Launches"),
-    ColumnView("works_mean", "Kernels", "number", "Mean number of kernels, memcpy and memset per launch"),
-    ColumnView("nodes", "Nodes", description="Number of different nodes that ran"),
+    ColumnView("works_mean", "Kernels", "number"),
+    ColumnView("nodes", "Nodes"),
     ColumnView("streams", "Streams"),
-    ColumnView("total_us", "Device", "time", "Time in which any of its nodes ran, over all launches"),
-    ColumnView("percent", "%", "percent", "Share of the device time of all selected launches"),
-    ColumnView("mean_us", "Mean", "time", "Mean device time of a launch", "call"),
-    ColumnView("min_us", "Min", "time", "Shortest launch", "call"),
-    ColumnView("max_us", "Max", "time", "Longest launch", "call"),
-    ColumnView("gap_mean_us", "Gaps", "time", "Mean time within a launch in which no node ran", "call"),
-    ColumnView("host_mean_us", "Host", "time", "Mean host time of the launching call", "delay"),
-    ColumnView(
-        "delay_mean_us", "Delay, mean", "time", "From the start of the call to the start of the first node", "delay"
-    ),
-    ColumnView("delay_median_us", "Median", "time", "50 % of the delays are shorter", "delay"),
-    ColumnView("delay_p90_us", "90 %", "time", "90 % of the delays are shorter", "delay"),
-    ColumnView("delay_max_us", "Delay, max", "time", "Longest delay", "delay"),
-    ColumnView(
-        "waited_us", "Device waited", "time", "How long the device was idle because these were not launched yet"
-    ),
+    ColumnView("total_us", "Device", "time"),
+    ColumnView("percent", "%", "percent"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
+    ColumnView("min_us", "Min", "time", scale="call"),
+    ColumnView("max_us", "Max", "time", scale="call"),
+    ColumnView("gap_mean_us", "Gaps", "time", scale="call"),
+    ColumnView("host_mean_us", "Host", "time", scale="delay"),
+    ColumnView("delay_mean_us", "Delay, mean", "time", scale="delay"),
+    ColumnView("delay_median_us", "Median", "time", scale="delay"),
+    ColumnView("delay_p90_us", "90 %", "time", scale="delay"),
+    ColumnView("delay_max_us", "Delay, max", "time", scale="delay"),
+    ColumnView("waited_us", "Device waited", "time"),
 )
 _SEQUENCES = (
-    ColumnView("count", "Count", description="Number of occurrences"),
+    ColumnView("count", "Count"),
     ColumnView("length", "Length"),
-    ColumnView("device_us", "Device", "time", "Time of the kernels in all occurrences"),
-    ColumnView("mean_us", "Mean", "time", "Mean device time of an occurrence", "call"),
-    ColumnView("gap_us", "Gaps", "time", "Mean idle time between the kernels of an occurrence", "call"),
+    ColumnView("device_us", "Device", "time"),
+    ColumnView("mean_us", "Mean", "time", scale="call"),
+    ColumnView("gap_us", "Gaps", "time", scale="call"),
 )
 
 
@@ -195,20 +182,20 @@ def show(id: str) -> Response:
     """One of the tables, or with `name` one kernel."""
     frame, profile = open_result_frame(id, "kernels")
     name = request.args.get("name")
-    return _render_kernel(frame, profile, name) if name else _all(frame, profile)
+    return _render_kernel(frame, profile, name) if name else _render_table(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
     found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched_columns(view))
-    return table_file_response(f"{frame.name} {view}", form, found, profile)
+    return table_file_response(f"{frame.name} {view}", file_format, found, profile)
 
 
-def _all(frame: ResultFrame, profile: Profile) -> Response:
+def _render_table(frame: ResultFrame, profile: Profile) -> Response:
     view = _view()
     rows = _rows(frame, profile, view)
     there = device_has_tensor_cores(profile)
@@ -333,13 +320,13 @@ def _render_kernel(frame: ResultFrame, profile: Profile, name: str) -> Response:
             figures=tuple(figures),
             charts=charts,
             tables=tuple(parts),
-            related_link=_beside(frame, profile, name) if len(alone) else ("", ""),
+            related_link=_nsight_link(frame, profile, name) if len(alone) else ("", ""),
         )
     )
 
 
-def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
-    """A link to a kernel in an Nsight Compute report: in this result, or in another one to choose."""
+def _nsight_link(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
+    """A link to a kernel in an Nsight Compute report: in this result, or in another one to select."""
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
         return frame.url("nsight", None, search), "Show in the Nsight Compute report"
@@ -398,16 +385,18 @@ def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[ColumnView, ..
     if view == "kernels":
         name = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
         found = (name, *rank, *(_CONFIGURATION if _by(view) == "configuration" else ()), *_KERNELS)
-        return tuple(column for column in found if cores or column.column not in _CORES)
+        found = tuple(column for column in found if cores or column.column not in _CORES)
+        return inherit_descriptions(TABLES[view].columns, found)
     if view == "sequences":
         operator = (
             ColumnView("operator", "Operator", "text"),
-            ColumnView("host_us", "Host", "time", "Host time of the operator calls"),
+            ColumnView("host_us", "Host", "time"),
         )
         name = ColumnView("sequence", "Sequence", "name", shorten=_short_sequence)
-        return (name, *(operator if _by(view) == "operator" else ()), *_SEQUENCES)
+        found = (name, *(operator if _by(view) == "operator" else ()), *_SEQUENCES)
+        return inherit_descriptions(TABLES[view].columns, found)
     first, *others = {"copies": _COPIES, "graphs": _GRAPHS}.get(view, _LAUNCHES)
-    return (first, *rank, *others)
+    return inherit_descriptions(TABLES[view].columns, (first, *rank, *others))
 
 
 def _short_sequence(text: str) -> str:

@@ -1,4 +1,5 @@
-"""/results/<id>/memory: curves of a device's memory, and its blocks by operator, by what lives when, and one by one."""
+"""/results/<id>/memory: curves of a device's memory, and its blocks by operator, by live blocks at a time, and
+individually."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ from ....analysis.memory.blocks import (
     unfreed_blocks,
 )
 from ....analysis.memory.curves import DeviceMemory, categories_of, find_device_memory, select_device_memories
+from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest
 from ....domain.memory import get_peak_event
 from ....domain.profile import Profile
@@ -41,7 +43,16 @@ from ....domain.units import MISSING, NS_PER_US, format_duration, format_quantit
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_headings, build_rows, build_sheet, column_scales, filter_and_sort
+from ..results.sheets import (
+    ColumnView,
+    Sheet,
+    build_headings,
+    build_rows,
+    build_sheet,
+    column_scales,
+    filter_and_sort,
+    inherit_descriptions,
+)
 from ..results.tables import (
     FILE_RULE,
     PAGE_SIZE,
@@ -62,38 +73,43 @@ TABLE_LABELS = {
     "allocations": "Allocations",
 }
 GROUPING_LABELS = {"operator": "By operator", "source": "By function", "category": "By category", "block": "Each block"}
-OPERATOR_COLUMNS = (
-    ColumnView("name", "Operator", "name"),
-    ColumnView("calls", "Calls", "count", "Number of calls"),
-    ColumnView(
-        "self_growth_bytes", "Self growth", "bytes", "Allocated minus freed in it, without nested operators", "growth"
+OPERATOR_COLUMNS = inherit_descriptions(
+    TABLES["memory-operators"].columns,
+    (
+        ColumnView("name", "Operator", "name"),
+        ColumnView("calls", "Calls"),
+        ColumnView("self_growth_bytes", "Self growth", "bytes", scale="growth"),
+        ColumnView("growth_bytes", "Growth", "bytes", scale="growth"),
+        ColumnView("self_allocated_bytes", "Self allocated", "bytes", scale="size"),
+        ColumnView("allocated_bytes", "Allocated", "bytes", scale="size"),
+        ColumnView("self_allocations", "Self blocks"),
+        ColumnView("allocations", "Blocks"),
     ),
-    ColumnView("growth_bytes", "Growth", "bytes", "Allocated minus freed while it ran", "growth"),
-    ColumnView("self_allocated_bytes", "Self allocated", "bytes", "Allocated in it, without nested operators", "size"),
-    ColumnView("allocated_bytes", "Allocated", "bytes", "Allocated while it ran", "size"),
-    ColumnView(
-        "self_allocations", "Self blocks", "count", "Number of blocks allocated in it, without nested operators"
-    ),
-    ColumnView("allocations", "Blocks", "count", "Number of blocks allocated while it ran"),
 )
-LIVE_COLUMNS = (
-    ColumnView("name", "Allocated by", "name"),
-    ColumnView("bytes", "Size", "bytes", "Total size of its blocks"),
-    ColumnView("percent", "%", "percent", "Share of all memory allocated at this time"),
-    ColumnView("blocks", "Blocks", "count", "Number of live blocks at this time"),
+LIVE_COLUMNS = inherit_descriptions(
+    TABLES["memory-live"].columns,
+    (
+        ColumnView("name", "Allocated by", "name"),
+        ColumnView("bytes", "Size", "bytes"),
+        ColumnView("percent", "%", "percent", "Share of all memory allocated at this time"),
+        ColumnView("blocks", "Blocks", "count", "Number of live blocks at this time"),
+    ),
 )
 NEVER_TEXT = "never"
-"""Shown instead of the time at which a block was freed."""
-BLOCK_COLUMNS = (
-    ColumnView("operator", "Operator", "name"),
-    ColumnView("source", "Function", "code", "The innermost Python function on its call stack"),
-    ColumnView("category", "Category", "word", "Category in the file"),
-    ColumnView("bytes", "Size", "bytes", "Requested size"),
-    ColumnView("start_us", "Allocated", "time", "When it was allocated", "at"),
-    ColumnView("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER_TEXT),
-    ColumnView("duration_us", "Lifetime", "time", "From allocation to free"),
-    ColumnView("address", "Address", "word"),
-    ColumnView("live_at_peak", "At the peak", "flag", "Whether it was live at the peak"),
+"""Shown for blocks that were not freed."""
+BLOCK_COLUMNS = inherit_descriptions(
+    TABLES["allocations"].columns,
+    (
+        ColumnView("operator", "Operator", "name"),
+        ColumnView("source", "Function", "code"),
+        ColumnView("category", "Category", "word"),
+        ColumnView("bytes", "Size", "bytes"),
+        ColumnView("start_us", "Allocated", "time", scale="at"),
+        ColumnView("end_us", "Freed", "time", scale="at", missing=NEVER_TEXT),
+        ColumnView("duration_us", "Lifetime", "time"),
+        ColumnView("address", "Address", "word"),
+        ColumnView("live_at_peak", "At the peak", "flag"),
+    ),
 )
 SEARCH_COLUMNS = ("name",)
 
@@ -111,9 +127,8 @@ class MemoryTile:
 
 @dataclass(frozen=True)
 class MemoryPage(Page):
-    """devices: to switch between, empty where there is one. events: what went wrong, in words. table: the table below.
-    flamegraph: of what lives at the peak, empty where there is none. picture: the same as a drawing. note: what the
-    table cannot tell."""
+    """devices: to switch between, empty if there is only one. events: failures as sentences. flamegraph: URL of that of
+    live blocks at the peak, empty if there is none. picture: the same as SVG. note: limitations of the table."""
 
     template: ClassVar[str] = "results/memory.html"
     frame: ResultFrame
@@ -134,7 +149,7 @@ class MemoryPage(Page):
 
 @dataclass(frozen=True)
 class _Table:
-    """The table that is asked for: a page of it, and what makes all of it."""
+    """The requested table: a page of it, and a function for all rows."""
 
     sheet: Sheet
     load_all: Callable[[], pd.DataFrame]
@@ -144,7 +159,7 @@ class _Table:
 def show(id: str) -> Response:
     """The page, of the memory `device`, with the table `show`."""
     frame, profile = open_result_frame(id, "memory")
-    place = _place(frame, profile)
+    place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
     events = records(compute_memory_events(profile, frame.selection))
@@ -175,16 +190,16 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/memory.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "memory")
-    place = _place(frame, profile)
+    place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all(), profile)
+    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", file_format, table.load_all(), profile)
 
 
-def _place(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
+def _selected_memory(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
     return find_device_memory(profile, frame.selection, request.args.get("device", ""))
 
 
@@ -202,7 +217,7 @@ def _show(profile: Profile, place: DeviceMemory | None) -> str:
 
 
 def _at_ns() -> int | None:
-    """The time asked for by `at-ms`. Raises InvalidRequest."""
+    """The time requested by `at-ms`. Raises InvalidRequest."""
     text = request.args.get("at-ms", "")
     if not text:
         return None
@@ -212,12 +227,12 @@ def _at_ns() -> int | None:
         raise InvalidRequest(f"at-ms must be a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
 
 
-def _way(profile: Profile, place: DeviceMemory | None) -> str:
+def _grouping(profile: Profile, place: DeviceMemory | None) -> str:
     """How live blocks are grouped."""
-    return parse_choice("by", GROUPING_LABELS, _ways_known(profile, place)[0])
+    return parse_choice("by", GROUPING_LABELS, _available_groupings(profile, place)[0])
 
 
-def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
+def _available_groupings(profile: Profile, place: DeviceMemory | None) -> list[str]:
     known = {
         "operator": has_operators(profile),
         "source": bool(block_sources(profile).names),
@@ -230,7 +245,7 @@ def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
 def _grouping_links(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[PageLink, ...]:
     if kind != "live":
         return ()
-    now, ways = _way(profile, place), _ways_known(profile, place)
+    now, ways = _grouping(profile, place), _available_groupings(profile, place)
     if len(ways) == 1:
         return ()
     return tuple(
@@ -255,9 +270,9 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
     if kind == "live" and place is not None:
         most = find_block_peak(profile, selection, place)
         at_ns = at_ns if at_ns is not None else most.time_ns if most else None
-        if _way(profile, place) != "block":
+        if _grouping(profile, place) != "block":
             rows = (
-                group_live_blocks(profile, selection, place, at_ns, _way(profile, place))
+                group_live_blocks(profile, selection, place, at_ns, _grouping(profile, place))
                 if at_ns is not None
                 else group_live_blocks(profile, selection, place, 0, "category").iloc[:0]
             )
@@ -270,7 +285,7 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
 
 
 def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str, at_ns: int | None) -> _Table:
-    """The table of single blocks: of those that are not shown only the sort column is read."""
+    """The table of blocks: of blocks on other pages only the sort column is read."""
     selection = frame.selection
     rows = np.zeros(0, np.int64)
     if place is not None and kind == "unfreed":
@@ -392,7 +407,7 @@ def _blocks_text(number: int | None) -> str:
 
 
 def _event(one: dict[str, Any]) -> str:
-    """What went wrong, as a sentence."""
+    """A failure as a sentence."""
     at = format_duration(one["time_us"] * NS_PER_US)
     size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
     if one["event"] == "out of memory":
@@ -403,10 +418,10 @@ def _event(one: dict[str, Any]) -> str:
 
 
 def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
-    """What the table cannot show."""
+    """The limitations of the table."""
     if place is None or kind == "operators" or has_paired_frees(profile, place):
         return ""
-    if kind == "live" and _way(profile, place) == "category" and categories_of(profile, place):
+    if kind == "live" and _grouping(profile, place) == "category" and categories_of(profile, place):
         return ""
     if not has_blocks(profile, place):
         return "This recording contains how much was allocated, but not by what. A memory snapshot contains both."
@@ -417,7 +432,7 @@ def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
 
 
 def _flamegraph(frame: ResultFrame, profile: Profile, place: DeviceMemory | None) -> str:
-    """The flame graph of what lives at the peak of the whole recording, by the call stacks that made it."""
+    """The flame graph of live blocks at the peak of the recording, by allocating call stack."""
     if place is None or get_peak_event(place.kind_label) not in get_strings(profile.events, "name"):
         return ""
     ranks = {} if place.rank is None else {"ranks": ((place.rank, place.rank),)}

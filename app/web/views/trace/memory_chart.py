@@ -26,15 +26,15 @@ from ..results.result_frame import ResultFrame
 from ..results.tables import current_url_with
 
 SAMPLE_COUNT = 240
-"""The number of times at which the value under the pointer is known."""
+"""The number of times with values for the pointer."""
 MAX_MARKS = 100
 HEADROOM = 1.08
-"""How much higher than the greatest value the drawing is."""
+"""The height of the drawing as a multiple of the maximum."""
 
 
 @dataclass(frozen=True)
 class LegendKey:
-    """What a color means. max: its greatest value in the window. is_area: an area and no line."""
+    """An entry of the legend. max: the maximum in the window. is_area: an area instead of a line."""
 
     css: str
     label: str
@@ -48,7 +48,7 @@ class MemoryChart:
     """svg: without script or style. levels: labels next to its top, middle and bottom; ends: below its
     left and right. start_ms, end_ms: of what is drawn. summary: values for a script, by label. zoom_in_url: the address
     without a window, to which a script adds one; zoom_out_url, around_peak_url: the addresses of all, and of the time
-    around the peak; empty where there is nothing to go to."""
+    around the peak; empty without a target."""
 
     svg: Markup
     levels: tuple[str, ...]
@@ -66,7 +66,7 @@ class MemoryChart:
 def build_memory_chart(
     frame: ResultFrame, profile: Profile, place: DeviceMemory, at_ns: int | None
 ) -> MemoryChart | None:
-    """The chart of a memory in the window that is selected; None where nothing was recorded over time."""
+    """The chart of a memory in the window that is selected; None if nothing was recorded over time."""
     allocated, reserved, active = (load_curve(profile, place, name) for name in (ALLOCATED, RESERVED, ACTIVE))
     if allocated is None or len(allocated.time_ns) < 2:
         return None
@@ -104,13 +104,13 @@ def build_memory_chart(
         summary=json.dumps({name: sample_curve(curve, start, end, SAMPLE_COUNT) for name, curve in (*named, *parts)}),
         zoom_in_url=narrow,
         zoom_out_url=narrow if windowed else "",
-        around_peak_url=_around(most_at.time_ns, start, end) if most_at and not windowed else "",
+        around_peak_url=_zoom_url(most_at.time_ns, start, end) if most_at and not windowed else "",
     )
 
 
 def _span(frame: ResultFrame, profile: Profile, place: DeviceMemory, curve: Curve) -> tuple[int, int]:
-    """The stretch of time that is drawn: the window, as far as anything was recorded in it (where nothing was, it ends
-    before it begins)."""
+    """The drawn time range: the part of the window with recorded values (if there are none, it ends before it
+    begins)."""
     stretches = selected_windows(profile, frame.selection, place.rank)
     low = min((start for start, _ in stretches), default=MIN_TIME_NS)
     high = max((end for _, end in stretches), default=MAX_TIME_NS)
@@ -162,8 +162,8 @@ def _keys(
     return tuple(legend_keys)
 
 
-def _around(time_ns: int, start: int, end: int) -> str:
-    """The address of a tenth of the time, around a moment."""
+def _zoom_url(time_ns: int, start: int, end: int) -> str:
+    """The URL of a tenth of the time range, centered at a time."""
     half = (end - start) // 20
     if half < NS_PER_US:
         return ""

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.ml.modules import BY, compute_modules
+from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest
 from ...parameters import parse_choice
 from ...rendering import Page, render
@@ -23,6 +24,7 @@ from ..results.sheets import (
     build_sheet,
     column_scales,
     filter_and_sort,
+    inherit_descriptions,
 )
 from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_file_response
 
@@ -34,24 +36,24 @@ MAX_DEPTH = 60
 
 _COLUMNS = (
     ColumnView("calls", "Calls"),
-    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
-    ColumnView("host_percent", "%", "percent", "Share of the host total of all outermost modules"),
-    ColumnView("host_self_us", "Host self", "time", "Host time in it, without nested modules", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
-    ColumnView("device_total_us", "Device total", "time", "Device time launched while it ran", "device"),
-    ColumnView("device_percent", "%", "percent", "Share of the device total of all outermost modules"),
-    ColumnView("device_self_us", "Device self", "time", "Device time launched in it, without nested modules", "device"),
-    ColumnView("backward_host_us", "Backward, host", "time", "Host time of the backward pass of its operators", "host"),
-    ColumnView("backward_device_us", "Backward, device", "time", "Device time launched by the backward pass", "device"),
-    ColumnView("operators", "Operators", "count", "Number of operator calls in it, including nested ones"),
+    ColumnView("host_total_us", "Host total", "time", scale="host"),
+    ColumnView("host_percent", "%", "percent"),
+    ColumnView("host_self_us", "Host self", "time", scale="host"),
+    ColumnView("host_mean_us", "Mean", "time", scale="call"),
+    ColumnView("device_total_us", "Device total", "time", scale="device"),
+    ColumnView("device_percent", "%", "percent"),
+    ColumnView("device_self_us", "Device self", "time", scale="device"),
+    ColumnView("backward_host_us", "Backward, host", "time", scale="host"),
+    ColumnView("backward_device_us", "Backward, device", "time", scale="device"),
+    ColumnView("operators", "Operators"),
 )
 _DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "backward_device_us"})
 
 
 @dataclass(frozen=True)
 class ModuleRow:
-    """A row of the tree. depth: below the row that the page begins with. url: the tree from this module on, empty where
-    nothing is inside. hidden: how many modules inside of it are not shown. host, device: bars, in percent."""
+    """A row of the tree. depth: below the first row of the page. url: of the tree from this module, empty without
+    modules inside. hidden: number of modules inside it that are not shown. host, device: bars, in percent."""
 
     name: str
     title: str
@@ -66,8 +68,7 @@ class ModuleRow:
 
 @dataclass(frozen=True)
 class ModulesPage(Page):
-    """choices: tree or by class. levels: how deep the tree goes. breadcrumbs: the modules above the one it begins
-    with."""
+    """choices: tree or by class. levels: depths of the tree. breadcrumbs: the modules above the first one."""
 
     template: ClassVar[str] = "results/modules.html"
     frame: ResultFrame
@@ -129,16 +130,18 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
-    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()), profile)
+    return table_file_response(
+        f"{frame.name} modules", file_format, compute_modules(profile, frame.selection, _by()), profile
+    )
 
 
 def _tree(
     frame: ResultFrame, rows: pd.DataFrame, column_views: tuple[ColumnView, ...]
 ) -> tuple[tuple[ModuleRow, ...], tuple[PageLink, ...], tuple[PageLink, ...]]:
-    """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
+    """(the rows of the tree, links to change its depth, breadcrumbs)."""
     rank, at = _parse_root()
     first = 0
     paths = rows["path"].tolist()
@@ -153,7 +156,7 @@ def _tree(
     part = rows.iloc[first:last]
     deepest = int(part["depth"].max()) - top + 1 if len(part) else 1
     levels = _levels(part["depth"] - top, deepest)
-    below = _below(depths)
+    below = _count_descendants(depths)
     visible = part[part["depth"] - top < levels]
     scales = column_scales(rows, column_views)
     cells = build_rows(visible, column_views, scales)
@@ -167,7 +170,7 @@ def _tree(
                 title=row["path"],
                 type=row["type"] or "",
                 depth=min(MAX_DEPTH, row["depth"] - top),
-                url=current_url_with(("at", _place(row)), ("levels", None))
+                url=current_url_with(("at", _module_key(row)), ("levels", None))
                 if inside and (place != first or not at)
                 else "",
                 hidden=cut,
@@ -199,8 +202,8 @@ def _tree(
     return tuple(nodes), links if deepest > 1 else (), tuple(trail)
 
 
-def _below(depths: list[int]) -> list[int]:
-    """How many rows each has inside of it, in preorder."""
+def _count_descendants(depths: list[int]) -> list[int]:
+    """The number of descendants of each row, in preorder."""
     counts = [0] * len(depths)
     open_: list[int] = []
     for place, depth in enumerate(depths):
@@ -221,12 +224,12 @@ def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
     return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MAX_ROWS), 1)
 
 
-def _place(row: dict[str, Any]) -> str:
+def _module_key(row: dict[str, Any]) -> str:
     return row["path"] if row["rank"] is None else f"{row['rank']}:{row['path']}"
 
 
 def _parse_root() -> tuple[int | None, str]:
-    """The module that the tree begins with: its rank, None for none, and its path, empty for all."""
+    """The root module of the tree: its rank, None for none, and its path, empty for all."""
     text = request.args.get("at") or ""
     rank, colon, path = text.partition(":")
     return (int(rank), path) if colon and rank.isdecimal() and len(rank) < 10 else (None, text)
@@ -235,7 +238,8 @@ def _parse_root() -> tuple[int | None, str]:
 def _visible_columns(rows: pd.DataFrame, devices: bool) -> tuple[ColumnView, ...]:
     rank = (ColumnView("rank", "Rank"),) if has_several_ranks(rows) else ()
     kept = [c for c in _COLUMNS if devices or c.column not in _DEVICE]
-    return (*rank, *(c for c in kept if "backward" not in c.column or rows[c.column].notna().any()))
+    shown = (c for c in kept if "backward" not in c.column or rows[c.column].notna().any())
+    return inherit_descriptions(TABLES["modules"].columns, (*rank, *shown))
 
 
 def _by() -> str:

@@ -1,4 +1,4 @@
-"""/results/<id>/nsight: what Nsight Compute measured of launches, and with `launch` of one of them."""
+"""/results/<id>/nsight: measurements of launches by Nsight Compute; with `launch` those of one of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from ....analysis.core.schema import records
 from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.nsight.reports import GLOBAL, compute_nsight, compute_nsight_hints, metrics_of, report_launches_of
 from ....analysis.nsight.source import has_source, source_of
+from ....analysis.tables import TABLES
 from ....charts.table_charts import TopBar, draw_top_bars
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
@@ -24,7 +25,7 @@ from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.detail import KeyFigure, build_figure, detail_url
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
     FILE_RULE,
     PAGE_SIZE,
@@ -51,25 +52,23 @@ SPEED_OF_LIGHT = (
 )
 _KERNEL = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
 _KERNEL_TEXT = ColumnView("name", "Kernel", "text", shorten=shorten_kernel_name)
-_ID = ColumnView("launch", "ID", "plain", "ID of the launch in the report")
+_ID = ColumnView("launch", "ID", "plain")
 _LAUNCHES = (
     _KERNEL,
     _ID,
-    ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
+    ColumnView("grid", "Grid", "word"),
+    ColumnView("block", "Block", "word"),
     ColumnView("duration_us", "Duration", "time", "Duration of the launch, measured separately", "call"),
-    ColumnView("estimated_speedup_percent", "Est. speedup", "percent", "Largest estimate of a rule for the launch"),
-    ColumnView("sm_percent", "Compute", "percent", "SM throughput as a share of the peak"),
-    ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
-    ColumnView("bound", "Bound by", "word", "By its throughputs: latency if both are below 60 %"),
-    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved: active warps as a share of the maximum"),
-    ColumnView(
-        "theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and block size allow"
-    ),
-    ColumnView("limit", "Limited by", "word", "What limits the theoretical occupancy"),
-    ColumnView("registers", "Registers", "count", "Per thread"),
-    ColumnView("shared_bytes", "Shared memory", "bytes", "Per block, static and dynamic"),
-    ColumnView("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all SMs"),
+    ColumnView("estimated_speedup_percent", "Est. speedup", "percent"),
+    ColumnView("sm_percent", "Compute", "percent"),
+    ColumnView("memory_percent", "Memory", "percent"),
+    ColumnView("bound", "Bound by", "word"),
+    ColumnView("occupancy_percent", "Occupancy", "percent"),
+    ColumnView("theoretical_percent", "Theoretical", "percent"),
+    ColumnView("limit", "Limited by", "word"),
+    ColumnView("registers", "Registers"),
+    ColumnView("shared_bytes", "Shared memory", "bytes"),
+    ColumnView("waves_per_sm", "Waves per SM", "number"),
     ColumnView("hints", "Hints", "count"),
 )
 _HINTS = tuple(
@@ -81,29 +80,22 @@ _METRICS = (
     ColumnView("unit", "Unit", "word"),
     ColumnView("label", "Label", "text"),
     ColumnView("section", "Section", "text"),
-    ColumnView("part", "Part", "text", "A chart or table of the section"),
+    ColumnView("part", "Part", "text"),
     ColumnView("order", "#", "plain", "In the order of the report"),
 )
 _SOURCE = (
     ColumnView("source", "Instruction", "name"),
-    ColumnView("number", "Line", "plain", "In the order of the report"),
-    ColumnView("samples", "Samples", "count", "Number of warp samples at this instruction"),
-    ColumnView("percent", "%", "percent", "Share of all samples of the launch"),
-    ColumnView("not_issued", "Not issued", "count", "Samples in which the scheduler issued nothing"),
-    ColumnView("stall", "Stall", "word", "The most frequent stall reason"),
+    ColumnView("number", "Line", "plain"),
+    ColumnView("samples", "Samples"),
+    ColumnView("percent", "%", "percent"),
+    ColumnView("not_issued", "Not issued"),
+    ColumnView("stall", "Stall", "word"),
     ColumnView("stall_samples", "Stall samples", "count"),
-    ColumnView("instructions", "Executed", "count", "Executions by warps"),
-    ColumnView("thread_instructions", "By threads", "count", "Executions by threads"),
-    ColumnView("divergent", "Divergent", "count", "Branches at which the threads of a warp diverged"),
-    ColumnView(
-        "excessive_global", "Excessive, L2", "count", "Sectors of global memory beyond those of the best access pattern"
-    ),
-    ColumnView(
-        "excessive_shared",
-        "Excessive, shared",
-        "count",
-        "Wavefronts of shared memory beyond those of the best access pattern",
-    ),
+    ColumnView("instructions", "Executed"),
+    ColumnView("thread_instructions", "By threads"),
+    ColumnView("divergent", "Divergent"),
+    ColumnView("excessive_global", "Excessive, L2"),
+    ColumnView("excessive_shared", "Excessive, shared"),
     ColumnView("address", "Address", "word"),
 )
 _PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Source line", "plain"))
@@ -111,8 +103,7 @@ _PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Source line", 
 
 @dataclass(frozen=True)
 class Hint:
-    """What a rule says. kind: in words, css: how grave. estimated_speedup: what is to be won, empty where it does not
-    estimate."""
+    """A hint of a rule. kind: label; css: by severity. estimated_speedup: empty without an estimate."""
 
     rule: str
     section: str
@@ -126,8 +117,8 @@ class Hint:
 
 @dataclass(frozen=True)
 class LaunchView:
-    """The launch shown by itself. speed_of_light: its throughputs as bars. kernel: its kernel's page, where it has
-    one."""
+    """The details of a launch. speed_of_light: its throughputs as bars. kernel: URL of the page of its kernel, if
+    any."""
 
     name: str
     full_name: str
@@ -142,7 +133,7 @@ class LaunchView:
 
 @dataclass(frozen=True)
 class SearchForm:
-    """What a form for searching needs. hidden_fields: the words of the address that it keeps."""
+    """A search form. hidden_fields: the preserved parameters of the URL."""
 
     search: str
     hidden_fields: tuple[tuple[str, str], ...]
@@ -150,8 +141,8 @@ class SearchForm:
 
 @dataclass(frozen=True)
 class NsightPage(Page):
-    """launch: the launch shown by itself, None for all. sections: of metrics to choose from. hints: with a pager where
-    they are the table. times: what is to be said of times. compare: where a trace is chosen to hold this beside."""
+    """launch: the shown launch, None for all. sections: of metrics, to select. hints: with a pager if they are the
+    table. times: a note on times. compare: URL to select a trace for comparison."""
 
     template: ClassVar[str] = "results/nsight.html"
     frame: ResultFrame
@@ -222,12 +213,14 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/nsight.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows, profile)
+    return table_file_response(
+        f"{frame.name} nsight {view}", file_format, _load_table(profile, view, row).rows, profile
+    )
 
 
 @dataclass(frozen=True)
@@ -255,7 +248,8 @@ def _load_table(profile: Profile, view: str, row: int | None) -> _NsightTable:
         shown = (shown[0], *_PLACE, *shown[1:])
     if row is None and view in ("metrics", "source"):
         shown = (shown[0], _KERNEL_TEXT, _ID, *shown[1:])
-    # Metrics are searched on the way already.
+    shown = inherit_descriptions(TABLES["nsight" if view == "launches" else f"nsight-{view}"].columns, shown)
+    # Metrics are searched already.
     every = profile.metric_values.num_rows if view == "metrics" else len(rows)
     found, order = filter_and_sort(rows, shown, default, searched)
     return _NsightTable(found, shown, order, every, names)
@@ -378,7 +372,7 @@ def _sections(table: _NsightTable) -> tuple[PageLink, ...]:
 
 
 def _link(frame: ResultFrame, view: str, row: int | None) -> Callable[[dict[str, Any]], str] | None:
-    """Where the name of a row leads: to its launch, where that is not shown already."""
+    """The URL of the name of a row: its launch, unless shown already."""
     if row is not None:
         return None
     more = [("view", "source")] if view == "source" else []
@@ -410,4 +404,4 @@ _TABLES: dict[str, tuple[tuple[ColumnView, ...], str, tuple[str, ...]]] = {
     "metrics": (_METRICS, "order", ("metric", "label")),
     "source": (_SOURCE, "-samples", ("source", "stall", "file", "name")),
 }
-"""Of each view the columns, the order where none is asked for, and where is searched."""
+"""For each view: the columns, the default order, and the searched columns."""

@@ -1,4 +1,4 @@
-"""/results/<id>/operators: operators and annotations, and with `name` one of them by itself."""
+"""/results/<id>/operators: operators and annotations; with `name` the details of one."""
 
 import re
 from dataclasses import dataclass
@@ -8,13 +8,14 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.core.facts import is_pytorch_trace
+from ....analysis.core.facts import has_pytorch_terms
 from ....analysis.core.schema import records
 from ....analysis.ml.details import operator_detail
 from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
 from ....analysis.ml.operators import BY, compute_operators
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
+from ....analysis.tables import TABLES
 from ....domain.errors import NotFound
 from ....domain.profile import Profile
 from ....domain.units import NS_PER_US
@@ -35,7 +36,7 @@ from ..results.detail import (
     is_by_rank,
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response
 
 blueprint = Blueprint("operators", __name__)
@@ -56,37 +57,27 @@ MISSING_TEXTS = {
 }
 
 _TIMES = (
-    ColumnView(
-        "device_self_us",
-        "Device self",
-        "time",
-        "Kernels, memcpy and memset launched in it, without nested operators",
-        "device",
-    ),
-    ColumnView("device_self_percent", "%", "percent", "Share of the device time of all launched work"),
-    ColumnView("device_total_us", "Device total", "time", "All device work launched while it ran", "device"),
-    ColumnView(
-        "host_self_us", "Host self", "time", "Host time in it, without nested operators and runtime calls", "host"
-    ),
-    ColumnView("host_self_percent", "%", "percent", "Share of the host self time of all operators and annotations"),
-    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
-    ColumnView("host_min_us", "Min", "time", "Shortest call", "call"),
-    ColumnView("host_max_us", "Max", "time", "Longest call", "call"),
+    ColumnView("device_self_us", "Device self", "time", scale="device"),
+    ColumnView("device_self_percent", "%", "percent"),
+    ColumnView("device_total_us", "Device total", "time", scale="device"),
+    ColumnView("host_self_us", "Host self", "time", scale="host"),
+    ColumnView("host_self_percent", "%", "percent"),
+    ColumnView("host_total_us", "Host total", "time", scale="host"),
+    ColumnView("host_mean_us", "Mean", "time", scale="call"),
+    ColumnView("host_min_us", "Min", "time", scale="call"),
+    ColumnView("host_max_us", "Max", "time", scale="call"),
 )
 _CORES = (
-    ColumnView("tensor_core_eligible", "Tensor cores", "flag", "Whether tensor cores could run it"),
-    ColumnView("tensor_core_self_percent", "Used, self", "percent", "Share of device self in kernels on tensor cores"),
-    ColumnView(
-        "tensor_core_total_percent", "Used, total", "percent", "Share of device total in kernels on tensor cores"
-    ),
+    ColumnView("tensor_core_eligible", "Tensor cores", "flag"),
+    ColumnView("tensor_core_self_percent", "Used, self", "percent"),
+    ColumnView("tensor_core_total_percent", "Used, total", "percent"),
 )
 
 
 @dataclass(frozen=True)
 class OperatorsPage(Page):
-    """kinds, choices, ranks: what to switch between; ranks empty where there is one. charts, totals: by self time and
-    by total time. missing: what was not recorded."""
+    """kinds, choices, ranks: links to switch; ranks empty if there is only one. charts, totals: by self time and by
+    total time. missing: a note on data that was not recorded."""
 
     template: ClassVar[str] = "results/operators.html"
     frame: ResultFrame
@@ -99,7 +90,7 @@ class OperatorsPage(Page):
     missing: str
     csv: str
     has_devices: bool
-    is_pytorch_trace: bool
+    has_pytorch_terms: bool
 
 
 @blueprint.get("/results/<id>/operators")
@@ -107,21 +98,21 @@ def show(id: str) -> Response:
     """The table, or with `name` one operator."""
     frame, profile = open_result_frame(id, "operators")
     name = request.args.get("name")
-    return _render_operator(frame, profile, name) if name else _all(frame, profile)
+    return _render_operator(frame, profile, name) if name else _render_table(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/operators.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that kind and search leave, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "operators")
     rows = _rows(frame, profile)
     found, _ = filter_and_sort(
         rows, _columns(_by(), _devices(rows), True, True), _default(rows), ("name", "input_shapes", "call_stack")
     )
-    return table_file_response(f"{frame.name} operators", form, found, profile)
+    return table_file_response(f"{frame.name} operators", file_format, found, profile)
 
 
-def _all(frame: ResultFrame, profile: Profile) -> Response:
+def _render_table(frame: ResultFrame, profile: Profile) -> Response:
     by, rows = _by(), _rows(frame, profile)
     devices, each = _devices(rows), has_several_ranks(rows)
     shown = _columns(by, devices, each, device_has_tensor_cores(profile) is not False)
@@ -174,8 +165,8 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
                 mark="kind",
                 total_rows=len(rows),
             ),
-            missing=_missing(by, rows) if is_pytorch_trace(profile) else "",
-            is_pytorch_trace=is_pytorch_trace(profile),
+            missing=_missing(by, rows) if has_pytorch_terms(profile) else "",
+            has_pytorch_terms=has_pytorch_terms(profile),
             csv=current_url_with(("page", None)).replace(
                 f"/results/{frame.id}/operators", f"/results/{frame.id}/operators.csv", 1
             ),
@@ -245,7 +236,7 @@ def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Respons
             ColumnView("host_mean_us", "Mean", "time"),
             *((ColumnView("device_total_us", "Device total", "time"),) if devices else ()),
         )
-        if len(known) or is_pytorch_trace(profile):
+        if len(known) or has_pytorch_terms(profile):
             parts.append(build_detail_table(title, known, columns, note="" if len(known) else MISSING_TEXTS[by]))
     name_column = ColumnView("name", "Operator or annotation", "name")
     parts.append(build_detail_table("Callers", detail.callers, (name_column, *calls), url=link("operators")))
@@ -272,13 +263,13 @@ def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Respons
 
 
 def innermost_first(stack: str) -> str:
-    """A call stack with the innermost call first, which distinguishes it best, and files without their folders."""
+    """A call stack innermost call first, which is the most distinctive, and files without their folders."""
     return " ← ".join(FOLDER_PATTERN.sub("", call) for call in reversed(stack.split(";")))
 
 
 def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnView, ...]:
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
-    return (
+    found = (
         ColumnView("name", by.capitalize() if by in OPERATOR_PARTS else "Operator", "name"),
         *((ColumnView("rank", "Rank"),) if ranks else ()),
         *((ColumnView("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
@@ -287,15 +278,16 @@ def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnVi
             if by == "stack"
             else ()
         ),
-        ColumnView("calls", "Calls", description="Number of calls"),
+        ColumnView("calls", "Calls"),
         *times,
         *(_CORES if devices and cores else ()),
     )
+    return inherit_descriptions(TABLES["operators"].columns, found)
 
 
 def _choices(profile: Profile, by: str) -> list[str]:
     """The available groupings. Shapes are also offered where PyTorch could have recorded them, to explain how."""
-    offered = {"name", "stack", by, *operator_parts_of(profile), *(("shapes",) if is_pytorch_trace(profile) else ())}
+    offered = {"name", "stack", by, *operator_parts_of(profile), *(("shapes",) if has_pytorch_terms(profile) else ())}
     return [word for word in BY if word in offered]
 
 

@@ -1,4 +1,4 @@
-"""What the overview says of a trace: devices, steps, idle time, ranks, operators and kernels, and what was recorded."""
+"""The overview of a trace: devices, steps, idle time, ranks, operators, kernels, and recorded data."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ....analysis.core.facts import is_pytorch_trace
+from ....analysis.core.facts import has_pytorch_terms
 from ....analysis.core.schema import records
 from ....analysis.core.slice_selection import has_clock
 from ....analysis.distributed.top_lists import top_kernels, top_operators
@@ -19,11 +19,12 @@ from ....charts.heatmap_strips import HeatmapCell, draw_area, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
 from ....domain.tables import get_strings
-from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, choose_scale, format_bytes, format_percent, format_quantity
+from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, format_bytes, format_percent, format_quantity
 from ..results.detail import detail_url
 from ..results.result_frame import ResultFrame
 from .time_parts import (
     CAUSE_PARTS,
+    PERCENT_SCALE,
     STEP_PARTS,
     HorizontalBar,
     PartShare,
@@ -40,10 +41,9 @@ from .time_parts import (
 )
 
 MAX_AREAS = 4
-"""Up to this many devices are drawn as areas over time; more of them as strips."""
+"""Up to this number, devices are drawn as areas over time; more as strips."""
 MAX_ROWS = 16
 TOP_ROWS = 6
-PERCENT_SCALE = choose_scale(100, "percent")
 SHARES = {
     "utilization_percent": (
         "GPU utilization",
@@ -68,7 +68,7 @@ SHARES = {
 
 @dataclass(frozen=True)
 class DeviceCard:
-    """A model of device. devices: which ones are of it. facts: words and numbers."""
+    """A device model. devices: its devices. facts: labels and values."""
 
     name: str
     devices: str
@@ -77,7 +77,7 @@ class DeviceCard:
 
 @dataclass(frozen=True)
 class TraceFigure:
-    """A number of the whole with what it means. text: of several devices from the least to the greatest."""
+    """A key figure with description. text: for several devices, the range."""
 
     label: str
     text: str
@@ -109,7 +109,7 @@ class IdleCauseRow:
 
 @dataclass(frozen=True)
 class TopList:
-    """The first rows of the page `key`. rows: name, where it leads, value, share."""
+    """The first rows of the page `key`. rows: name, URL, value, share."""
 
     key: str
     title: str
@@ -120,7 +120,7 @@ class TopList:
 
 @dataclass(frozen=True)
 class RecordedItem:
-    """Something that may be recorded. how_to_record: how to get it, where it was not."""
+    """Optional data. how_to_record: the option to record it, if it was not."""
 
     name: str
     is_recorded: bool
@@ -140,8 +140,8 @@ class RankSummary:
 
 @dataclass(frozen=True)
 class TraceOverview:
-    """Everything of a trace. uses_areas: whether devices are drawn as areas. time_range: of what time. left_out:
-    devices that are not drawn. step_chart: the parts of each step; several ranks averaged."""
+    """The overview of a trace. uses_areas: whether devices are drawn as areas. time_range: of the charts. left_out:
+    number of omitted devices. step_chart: the parts of each step, averaged over ranks."""
 
     figures: tuple[TraceFigure, ...]
     cards: tuple[DeviceCard, ...]
@@ -167,12 +167,12 @@ class TraceOverview:
 
 
 def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview | None:
-    """What there is to say of a trace; None for a profile without slices, or whose slices have no clock."""
+    """The overview; None for a profile without slices, or whose slices have no times."""
     if not has_clock(profile):
         return None
     every = records(TABLES["steps"].rows(profile, frame.selection))
     # Without steps or devices, the whole recording would be one step, which is not shown.
-    steps = every if is_pytorch_trace(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
+    steps = every if has_pytorch_terms(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
     devices = records(TABLES["devices"].rows(profile, frame.selection))
     worked = [device for device in devices if device["work"]]
     idle = [row for row in records(TABLES["idle"].rows(profile, frame.selection)) if row["stream"] is None]
@@ -268,7 +268,7 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[DeviceCard, ...]:
 def _busy(
     frame: ResultFrame, profile: Profile, devices: list[dict[str, Any]]
 ) -> tuple[tuple[DeviceActivity, ...], tuple[str, str], bool]:
-    """(devices over time, from when to when, whether there is an SM efficiency)."""
+    """(devices over time, time range, whether there is an SM efficiency)."""
     parts: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     every = records(TABLES["utilization"].rows(profile, frame.selection)) if devices else []
     for part in every:
@@ -409,7 +409,7 @@ def _top(
     whole: float,
     words: Sequence[tuple[str, str]] = (),
 ) -> TopList:
-    """words: of the page's address, where rows are groups that are looked for there."""
+    """words: parameters of the page, if rows are groups to search for."""
     return TopList(
         key=key,
         title=title,
@@ -435,11 +435,11 @@ _WORDS = (
     ("Memory", "profile_memory=True", "--torch-memory"),
     ("Modules", "with_stack=True and with_modules=True", "--torch-stacks"),
 )
-"""What a trace may contain, and the options for it: in a script, and of our recorder."""
+"""Optional data of a trace, with the options for it: in a script, and of our recorder."""
 
 
 def _list_recorded(profile: Profile) -> tuple[RecordedItem, ...]:
-    if not is_pytorch_trace(profile):
+    if not has_pytorch_terms(profile):
         return ()
     sets, kinds = profile.argument_sets, set(get_strings(profile.categories, "kind"))
 

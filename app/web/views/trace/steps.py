@@ -1,4 +1,4 @@
-"""/results/<id>/steps: how long each step took and what its time went to."""
+"""/results/<id>/steps: the duration of each step, by part."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from ....domain.profile import Profile
 from ....domain.units import Quantity, format_quantity
 from ...rendering import Page, render
 from ..results.result_frame import ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, table_file_response
 from .time_parts import (
     STEP_PARTS,
@@ -38,32 +38,37 @@ def _time(column: str, label: str, description: str = "") -> ColumnView:
     return ColumnView(column, label, "time", description, scale="time")
 
 
-COLUMN_VIEWS = (
-    ColumnView("step", "Step", "name"),
-    ColumnView("rank", "Rank", "count"),
-    ColumnView("start_ms", "Start", "time", "From the start of the recording."),
-    _time("total_us", "Total", "From its start to its end on host and devices."),
-    _time("kernel_us", "Kernels", "A kernel ran on a device."),
-    _time("communication_kernel_us", "Communicating", f"Part of the kernel time: {STEP_PARTS[1].description.lower()}"),
-    _time("memcpy_us", "Memcpy", STEP_PARTS[2].description),
-    _time("memset_us", "Memset", STEP_PARTS[3].description),
-    _time("communication_us", "Calls of collectives", STEP_PARTS[4].description),
-    _time("runtime_us", "Runtime", STEP_PARTS[5].description),
-    _time("dataloader_us", "DataLoader", STEP_PARTS[6].description),
-    _time("cpu_exec_us", "Operators", STEP_PARTS[7].description),
-    _time("other_us", "Other", STEP_PARTS[8].description),
-    _time("idle_us", "Devices idle", "No device was busy."),
-    ColumnView("device_work", "Launched", "count", "Number of kernels, memcpy and memset that it launched."),
-    ColumnView("tokens", "Tokens", "count", "Number of tokens that it evaluated."),
-    ColumnView("tokens_per_s", "Tokens/s", "number", "Tokens per second in this step."),
+COLUMN_VIEWS = inherit_descriptions(
+    TABLES["steps"].columns,
+    (
+        ColumnView("step", "Step", "name"),
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("start_ms", "Start", "time"),
+        _time("total_us", "Total"),
+        _time("kernel_us", "Kernels"),
+        _time(
+            "communication_kernel_us", "Communicating", f"Part of the kernel time: {STEP_PARTS[1].description.lower()}"
+        ),
+        _time("memcpy_us", "Memcpy", STEP_PARTS[2].description),
+        _time("memset_us", "Memset", STEP_PARTS[3].description),
+        _time("communication_us", "Calls of collectives", STEP_PARTS[4].description),
+        _time("runtime_us", "Runtime", STEP_PARTS[5].description),
+        _time("dataloader_us", "DataLoader", STEP_PARTS[6].description),
+        _time("cpu_exec_us", "Operators", STEP_PARTS[7].description),
+        _time("other_us", "Other", STEP_PARTS[8].description),
+        _time("idle_us", "Devices idle"),
+        ColumnView("device_work", "Launched"),
+        ColumnView("tokens", "Tokens"),
+        ColumnView("tokens_per_s", "Tokens/s", "number"),
+    ),
 )
 REQUIRED_COLUMNS = ("start_ms", "total_us", "other_us")
 
 
 @dataclass(frozen=True)
 class StepsPage(Page):
-    """`/results/<id>/steps`. svg: a column for each step. ends: what the first and the last are. longest: the highest
-    of them. shares: of the steps shown, on average."""
+    """`/results/<id>/steps`. svg: a column for each step. ends: labels of the first and the last. longest: the
+    longest one. shares: mean of the shown steps."""
 
     template: ClassVar[str] = "results/steps.html"
     frame: ResultFrame
@@ -115,10 +120,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/steps.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "steps")
-    return table_file_response(f"{frame.name} steps", form, _rows(frame, profile), profile)
+    return table_file_response(f"{frame.name} steps", file_format, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
@@ -126,13 +131,13 @@ def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
 
 
 def _visible_columns(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
-    """The columns in which something stands."""
+    """The columns with values."""
     return tuple(
         column
         for column in COLUMN_VIEWS
-        if column.is_text or column.column in REQUIRED_COLUMNS or _says(rows[column.column])
+        if column.is_text or column.column in REQUIRED_COLUMNS or _has_nonzero(rows[column.column])
     )
 
 
-def _says(values: "pd.Series[Any]") -> bool:
+def _has_nonzero(values: "pd.Series[Any]") -> bool:
     return bool((values.fillna(0) != 0).any())

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ....analysis.core.facts import is_pytorch_trace, json_fact
+from ....analysis.core.facts import has_pytorch_terms, json_fact
 from ....analysis.ml.idle import IdleCause
 from ....analysis.ml.steps import ALL_STEP, steps_of
 from ....charts.stacked_bars import StackedValues, StackPart, draw_horizontal_bar
@@ -16,6 +16,7 @@ from ....domain.selection import Selection
 from ....domain.units import NS_PER_US, Quantity, choose_scale, format_quantity
 from ..results.result_frame import ResultFrame
 
+PERCENT_SCALE = choose_scale(100, "percent")
 STEP_PARTS = (
     StackPart("kernel", "Computation", "A kernel other than communication kernels ran on a device."),
     StackPart("communication", "Communication", "Only kernels of a communication library ran."),
@@ -55,7 +56,7 @@ OVERLAP_PARTS = (
 
 @dataclass(frozen=True)
 class PartShare:
-    """A part with what it has on the whole. css: its class."""
+    """A part with its total. css: its class."""
 
     css: str
     name: str
@@ -66,7 +67,7 @@ class PartShare:
 
 @dataclass(frozen=True)
 class HorizontalBar:
-    """A bar with its label. url: what it is of, alone; empty for nowhere. svg: without script or style."""
+    """A bar with its label. url: of the page with only it; empty for none. svg: without script or style."""
 
     label: str
     url: str
@@ -94,7 +95,7 @@ def cause_values(busy_us: float, gaps: Iterable[Mapping[str, Any]]) -> tuple[flo
 
 
 def mean_values(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """The mean of values part by part; nothing of nothing."""
+    """The mean of values by part; empty for no values."""
     return tuple(sum(values) / len(rows) for values in zip(*rows, strict=True))
 
 
@@ -116,7 +117,7 @@ def list_shares(parts: Sequence[StackPart], values: Sequence[float]) -> tuple[Pa
 
 
 def draw_horizontal_bars(parts: Sequence[StackPart], bars: Sequence[StackedValues]) -> tuple[HorizontalBar, ...]:
-    """Bars of times, the longest as long as there is room."""
+    """Bars of times; the longest has the full length."""
     whole = max((sum(bar.values) for bar in bars), default=0.0)
     return tuple(
         # `draw_horizontal_bar` escapes every text and uses neither script nor style; tests hold it to that.
@@ -141,7 +142,7 @@ def format_step(name: str) -> str:
 
 
 def format_step_with_rank(step: Mapping[str, Any], several: bool) -> str:
-    """A label of a step, with its rank where there are several."""
+    """A label of a step, with its rank if there are several."""
     return format_step(step["step"]) + (f" of rank {step['rank']}" if several and step["rank"] is not None else "")
 
 
@@ -161,7 +162,7 @@ def device_label(rank: int | None, device: int | None) -> str:
 
 
 def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
-    """What a step is in this recording, and which ones are left out."""
+    """Notes on what a step is in this recording, and which ones are omitted."""
     found = []
     recorder = recorder_notes(profile)
     if recorder.get("step") and recorder["step"] != "whole run":
@@ -170,7 +171,7 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
     elif not profile.steps.num_rows:
         found.append("The recording has no steps, so it counts as one step.")
-        if is_pytorch_trace(profile):
+        if has_pytorch_terms(profile):
             found.append("Record with a schedule, or call the profiler's step() in each iteration, to get steps.")
     steps = steps_of(profile)
     left = [(int(steps.rank[row]), steps.name[row]) for row in (~steps.complete).nonzero()[0].tolist()]
@@ -187,5 +188,5 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
 
 
 def recorder_notes(profile: Profile) -> dict[str, str]:
-    """What the recorder wrote into the file about its steps; empty for files of other profilers."""
+    """The description of steps in the file from our recorder; empty for files of other profilers."""
     return {key: str(value)[:80] for key, value in json_fact(profile, "perfloom").items()}

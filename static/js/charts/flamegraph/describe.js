@@ -1,4 +1,4 @@
-// What is told of a frame: in the tooltip, and to whoever does not see the picture.
+// Descriptions of a frame: for the tooltip and for screen readers.
 
 import { percent, short, signed, weight } from './format.js';
 import { plain } from './labels.js';
@@ -75,7 +75,7 @@ function differences(picture, node) {
   ].filter(Boolean);
 }
 
-/** Normalised, both wholes weigh the same, and what counts is the change of the share. */
+/** If normalized, both totals are equal, and the change of the share is relevant. */
 function changed([before, { all: allBefore }], [now, { all: allNow }], unit) {
   if (allBefore !== allNow) return signed(weight(Math.abs(now - before), unit), now - before);
   const points = allNow > 0 ? (100 * (now - before)) / allNow : 0;
@@ -86,7 +86,7 @@ function changed([before, { all: allBefore }], [now, { all: allNow }], unit) {
 export function sentence(picture, node, zoomed) {
   const { name, origin, rows } = facts(picture, node, zoomed);
   const children = picture.children(node);
-  const told = rows.map(([label, ...values]) =>
+  const lines = rows.map(([label, ...values]) =>
     picture.base
       ? `${label.toLowerCase()} in the base ${values[0]}, in the other ${values[1]}, ${values[2]}`
       : `${label.toLowerCase()} ${values.filter(Boolean).join(', ')}`,
@@ -94,7 +94,7 @@ export function sentence(picture, node, zoomed) {
   return [
     short(name, 120),
     origin,
-    ...told,
+    ...lines,
     `level ${picture.depth[node] + 1}`,
     children === 1 ? '1 frame inside' : children ? `${children} frames inside` : 'no frames inside',
   ]

@@ -19,11 +19,11 @@ const LONG = [
 ];
 const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
-// In place of a unit where samples tell shares alone (app/domain/units.py).
+// Instead of a unit if samples give only shares (app/domain/units.py).
 const SAMPLED_ONLY = 'sampled, not counted';
 
 /**
- * Says that a search was for plain text, because what was typed is no regular expression.
+ * Says that a search was for plain text, because the input is not a regular expression.
  * @param {{is_literal: boolean}} answer
  * @returns {string}
  */
@@ -70,7 +70,7 @@ function bytes(value) {
 }
 
 /**
- * Three significant digits, none thrown away before the point.
+ * Three significant digits, but all integer digits.
  * @param {number} value
  */
 function three(value) {
@@ -90,7 +90,7 @@ export function percent(part, all) {
 }
 
 /**
- * 0–100 with two decimals; what is there but too small to write is "<0.01 %".
+ * 0–100 with two decimals; positive values too small to display are "<0.01 %".
  * @param {number} value
  */
 export function percentage(value) {
@@ -108,7 +108,7 @@ export function signed(text, value) {
 }
 
 const LONGEST_PATTERN = 1900;
-// The server takes the middle out of names longer than this.
+// The server shortens the middle of longer names.
 const SHORTENED_FROM = 200;
 
 /**
@@ -120,7 +120,7 @@ export function isShortened(name) {
 }
 
 /**
- * The RE2 pattern that matches this name alone; of a name that is too long, those that begin and end like it.
+ * The RE2 pattern that matches this name alone; for a shortened name, names with the same start and end.
  * @param {string} name
  */
 export function exactly(name) {

@@ -1,4 +1,4 @@
-// The keyboard and the pointer on one graph, as calls to whoever shows it.
+// Keyboard and pointer input of one graph, as callbacks.
 
 /**
  * @param view a FlameView
@@ -16,7 +16,7 @@ export function listen(view, does) {
     if (node < 0) return view.zoomed;
     const inwards = view.up ? 'ArrowUp' : 'ArrowDown';
     if (key === inwards) {
-      // Down the way one came up, else to the widest.
+      // Down the path that was taken up, else to the widest child.
       const before = picture.find(visited.get(picture.ids[node]) ?? NaN);
       return before >= 0 && picture.parent[before] === node ? before : picture.widestChild(node);
     }
@@ -80,15 +80,15 @@ export function listen(view, does) {
   canvas.addEventListener('click', (event) => {
     const node = view.at(event.clientX, event.clientY);
     if (node < 0) return;
-    // A finger has no hover: the first touch tells, the second zooms.
-    const told = view.focused === node;
+    // Touch has no hover: the first touch shows the tooltip, the second zooms.
+    const isShown = view.focused === node;
     view.focus(node);
-    if (touched === 'touch' && !told) does.tell(node, { x: event.clientX, y: event.clientY });
+    if (touched === 'touch' && !isShown) does.tell(node, { x: event.clientX, y: event.clientY });
     else does.zoom(node);
   });
 
   canvas.addEventListener('contextmenu', (event) => {
-    // Some browsers send this after the key, too.
+    // Some browsers also send this after the key.
     if (event.timeStamp - menuKey < 1000) return event.preventDefault();
     const node = view.at(event.clientX, event.clientY);
     if (node < 0) return;

@@ -1,20 +1,20 @@
-// Text that fits. A name is cut so that it never reaches past its frame; with no room for three characters it is left
-// out. Widths of ASCII are summed up, which is exact without kerning; all else is measured.
+// Labels that fit. A name is shortened to its frame; without room for three characters it is omitted. Widths of ASCII
+// characters are added, which is exact without kerning; other text is measured.
 
 const FEWEST = 3;
 const LONGEST = 600;
 const ASCII = /^[\x20-\x7e]*…?$/;
 const ELLIPSIS = '…';
-// Control characters, and those that would turn the direction of what follows.
+// Control characters and direction characters.
 // eslint-disable-next-line no-control-regex
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
-/** Whether a label holds nothing but plain letters and signs, and its ellipsis. */
+/** Whether a label has only ASCII characters and an ellipsis. */
 export function isAscii(label) {
   return ASCII.test(label);
 }
 
-/** A name without the characters that a line of text cannot show. */
+/** A name without characters that cannot be displayed in a line. */
 export function plain(name) {
   return name.replace(INVISIBLE, '\ufffd');
 }
@@ -38,14 +38,14 @@ export class Labels {
     this.narrowest = FEWEST * Math.min(this.#widths[105], this.#widths[108]);
   }
 
-  /** The names that `fit` is asked for by index. */
+  /** Set the names for `fit`, by index. */
   use(names) {
     if (names === this.#names) return;
     this.#names = names;
     this.#known = new Array(names.length);
   }
 
-  /** As much of name `index` as fits in `room` pixels; empty where that is too little to read. */
+  /** As much of name `index` as fits in `room` pixels; empty if that is too short. */
   fit(index, room) {
     if (room < this.narrowest) return '';
     const name = (this.#known[index] ??= this.#measure(this.#names[index]));
@@ -72,7 +72,7 @@ export class Labels {
     const ascii = ASCII.test(start) && !start.includes(ELLIPSIS);
     const longest = ascii ? LONGEST : LONGEST / 3;
     const text = plain(raw.slice(0, longest));
-    // What belongs together (a letter and its accent, an emoji of several) is cut as a whole.
+    // Grapheme clusters (a letter with its accent, a compound emoji) are not split.
     const ends = ascii ? null : Array.from(boundaries(text));
     const count = ends ? ends.length : text.length;
     const sums = new Float64Array(count + 1);
@@ -89,7 +89,7 @@ export class Labels {
 
 const segmenter = typeof Intl.Segmenter === 'function' ? new Intl.Segmenter() : null;
 
-/** Where the characters that a reader sees end. */
+/** The ends of grapheme clusters. */
 function* boundaries(text) {
   let end = 0;
   for (const part of segmenter ? segmenter.segment(text) : text) {

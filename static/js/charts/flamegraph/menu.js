@@ -1,4 +1,4 @@
-// A context menu: by the mouse, by a long touch, and by the keyboard.
+// A context menu: by mouse, long touch and keyboard.
 
 /** @typedef {{text: string, key?: string, action?: () => unknown, href?: string, checked?: boolean, disabled?: boolean} | null} Entry */
 
@@ -34,7 +34,7 @@ export class Menu {
    */
   show(label, entries, { x, y }, back) {
     this.#back = back;
-    // That of the scrolling which brought the frame into sight may still be told of.
+    // The scroll event of bringing the frame into view may still arrive.
     this.#scrolled = scrollY;
     this.#box.setAttribute('aria-label', label);
     this.#items = [];

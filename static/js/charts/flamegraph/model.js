@@ -1,12 +1,12 @@
-// The nodes of one answer of the server, laid out. Pure: knows no page, no canvas.
+// The layout of the nodes of a response. Pure: independent of page and canvas.
 //
 // x is in units of weight, from 0 at the left edge of the zoomed frame to `span` at its right edge. The frames above
-// the zoomed one ("lead") stand in the first rows over the whole width, so that a frame keeps its row when zoomed.
+// the zoomed one ("lead") are in the first rows over the whole width, so that a frame keeps its row when zoomed.
 
 /**
- * Of a difference: what the same frames weigh in the profile that is not drawn, scaled to this one where the difference
- * is normalised. measured: its whole as it was measured. reversed: it is the newer one. few: which frames have too few
- * samples in both to tell.
+ * In a difference: the weights of the same frames in the profile that is not drawn, scaled to this one if the difference
+ * is normalized. measured: its unscaled total. reversed: whether it is the newer one. few: which frames have too few
+ * samples in both to compare.
  * @typedef {{total: number, measured: number, reversed: boolean, self: Float64Array, totals: Float64Array,
  *   few: Uint8Array}} Base
  */
@@ -17,7 +17,7 @@
  */
 
 /**
- * Columns of the nodes in preorder. start: only where boxes are laid out by time.
+ * Columns of the nodes in preorder. start: only in time order.
  * @typedef {{id: number[], depth: number[], function: number[], self: number[], total: number[], start?: number[],
  *   base_self?: number[], base_total?: number[], few?: number[]}} Nodes
  */
@@ -89,7 +89,7 @@ export class Picture {
     return this.#byId.get(id) ?? -1;
   }
 
-  /** The node that the server was asked to zoom to. */
+  /** The node of the requested zoom. */
   get top() {
     return this.lead;
   }
@@ -114,7 +114,7 @@ export class Picture {
   }
 
   /**
-   * The profile's id of the node's function; negative for what is none (the root, a group).
+   * The profile's id of the node's function; negative if it is not a function (the root, a group).
    * @param {number} node
    */
   functionId(node) {
@@ -149,7 +149,7 @@ export class Picture {
   }
 
   /**
-   * The node in row `depth` at x, or the nearest that is less than `slack` away; -1 where there is none.
+   * The node in row `depth` at x, or the nearest that is less than `slack` away; -1 for none.
    * @param {number} depth
    * @param {number} x
    */
@@ -170,7 +170,7 @@ export class Picture {
   }
 
   /**
-   * The node beside `node` in its row: step 1 to the right, -1 to the left; -1 at the end.
+   * The node next to `node` in its row: step 1 to the right, -1 to the left; -1 at the end.
    * @param {number} node
    * @param {number} step
    */
@@ -223,7 +223,7 @@ export class Picture {
       this.depth[i] = above.depth;
       this.func[i] = above.function;
       this.total[i] = above.total;
-      // What these weigh themselves is not told.
+      // Their self weights are unknown.
       this.self[i] = NaN;
       this.x1[i] = this.span;
       this.parent[i] = i - 1;
@@ -245,7 +245,7 @@ export class Picture {
     const starts = nodes.start;
     let deepest = 0;
     for (let i = 0; i < sent; i++) if (nodes.depth[i] > deepest) deepest = nodes.depth[i];
-    // Per depth: where the next child goes, and the last node met.
+    // By depth: the position of the next child, and the last node.
     const cursor = new Float64Array(deepest + 2);
     const last = new Int32Array(deepest + 2).fill(-1);
     for (let i = 0; i < sent; i++) {
@@ -293,10 +293,10 @@ export class Picture {
   }
 }
 
-/** @typedef {[number, number]} Extent a stretch of x that is shown: from, to */
+/** @typedef {[number, number]} Extent a visible range of x: from, to */
 
 /**
- * The stretch of x that a node takes.
+ * The range of x of a node.
  * @param {Picture} picture
  * @param {number} node
  * @returns {Extent}
@@ -306,7 +306,7 @@ export function extent(picture, node) {
 }
 
 /**
- * Between two stretches, at t from 0 to 1: widths change by equal factors, so that deep zooms look steady.
+ * Interpolates between two ranges, at t from 0 to 1: widths change by equal factors, so that deep zooms look steady.
  * @param {Extent} from
  * @param {Extent} to
  * @param {number} t

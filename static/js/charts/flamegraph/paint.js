@@ -1,8 +1,8 @@
 // Draws a band of rows of a picture on a canvas.
 //
-// Frames are rasterised here, one line of pixels a row, in an image as wide as the canvas and as high as there are
-// rows; the browser then stretches it to the rows' height in one operation. So a frame of the animation costs what its
-// pixels cost, however many frames of the profile fall on them. Text is drawn over it.
+// Frames are rasterized here, one line of pixels a row, in an image as wide as the canvas and as high as there are
+// rows; the browser then stretches it to the rows' height in one operation. So the cost of an animation frame depends on
+// its pixels, not on the number of frames of the profile. Text is drawn over it.
 
 import { Labels, isAscii } from './labels.js';
 
@@ -60,7 +60,7 @@ export class Painter {
 
   /**
    * @param scene picture; from, to: the stretch of x over the whole width; up: whether the root is at the bottom;
-   *   first: the row of the screen at the canvas's top; zoomDepth: rows above it are pale; fills, pale: colours by node;
+   *   first: the row of the screen at the canvas's top; zoomDepth: rows above it are pale; fills, pale: colors by node;
    *   matches: null, or 1 for every node that was searched for; palette
    */
   paint(scene) {
@@ -85,7 +85,7 @@ export class Painter {
     this.#write(scene, labels);
   }
 
-  /** Marks above and below letters may be piled up as high as somebody likes. */
+  /** Combining marks can be stacked to any height above and below letters, so the height of text is limited. */
   #writeClipped(text, left, top, room, baseline) {
     const context = this.#context;
     context.save();
@@ -128,7 +128,7 @@ export class Painter {
         pixels.fill(fill, base + p0, base + (wide > 3 * gap && right <= width ? p1 - gap : p1));
         if (wide >= least) labels.push(node, row, p0, p1, found ? 1 : 0);
       } else if (p0 < width) {
-        // Several frames within one pixel: as opaque as they cover it; a match is always seen.
+        // Several frames within one pixel: opacity by coverage; matches are always visible.
         cover = pixel === p0 ? cover + (right - left) : right - left;
         if (found) pixels[base + p0] = fill;
         else if (pixel === p0 || pixels[base + p0] === 0) {

@@ -1,4 +1,4 @@
-// Colours of frames. Every colour comes from a custom property of static/css/flamegraph.css (light) or dark.css;
+// Colors of frames. Every color comes from a custom property of static/css/flamegraph.css (light) or dark.css;
 // app/charts/palette.py has the same values and the same choice of shade, so that the picture on the page and the SVG
 // agree.
 
@@ -38,14 +38,14 @@ export function hash(text) {
 const encoder = new TextEncoder();
 
 /**
- * The last part of a module's path: what is coloured and listed by module.
+ * The last part of a module's path, for colors and lists by module.
  * @param {string} module
  */
 export function moduleName(module) {
   return module.replace(/\/+$/, '').split('/').pop() || '[unknown]';
 }
 
-/** The colours of one theme, as 32-bit words in the byte order of canvas pixels (R, G, B, A). */
+/** The colors of one theme, as 32-bit words in the byte order of canvas pixels (R, G, B, A). */
 export class Palette {
   /** @param {Element} element has the custom properties */
   constructor(element) {
@@ -84,17 +84,17 @@ export class Palette {
 }
 
 /**
- * Which module has which colour: its hash's, or the next that is free. Kept for as long as the page is open, so that
- * a module keeps its colour when zoomed.
+ * The color of each module: by its hash, or the next free one. Kept while the page is open, so that a module keeps its
+ * color when zoomed.
  */
-export class ModuleColours {
+export class ModuleColors {
   /** @type {Map<string, number>} */
   #slots = new Map();
   /** @type {Set<number>} */
   #taken = new Set();
 
   /**
-   * The place of a module's colour among those of modules.
+   * The index of a module's color among those of modules.
    * @param {string} module
    */
   slot(module) {
@@ -111,18 +111,18 @@ export class ModuleColours {
 }
 
 /**
- * The colour of every node of a picture.
+ * The color of every node of a picture.
  * @param {Picture} picture
- * @param {string} mode "kind", "module" or "hot"; a picture with a base is always coloured by its difference
+ * @param {string} mode "kind", "module" or "hot"; a picture with a base is always colored by its difference
  * @param {Palette} palette
- * @param {ModuleColours} moduleColours
+ * @param {ModuleColors} moduleColors
  */
-export function colours(picture, mode, palette, moduleColours) {
+export function nodeColors(picture, mode, palette, moduleColors) {
   const fills = new Uint32Array(picture.count);
   if (picture.base) differences(picture, picture.base, palette, fills);
   else if (mode === 'hot') hot(picture, palette, fills);
   else {
-    const ofFunction = mode === 'module' ? byModule(picture, palette, moduleColours) : byKind(picture, palette);
+    const ofFunction = mode === 'module' ? byModule(picture, palette, moduleColors) : byKind(picture, palette);
     for (let i = 0; i < picture.count; i++) fills[i] = ofFunction[picture.func[i]];
   }
   return fills;
@@ -145,13 +145,13 @@ function byKind(picture, palette) {
 /**
  * @param {Picture} picture
  * @param {Palette} palette
- * @param {ModuleColours} moduleColours
+ * @param {ModuleColors} moduleColors
  */
-function byModule(picture, palette, moduleColours) {
-  // The heaviest choose first, so that they keep apart.
+function byModule(picture, palette, moduleColors) {
+  // By weight, so that the heaviest modules have different colors.
   const ofFunction = new Uint32Array(picture.names.length).fill(palette.shades('group')[0]);
   for (const { functions, module } of modules(picture)) {
-    const fill = palette.modules[moduleColours.slot(module)];
+    const fill = palette.modules[moduleColors.slot(module)];
     for (const index of functions) ofFunction[index] = fill;
   }
   return ofFunction;
@@ -201,7 +201,7 @@ function hot(picture, palette, fills) {
   let most = 0;
   for (let i = picture.top; i < picture.count; i++) if (picture.self[i] > most) most = picture.self[i];
   for (let i = 0; i < picture.count; i++) {
-    // A square root, so that the warm middle can be told from the cold.
+    // A square root, to distinguish the warm middle from the cold end.
     const share = most > 0 && picture.self[i] > 0 ? Math.sqrt(picture.self[i] / most) : 0;
     fills[i] = palette.hot[Math.min(RAMP - 1, Math.round(share * (RAMP - 1)))];
   }
@@ -223,7 +223,7 @@ function differences(picture, base, palette, fills) {
 }
 
 /**
- * How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new).
+ * The change from `before` to `now`, from -1 (vanished) over 0 (the same) to 1 (new).
  * @param {number} now
  * @param {number} before
  */
@@ -233,9 +233,9 @@ export function change(now, before) {
 }
 
 /**
- * A pixel word mixed with a colour: t = 0 is the word's, 1 the other's.
+ * A pixel word mixed with a color: t = 0 is the word's, 1 the other's.
  * @param {number} fill
- * @param {RGB} colour
+ * @param {RGB} color
  * @param {number} t
  */
 export function mixed(fill, [r, g, b], t) {
@@ -248,19 +248,19 @@ export function mixed(fill, [r, g, b], t) {
 }
 
 /**
- * A pixel word as a CSS colour.
+ * A pixel word as a CSS color.
  * @param {number} fill
  */
 export function cssOf(fill) {
   return `rgb(${fill & 255} ${(fill >>> 8) & 255} ${(fill >>> 16) & 255})`;
 }
 
-/** @param {RGB} colour */
+/** @param {RGB} color */
 function css([r, g, b]) {
   return `rgb(${r} ${g} ${b})`;
 }
 
-/** @param {RGB} colour */
+/** @param {RGB} color */
 function word([r, g, b]) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
@@ -284,12 +284,12 @@ function ramp(stops, count) {
 }
 
 /**
- * @param {string} colour
+ * @param {string} color
  * @returns {RGB}
  */
-function parse(colour) {
-  const digits = /^#([0-9a-f]{6})$/i.exec(colour);
-  if (!digits) throw new Error(`A color of the flame graph is not #rrggbb but "${colour}".`);
+function parse(color) {
+  const digits = /^#([0-9a-f]{6})$/i.exec(color);
+  if (!digits) throw new Error(`A color of the flame graph is not #rrggbb but "${color}".`);
   const value = parseInt(digits[1], 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }

@@ -1,4 +1,4 @@
-// One graph and what stands around it: its data, where one is (breadcrumbs), its colours' legend, tooltip and menu.
+// One graph with its data, breadcrumbs, legend, tooltip and menu.
 
 import { RequestFailed } from '../../http.js';
 import { kindName, sentence } from './describe.js';
@@ -6,7 +6,7 @@ import { percent, short } from './format.js';
 import { listen } from './keys.js';
 import { plain } from './labels.js';
 import { extent } from './model.js';
-import { colours, cssOf, kinds, modules } from './palette.js';
+import { cssOf, kinds, modules, nodeColors } from './palette.js';
 import { Source } from './source.js';
 import { link } from './state.js';
 import { FlameView } from './view.js';
@@ -36,7 +36,7 @@ export class Panel {
   /**
    * @param root the element with data-flamegraph; its data-source is the address of the pictures, data-part the key of
    *   the answer that holds them, data-zoom the state's word for its zoom
-   * @param page what all graphs of the page share: state, palette(), moduleColours, tooltip, menu, entries(panel, node),
+   * @param page what all graphs of the page share: state, palette(), moduleColors, tooltip, menu, entries(panel, node),
    *   covered()
    */
   constructor(root, page) {
@@ -62,7 +62,7 @@ export class Panel {
     return this.#view;
   }
 
-  /** Whether the picture shown is the one asked for. */
+  /** Whether the shown picture is the requested one. */
   get idle() {
     return this.#asked !== null && !this.#loading;
   }
@@ -95,19 +95,19 @@ export class Panel {
     await this.#load({ fresh });
   }
 
-  /** Zoom to the node with this id; null: to the whole. */
+  /** Zoom to the node with this id; null: to the root. */
   zoomTo(id) {
     const picture = this.#view.picture;
     const isWhole = id === null || id === picture.ids[0];
     this.#page.state.change({ [this.zoomWord]: isWhole ? '' : String(id) });
   }
 
-  /** Colours again, after another mode or theme was chosen. */
+  /** Recolor after a change of mode or theme. */
   repaint() {
     const { picture } = this.#view;
     if (!picture) return;
     const palette = this.#page.palette();
-    this.#view.colour(palette, colours(picture, this.#mode, palette, this.#page.moduleColours));
+    this.#view.recolor(palette, nodeColors(picture, this.#mode, palette, this.#page.moduleColors));
     this.#legend(palette);
   }
 
@@ -117,7 +117,7 @@ export class Panel {
     this.#mark();
   }
 
-  /** Put the mark on the next frame that was searched for; step 1 or -1. */
+  /** Mark the next matching frame; step 1 or -1. */
   nextMatch(step) {
     const { picture, focused } = this.#view;
     if (!picture || !this.#matched) return;
@@ -131,7 +131,7 @@ export class Panel {
     this.say(sentence(picture, node, this.#view.zoomed));
   }
 
-  /** fresh: the selection is another. finer: the same again, for more pixels. */
+  /** fresh: the selection changed. finer: the same for more pixels. */
   async #load({ fresh = false, finer = false }) {
     const turn = ++this.#turn;
     this.#loading = true;
@@ -141,7 +141,7 @@ export class Panel {
     this.#page.tooltip.hide();
     if (!fresh && !finer && picture) {
       const node = this.#zoom === null ? picture.find(picture.ids[0]) : picture.find(this.#zoom);
-      // The rows above the zoomed frame are not told apart in this picture, so one cannot zoom to them in it.
+      // The rows above the zoomed frame are not distinguished in this picture, so zooming to them needs a request.
       if (node >= picture.top) {
         this.#view.zoom(node);
         this.#around();
@@ -191,7 +191,7 @@ export class Panel {
     this.#child('empty').hidden = !picture.empty;
     this.#child('stage').hidden = picture.empty;
     const palette = this.#page.palette();
-    const fills = colours(picture, this.#mode, palette, this.#page.moduleColours);
+    const fills = nodeColors(picture, this.#mode, palette, this.#page.moduleColors);
     this.#root.classList.toggle('flame--difference', picture.base !== null);
     this.#view.show(picture, node, { palette, fills, from });
     this.#legend(palette);
@@ -201,7 +201,7 @@ export class Panel {
     this.#correct();
   }
 
-  /** The address may name a frame that has no weight in this selection: the server showed the next one above it. */
+  /** If the frame in the URL has no weight in this selection, the server used its nearest ancestor with weight. */
   #correct() {
     const { picture } = this.#view;
     const shown = picture.top === 0 ? null : picture.ids[picture.top];
@@ -262,7 +262,7 @@ export class Panel {
     );
   }
 
-  /** Tell it to whoever cannot see it. */
+  /** Announce it to screen readers. */
   say(text) {
     clearTimeout(this.#saying);
     this.#saying = setTimeout(() => {
@@ -278,7 +278,7 @@ export class Panel {
     }, RESIZED_AFTER_MS);
   }
 
-  /** What tells where one is: the breadcrumbs, and the canvas's name. */
+  /** The current position: breadcrumbs and the label of the canvas. */
   #around() {
     const { picture, zoomed } = this.#view;
     const label = this.#root.dataset.label ?? 'Flame graph';
@@ -296,7 +296,7 @@ export class Panel {
     if (steps.length > CRUMBS) {
       const gap = document.createElement('li');
       const left = steps.length - CRUMBS + 1;
-      // Of a very long path the server sends only the two ends.
+      // Of a very long path the server sends only both ends.
       gap.textContent = `${picture.depth[zoomed] + 1 - steps.length + left} more`;
       gap.className = 'flame__gap';
       steps.splice(2, left, gap);
@@ -350,7 +350,7 @@ export class Panel {
       entries = modules(picture)
         .slice(0, LEGEND)
         .map(({ module }) =>
-          entry(cssOf(palette.modules[this.#page.moduleColours.slot(module)]), plain(short(module, 40))),
+          entry(cssOf(palette.modules[this.#page.moduleColors.slot(module)]), plain(short(module, 40))),
         );
     } else {
       entries = kinds(picture).map((kind) => entry(cssOf(palette.kinds.get(kind)[5]), kindName(kind)));
@@ -360,7 +360,7 @@ export class Panel {
 
   #child(name) {
     const place = `[data-flame="${name}"]`;
-    // Of a graph that stands alone, the bar above tells where one is.
+    // If there is only one graph, the bar above shows the position.
     return this.#root.querySelector(place) ?? document.querySelector(`[data-flame-bar] ${place}`);
   }
 }

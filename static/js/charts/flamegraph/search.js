@@ -1,4 +1,4 @@
-// The search box: the server answers over all functions, those too narrow to be drawn included.
+// The search box: the server searches all functions, including those too narrow to be drawn.
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { Typing } from '../typing.js';
@@ -7,23 +7,30 @@ import { link } from './state.js';
 
 export class Search {
   #form;
+  /** @type {HTMLInputElement} */
   #input;
+  /** @type {HTMLElement} */
   #result;
   #source;
   #found;
+  /** @type {string | null} the URL of the latest request */
   #asked = null;
+  /** @type {AbortController | null} */
   #request = null;
   #typing;
 
   /**
-   * @param form holds the input `q` and an element data-flame="matched"; data-flame-search is the address to ask
-   * @param found called with a Set of function ids, or null for no search
+   * @param {HTMLFormElement & {elements: Record<string, any>}} form contains the input `q` and an element
+   *   data-flame="matched"; data-flame-search is the URL of the search
+   * @param {import('./state.js').State} state
+   * @param {{found: (functions: Set<number> | null) => void, next: (step: number) => void}} callbacks found: called with
+   *   the ids of functions, or null for no search; next: shows the next (1) or previous (-1) match
    */
   constructor(form, state, { found, next }) {
     this.#form = form;
     this.#input = form.elements.q;
-    this.#result = form.querySelector('[data-flame="matched"]');
-    this.#source = form.dataset.flameSearch;
+    this.#result = /** @type {HTMLElement} */ (form.querySelector('[data-flame="matched"]'));
+    this.#source = form.dataset.flameSearch ?? '';
     this.#found = found;
     this.#typing = new Typing(this.#input, state);
     form.addEventListener('submit', (event) => {
@@ -41,7 +48,7 @@ export class Search {
     addEventListener('keydown', (event) => {
       const find =
         (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'f';
-      // Pressed once more, the browser's own search comes.
+      // Pressed again, it opens the search of the browser.
       if (!find || document.activeElement === this.#input || document.querySelector('dialog[open]')) return;
       event.preventDefault();
       this.focus();
@@ -53,7 +60,10 @@ export class Search {
     this.#input.select();
   }
 
-  /** Show what the state says. */
+  /**
+   * Show the state.
+   * @param {import('./state.js').State} state
+   */
   async update(state) {
     const pattern = state.get('q');
     this.#typing.show(pattern);
@@ -77,7 +87,8 @@ export class Search {
       const text = count ? `${percentage(answer.percent)} in ${names}` : 'No function matches';
       this.#tell(text + literalNote(answer));
       this.#found(new Set(answer.functions));
-    } catch (error) {
+    } catch (caught) {
+      const error = /** @type {Error} */ (caught);
       if (error.name === 'AbortError' || request !== this.#request) return;
       this.#asked = null;
       this.#tell(error.message, true);
@@ -86,6 +97,7 @@ export class Search {
     }
   }
 
+  /** @param {string} text */
   #tell(text, isError = false) {
     this.#result.textContent = text;
     this.#result.title = text;

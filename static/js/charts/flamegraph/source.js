@@ -1,16 +1,16 @@
-// Where pictures come from: the server, or what it answered before.
+// The source of pictures: the server, or cached responses.
 
 import { getJSON } from '../../http.js';
 import { Picture } from './model.js';
 
 const KEPT = 24;
 
-/** Pictures by address; those shown lately are kept, so that going back costs nothing. */
+/** Pictures by URL; recent ones are cached, so that going back is instant. */
 export class Source {
   #kept = new Map();
   #part;
 
-  /** @param part the key of the answer that holds the picture, or null where it is the answer */
+  /** @param part the key of the answer that holds the picture, or null if it is the response */
   constructor(part = null) {
     this.#part = part;
   }

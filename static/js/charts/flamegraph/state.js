@@ -1,7 +1,7 @@
-// The state of the page is its query string, nothing else: copy the address, and a colleague sees the same picture.
+// The state of the page is its query string only: copy the URL to show a colleague the same picture.
 
-/** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection, and the unit
- * of times. */
+/** Parameters of requests to the server, except `zoom`. The first are those of perfloom.domain.selection and the time
+ * unit. */
 export const SELECTION = [
   'event',
   'thread',
@@ -22,14 +22,17 @@ const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
 const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
-/** What is not worth a step back. */
+/** Parameters that do not add a step to the history. */
 const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
+
+/** @typedef {string | boolean | null | undefined} Value */
+/** @typedef {Record<string, Value | Value[]>} Changes new values of parameters */
 
 export class State {
   #words;
   #changed;
 
-  /** @param changed called after every change, by this page or by the browser's Back and Forward */
+  /** @param {(state: State) => void} changed called after every change, by this page or by the browser's Back and Forward */
   constructor(changed) {
     this.#words = new URLSearchParams(location.search);
     this.#changed = changed;
@@ -39,14 +42,17 @@ export class State {
     });
   }
 
+  /** @param {string} word */
   get(word) {
     return this.#words.get(word) ?? '';
   }
 
+  /** @param {string} word */
   all(word) {
     return this.#words.getAll(word);
   }
 
+  /** @param {string} word */
   flag(word) {
     return ['1', 'true', 'yes', 'on'].includes(this.get(word));
   }
@@ -56,22 +62,28 @@ export class State {
     return /^\d+$/.test(text) ? Number(text) : null;
   }
 
-  /** The words that the server is asked with, always in one order; without the zoom. */
+  /** The parameters of requests, in a fixed order; without the zoom. */
   asked() {
     return this.#only(ASKED);
   }
 
-  /** The words that hold on every page of a result. */
+  /** The parameters that apply to every page of a result. */
   selection() {
     return this.#only(SELECTION);
   }
 
-  /** The address of this page with other words ("" or null takes one away). */
+  /**
+   * The URL of this page with changed parameters ("" or null removes one).
+   * @param {Changes} changes
+   */
   address(changes) {
     return link(location.pathname, this.#with(changes));
   }
 
-  /** Change words; passing ones replace the present step of the history, unless they are a step. */
+  /**
+   * Change parameters; passing ones replace the current history entry, unless `isStep`.
+   * @param {Changes} changes
+   */
   change(changes, { isStep = false } = {}) {
     const words = this.#with(changes);
     if (words.toString() === this.#words.toString()) return;
@@ -83,10 +95,14 @@ export class State {
     this.#changed(this);
   }
 
-  /** Go to another query string of this page; the zoom stays where it still means something. */
+  /**
+   * Go to another query string of this page; the zoom is kept if it is still valid.
+   * @param {string} query
+   */
   visit(query) {
     const before = this.#words;
     this.#words = new URLSearchParams(query);
+    /** @param {string} word */
     const same = (word) => before.getAll(word).join() === this.#words.getAll(word).join();
     for (const word of ZOOMS) {
       const zoom = before.get(word);
@@ -97,12 +113,16 @@ export class State {
     this.#changed(this);
   }
 
-  /** Take back what cannot be shown, without a step in the history. */
+  /**
+   * Remove parameters that cannot be shown, without a history entry.
+   * @param {Changes} changes
+   */
   correct(changes) {
     this.#words = this.#with(changes);
     history.replaceState(history.state, '', link(location.pathname, this.#words));
   }
 
+  /** @param {Changes} changes */
   #with(changes) {
     const words = new URLSearchParams(this.#words);
     for (const [word, value] of Object.entries(changes)) {
@@ -116,6 +136,7 @@ export class State {
     return words;
   }
 
+  /** @param {string[]} names */
   #only(names) {
     const words = new URLSearchParams();
     for (const name of names) {
@@ -125,7 +146,11 @@ export class State {
   }
 }
 
-/** A path with a query, or alone; the path may have a query of its own. */
+/**
+ * A path with a query appended, if any; the path can have a query already.
+ * @param {string} path
+ * @param {URLSearchParams} words
+ */
 export function link(path, words) {
   const query = words.toString();
   return query ? `${path}${path.includes('?') ? '&' : '?'}${query}` : path;

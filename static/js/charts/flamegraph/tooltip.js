@@ -1,4 +1,4 @@
-// The box beside the pointer.
+// The tooltip next to the pointer.
 
 import { facts } from './describe.js';
 
@@ -11,7 +11,7 @@ export class Tooltip {
   constructor() {
     this.#box.className = 'flame-tip';
     this.#box.hidden = true;
-    // Its words are told by the live region.
+    // The live region has its text.
     this.#box.setAttribute('aria-hidden', 'true');
     document.body.append(this.#box);
     addEventListener('pointerdown', () => this.hide());
@@ -22,7 +22,7 @@ export class Tooltip {
     this.#shown = null;
   }
 
-  /** Show a node's facts beside a place of the window. */
+  /** Show the facts of a node next to a position in the window. */
   show(picture, node, zoomed, { x, y }) {
     const key = [picture.ids[node], zoomed].join();
     if (this.#shown?.picture !== picture || this.#shown.key !== key) {

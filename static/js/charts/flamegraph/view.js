@@ -1,5 +1,5 @@
 // One flame graph on the page: a tall stage that scrolls with the page, and a canvas that covers the part in view.
-// Knows pictures, zoom, the mark under the pointer and the one of the keyboard; where data comes from, others know.
+// Handles pictures, zoom, and the marks of pointer and keyboard; independent of the data source.
 
 import { Painter } from './paint.js';
 import { between, extent } from './model.js';
@@ -103,7 +103,7 @@ export class FlameView {
     return this.#canvas;
   }
 
-  /** The stretch of x shown now. */
+  /** The visible range of x. */
   get shown() {
     return this.#shown;
   }
@@ -112,14 +112,14 @@ export class FlameView {
     return this.#motion !== null;
   }
 
-  /** What the canvas says of itself, for tests: frames and labels of the last drawing. */
+  /** Frames and labels of the last drawing, for tests. */
   get drawn() {
     return this.#painter.drawn;
   }
 
   /**
    * Show `picture` zoomed to `node`. from: the stretch to move from, in the picture's x (none: no movement).
-   * fills: the colour of every node.
+   * fills: the color of every node.
    */
   show(picture, node, { palette, fills, from = null }) {
     const focusedId = this.#focused >= 0 ? this.#picture.ids[this.#focused] : null;
@@ -128,15 +128,15 @@ export class FlameView {
     this.#matches = null;
     this.#hovered = -1;
     this.#focused = focusedId === null ? -1 : picture.find(focusedId);
-    this.colour(palette, fills);
+    this.recolor(palette, fills);
     this.#layOut();
     this.#zoomed = node;
     anchor?.();
     this.#move(from);
   }
 
-  /** New colours for the present picture. */
-  colour(palette, fills) {
+  /** New colors for the current picture. */
+  recolor(palette, fills) {
     const ground = palette.ground;
     const seen = new Map();
     this.#palette = palette;
@@ -149,7 +149,7 @@ export class FlameView {
     this.#redraw();
   }
 
-  /** Mark the nodes searched for: one byte a node, or null for no search. */
+  /** Mark search matches: one byte per node, or null for no search. */
   match(matches) {
     this.#matches = matches;
     this.#redraw();
@@ -169,19 +169,19 @@ export class FlameView {
     this.#redraw();
   }
 
-  /** Put the keyboard's mark on a node (-1: take it away), and bring it into sight. */
+  /** Move the keyboard mark to a node (-1: remove it), and scroll to it. */
   focus(node) {
     this.#focused = node;
     if (node >= 0) this.reveal(node);
     this.#redraw();
   }
 
-  /** Whether the keyboard's mark is seen: not while the pointer is used. */
+  /** Whether the keyboard mark is visible: not while the pointer is used. */
   showFocus(on) {
     this.#stage.classList.toggle('flame__stage--marked', on);
   }
 
-  /** Scroll the page so that a node's row is in sight. */
+  /** Scroll the page so that a node's row is visible. */
   reveal(node) {
     const { row } = this.#painter;
     const box = this.#stage.getBoundingClientRect();
@@ -193,7 +193,7 @@ export class FlameView {
     this.#cover();
   }
 
-  /** The node at a place of the window, or -1. */
+  /** The node at a position in the window, or -1. */
   at(clientX, clientY) {
     if (!this.#picture || this.#picture.empty) return -1;
     const box = this.#stage.getBoundingClientRect();
@@ -235,7 +235,7 @@ export class FlameView {
     return { left, width: Math.max(0, right - left) };
   }
 
-  /** Keeps the row of what is zoomed where it is on the screen while the stage changes its height. */
+  /** Keeps the zoomed row at its position on the screen while the height of the stage changes. */
   #anchor(picture, node) {
     if (!this.#picture || !this.#up || this.#stage.getBoundingClientRect().top >= 0) return null;
     const place = (shown, row) => this.#stage.getBoundingClientRect().top + (shown.rows - 1 - row) * this.#painter.row;
@@ -249,7 +249,7 @@ export class FlameView {
     this.#cover();
   }
 
-  /** Put the canvas over the part of the stage that is in sight, and some more. */
+  /** Move the canvas over the visible part of the stage, with a margin. */
   #cover() {
     if (!this.#picture) return;
     const { row, rowHeight } = this.#painter;
@@ -272,7 +272,7 @@ export class FlameView {
     const ratio = window.devicePixelRatio || 1;
     const box = this.#stage.getBoundingClientRect();
     const cssWidth = Math.max(1, box.width);
-    // The browser's own rounding where it tells of it; where the ratio is only emulated it tells of the real one.
+    // Use the rounding of the browser if available; with an emulated ratio it reports the real one.
     const exact = entry?.devicePixelContentBoxSize?.[0]?.inlineSize ?? NaN;
     const width = Math.max(1, Math.abs(exact - cssWidth * ratio) <= 1 ? exact : Math.round(cssWidth * ratio));
     const style = getComputedStyle(this.#stage);
@@ -377,7 +377,7 @@ export class FlameView {
 
   #settled = null;
 
-  /** Resolves when the present movement, if any, has come to its end. */
+  /** Resolves when the current animation, if any, has ended. */
   settled() {
     if (!this.#motion) return Promise.resolve();
     return new Promise((resolve) => {

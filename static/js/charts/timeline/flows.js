@@ -1,4 +1,4 @@
-// Arrows between slices: those of the slice that is told of, and where the address says so of all that is in sight.
+// Arrows between slices: flows of the selected slice, and, if enabled in the URL, all visible flows.
 
 import { getJSON } from '../../http.js';
 
@@ -8,24 +8,24 @@ export class Flows {
   #view;
   #state;
   #url;
-  #told;
+  #status;
   #asked = '';
   #timer = 0;
 
-  /** @param told the element that says where there are too many */
-  constructor(view, state, url, told) {
+  /** @param status the element that reports too many flows */
+  constructor(view, state, url, status) {
     this.#view = view;
     this.#state = state;
     this.#url = url;
-    this.#told = told;
+    this.#status = status;
   }
 
-  /** Show those of what is told of now, and what is in sight now. details: of a slice or something else, or null. */
+  /** Show the flows of the selected slice, and the visible ones. details: of a slice or another item, or null. */
   update(details) {
     clearTimeout(this.#timer);
     const own = details?.what === 'slice' ? flowsOf(details) : [];
     if (!this.#state.flag('flows')) {
-      this.#told.textContent = '';
+      this.#status.textContent = '';
       this.#asked = '';
       this.#view.flows = own;
       return;
@@ -43,13 +43,13 @@ export class Flows {
     try {
       const answer = await getJSON(`${this.#url}/flows?${words}`);
       if (asked !== this.#asked) return;
-      this.#told.textContent = answer.flows ? '' : `${answer.count.toLocaleString('en')} in sight: zoom in`;
+      this.#status.textContent = answer.flows ? '' : `${answer.count.toLocaleString('en')} visible: zoom in`;
       this.#view.flows = [...flowsIn(answer), ...own];
       this.#view.redraw({ onlyMarks: true });
     } catch (error) {
       if (asked !== this.#asked) return;
       this.#asked = '';
-      this.#told.textContent = error.message;
+      this.#status.textContent = error.message;
     }
   }
 }
@@ -68,7 +68,7 @@ function flowsOf(details) {
   return found;
 }
 
-/** The flows of all that is in sight, faint; none where there are too many. */
+/** All visible flows, faint; none if there are too many. */
 function flowsIn(answer) {
   const place = ([track, depth, start, end]) => ({ track, depth, start, end });
   return (answer.flows ?? []).map((flow) => ({

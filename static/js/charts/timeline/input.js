@@ -27,7 +27,7 @@ function dragTracks(view, canvas, does) {
   let drag = null;
 
   const begin = (event) => {
-    // A finger scrolls, as everywhere.
+    // Touch scrolls, as usual.
     const moves = event.shiftKey || event.button === 1 || event.pointerType === 'touch';
     const action = moves ? 'move' : view.dragAction;
     drag = {
@@ -44,7 +44,7 @@ function dragTracks(view, canvas, does) {
 
   canvas.addEventListener('pointerdown', (event) => {
     if (event.pointerType === 'mouse' && event.button > 1) return;
-    // The middle button would begin to scroll by itself.
+    // Prevent autoscroll by the middle button.
     if (event.button === 1) event.preventDefault();
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, event);
@@ -119,11 +119,11 @@ function wheel(view, event) {
   const dx = (event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX) * unit;
   const dy = event.shiftKey ? 0 : event.deltaY * unit;
   if (event.ctrlKey || event.metaKey) {
-    // A pinch comes in small steps.
+    // A pinch sends small steps.
     const step = WHEEL_STEP * (Math.abs(dy) < 30 ? 6 : 1);
     view.zoom(Math.exp(dy * step), view.timeAt(event.clientX));
   } else if (Math.abs(dx) > Math.abs(dy)) view.pan(dx * view.nsPerPixel);
-  // What is pinned does not scroll; the list below it does.
+  // Pinned tracks do not scroll; the list below does.
   else if (!view.scroll.contains(event.currentTarget) && view.canScroll(dy)) view.scroll.scrollTop += dy;
   else return;
   event.preventDefault();
@@ -154,8 +154,8 @@ function dragRange(view, ruler, does) {
   ruler.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
 }
 
-/** The window in the strip of the whole time: its edges resize it, inside it moves, beside it goes there. Where all is
- * seen, dragging draws a new one. */
+/** The window in the minimap: dragging its edges resizes it, dragging inside moves it, clicking outside moves it there.
+ * If everything is visible, dragging draws a new one. */
 function dragOverview(view, overview, does) {
   let drag = null;
   const place = (event) => {
@@ -203,17 +203,17 @@ function dragOverview(view, overview, does) {
   overview.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
 }
 
-/** Keys that act as long as they are held, and those that act once. */
+/** Keys that act while held, and those that act once. */
 function holdKeys(view, does) {
   const held = new Set();
-  // A short press may end before the next frame.
+  // A short press can end before the next frame.
   const pressed = new Set();
   let last = null;
   let frame = 0;
 
   const step = (now) => {
     frame = 0;
-    // What a single press does. The time of a frame is its beginning, which on a busy machine is before the press.
+    // The effect of a single press. The time of a frame is its start, which can be before the press on a busy machine.
     const seconds = last === null ? 0.016 : Math.min(0.05, Math.max(0, now - last) / 1000);
     last = now;
     let [pan, zoom] = [0, 0];
@@ -245,7 +245,7 @@ function holdKeys(view, does) {
   addEventListener('blur', () => held.clear());
 }
 
-/** Where zooming by keys holds still: at the pointer, else at what is selected, else in the middle. */
+/** The fixed point of zooming by keys: the pointer, else the selection, else the middle. */
 export function zoomPoint(view) {
   if (view.pointer) return view.timeAt(view.pointer.x);
   const { selected, start, end } = view;

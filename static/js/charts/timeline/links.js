@@ -1,10 +1,10 @@
-// Where to look further: links from what is shown of the timeline to other pages of the result.
+// Links from details of the timeline to other pages of the result.
 
 import { link } from '../flamegraph/state.js';
 import { exactly } from '../flamegraph/format.js';
 import { milliseconds } from './time.js';
 
-/** Pages that tell more of what is shown. words: of the selection. pages: their addresses by name. */
+/** Related pages. words: parameters of the selection. pages: URLs by name. */
 export function linksOf(details, words, pages) {
   const found = [];
   const add = (page, text, more) => {

@@ -1,4 +1,4 @@
-// What the server answers, as typed arrays: the boxes of a band's rows, or the values of a counter. Times are ns.
+// Responses of the server as typed arrays: the boxes of a band's rows, or the values of a counter. Times are ns.
 
 /**
  * Columns of a band's rows: gap and length are in units of the answer, each gap from the end of the box before.
@@ -12,12 +12,12 @@
 
 /** @typedef {{function: number[], name: string[], kind: number[], shade: number[]}} NameColumns */
 
-/** The boxes of some rows of one track in a stretch of time. */
+/** The boxes of some rows of one track in a time range. */
 export class Boxes {
   /**
    * @param {BoxColumns} columns of the answer's band
    * @param {Answer} answer
-   * @param {number[]} names the places of the answer's names among all names
+   * @param {number[]} names the indices of the response's names among all names
    */
   constructor(columns, { start_ns: start, unit_ns: unit }, names) {
     const count = columns.gap.length;
@@ -47,7 +47,7 @@ export class Boxes {
   }
 
   /**
-   * The first box of a row that is over after `time`.
+   * The first box of a row that ends after `time`.
    * @param {number} row
    * @param {number} time ns
    */
@@ -86,7 +86,7 @@ export class Boxes {
   }
 }
 
-/** The values of a counter in a stretch of time: each holds until the next. */
+/** The values of a counter in a time range: each holds until the next. */
 export class Values {
   /**
    * @param {ValueColumns} columns of the answer's band
@@ -107,7 +107,7 @@ export class Values {
   }
 
   /**
-   * The place of what holds at `time`, -1 before the first.
+   * The index of the value at `time`, -1 before the first.
    * @param {number} time ns
    */
   find(time) {
@@ -122,7 +122,7 @@ export class Values {
   }
 }
 
-/** All names met so far, each with its function (-1: none), kind and shade, in columns. */
+/** All known names, each with its function (-1: none), kind and shade, in columns. */
 export class Names {
   /** @type {string[]} */
   text = [];
@@ -136,7 +136,7 @@ export class Names {
   #places = new Map();
 
   /**
-   * The places of the names of an answer.
+   * The indices of the names of a response.
    * @param {NameColumns} names
    * @param {string[]} kinds
    */

@@ -1,5 +1,4 @@
-// What is drawn over and above the tracks: the ruler, the overview of all, the stretch that is selected, the marks under
-// pointer and keyboard, and the flows.
+// The layer over the tracks: ruler, minimap, selected time range, marks of pointer and keyboard, and flows.
 
 import { plain } from '../flamegraph/labels.js';
 import { weight } from '../flamegraph/format.js';
@@ -116,7 +115,7 @@ export class Overlay {
     this.#handle(context, palette, right, high, wide);
   }
 
-  /** What an edge of the window is dragged by. */
+  /** The handle of an edge of the window. */
   #handle(context, palette, x, high, wide) {
     const left = Math.min(Math.max(x - HANDLE.width / 2, 0), wide - HANDLE.width);
     context.fillStyle = palette.accent;
@@ -125,7 +124,7 @@ export class Overlay {
     context.fill();
   }
 
-  /** How much was used, drawn once: each strip as high as its greatest value, which is written at its top. */
+  /** The minimap, drawn once: each strip is scaled to its maximum, which is labeled at its top. */
   #busy(palette, busy, wide, high) {
     const known = this.#busyShown;
     if (known?.palette === palette && known.busy === busy && known.wide === wide && known.ratio === this.#ratio) {
@@ -168,7 +167,7 @@ export class Overlay {
     const view = this.#view;
     this.#cursor.hidden = view.pointer === null;
     if (view.pointer) this.#cursor.style.transform = `translateX(${Math.round(view.pointer.x - view.left)}px)`;
-    // As large as the tracks, so that it costs most of a frame: away where there is nothing to mark.
+    // It is as large as the tracks and expensive to draw, so hide it if there are no marks.
     const isNeeded = view.range !== null || view.flows.length > 0 || view.hovered !== null || view.selected !== null;
     this.#canvas.hidden = !isNeeded;
     if (!isNeeded) return;
@@ -202,7 +201,7 @@ export class Overlay {
     context.strokeRect(left + inset, place.y + inset, room - wide, place.height - wide - 1);
   }
 
-  /** A curve from the end of what came first to the start of what it led to. */
+  /** A curve from the end of the source to the start of the target. */
   #flow(context, palette, { source, target, kind, isFaint }) {
     const from = this.#view.place(source.track, source.depth);
     const to = this.#view.place(target.track, target.depth);

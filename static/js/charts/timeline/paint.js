@@ -1,7 +1,7 @@
 // Draws one list of tracks on a canvas.
 //
-// As in flame graphs, boxes are rasterised here, one line of pixels for each row, in an image as wide as the canvas; the
-// browser then stretches each line to its row. So a frame costs what its pixels cost, however many boxes fall on them.
+// As in flame graphs, boxes are rasterized here, one line of pixels for each row, in an image as wide as the canvas; the
+// browser then stretches each line to its row. So the cost of a frame depends on its pixels, not on the number of boxes.
 
 import { Labels, isAscii } from '../flamegraph/labels.js';
 import { SHADES, mixed } from '../flamegraph/palette.js';
@@ -12,7 +12,7 @@ const LEAST_LABEL = 20;
 const PALE = 0.72;
 const FAINTEST = 0.4;
 
-/** The colours of names under one theme and search, worked out as they are met. */
+/** The colors of names for a theme and search, computed on demand. */
 export class Fills {
   #names;
   #palette;
@@ -28,7 +28,7 @@ export class Fills {
     this.#found = found;
   }
 
-  /** Work out those of names that came since. */
+  /** Compute the colors of new names. */
   grow() {
     const { kinds, shades, functions } = this.#names;
     for (let n = this.fills.length; n < kinds.length; n++) {
@@ -72,7 +72,7 @@ export class Painter {
     this.#labels = null;
   }
 
-  /** Make the canvas as large as that, in CSS pixels. */
+  /** Resize the canvas, in CSS pixels. */
   resize(width, height) {
     const [w, h] = [Math.max(1, Math.round(width * this.ratio)), Math.max(1, Math.round(height * this.ratio))];
     if (this.#canvas.width !== w || this.#canvas.height !== h) {
@@ -114,7 +114,7 @@ export class Painter {
         if (y + part.height <= 0 || y >= height) continue;
         bands.push({ text: part.band, rows: part.rows });
         if (scene.source.isLoading(part.band)) {
-          // One note for a track, however many parts of it are missing.
+          // One note per track, even if several parts are missing.
           if (loading.at(-1)?.entry !== entry) loading.push({ entry, y, height: Math.min(part.height, part.row || part.height) });
         } else if (part.what === 'counter') this.#counter(scene, entry.track, part, y);
         else this.#boxes(scene, part, y, height, lines);
@@ -178,24 +178,24 @@ export class Painter {
       const p1 = right >= edge1 ? edge1 : Math.round(right);
       const which = name[at];
       const isFound = fills.found[which];
-      const colour = isFound
+      const color = isFound
         ? scene.palette.match
         : fills.searching || out?.[at] ? fills.pale[which] : fills.fills[which];
       drawn++;
       if (p1 > p0 && !ticks) {
         const wide = p1 - p0;
         const ends = wide > 3 * gap && right <= edge1 ? p1 - gap : p1;
-        pixels.fill(fill[at] === 255 ? colour : faded(colour, fill[at] / 255), base + p0, base + ends);
+        pixels.fill(fill[at] === 255 ? color : faded(color, fill[at] / 255), base + p0, base + ends);
         if (wide >= least && count[at] === 1 && scene.names.text[which]) {
-          // What goes on beyond this stretch is written on once, where it begins to be seen.
+          // A box that extends beyond this range is labeled once, where it becomes visible.
           const begins = x0[at] >= from || from <= start;
           if (begins) this.#written.push(which, y, part.row, p0, Math.min(width, Math.round(right)), isFound ? 1 : 0);
         }
       } else if (p0 >= edge0 && p0 < Math.max(edge1, edge0 + 1)) {
-        // Less than a pixel: as strong as it covers it, but always seen.
+        // Less than a pixel: opacity by coverage, but always visible.
         const present = pixels[base + p0];
         if (isFound || present === 0) {
-          pixels[base + p0] = isFound || ticks ? colour : faded(colour, Math.max(right - left, fill[at] / 255 / 2));
+          pixels[base + p0] = isFound || ticks ? color : faded(color, Math.max(right - left, fill[at] / 255 / 2));
         } else if (present !== scene.palette.match) {
           const more = Math.min(255, (present >>> 24) + 255 * Math.max(0.1, right - left));
           pixels[base + p0] = ((present & 0xffffff) | (more << 24)) >>> 0;
@@ -289,7 +289,7 @@ export class Painter {
     }
   }
 
-  /** Say which tracks have nothing to show yet. */
+  /** Mark tracks without data. */
   #writeLoading(palette, loading) {
     this.#context.fillStyle = palette.quiet;
     for (const { y, height } of loading) this.#context.fillText('Loading…', PADDING * 2, y + height / 2);
@@ -297,12 +297,12 @@ export class Painter {
 
   #names = [];
 
-  /** The names that labels are of. */
+  /** The names of labels. */
   use(names) {
     this.#names = names;
   }
 
-  /** Marks above and below letters may be piled up as high as somebody likes. */
+  /** Combining marks can be stacked to any height above and below letters, so the height of text is limited. */
   #writeClipped(text, left, top, room, height, middle) {
     const context = this.#context;
     context.save();
@@ -314,7 +314,7 @@ export class Painter {
   }
 }
 
-function faded(colour, part) {
+function faded(color, part) {
   const strength = FAINTEST + (1 - FAINTEST) * Math.min(1, Math.max(0, part));
-  return ((colour & 0xffffff) | (Math.round(255 * strength) << 24)) >>> 0;
+  return ((color & 0xffffff) | (Math.round(255 * strength) << 24)) >>> 0;
 }

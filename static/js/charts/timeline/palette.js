@@ -1,4 +1,4 @@
-// The colours of the timeline: those of flame graphs for what a box is, and those of the page for what stands around.
+// The colors of the timeline: those of flame graphs for boxes, and those of the page for the rest.
 
 import { Palette } from '../flamegraph/palette.js';
 

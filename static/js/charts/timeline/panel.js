@@ -1,4 +1,4 @@
-// What is known of the slice, or of the samples, that was clicked.
+// Details of the clicked slice or samples.
 
 import { kindName } from '../flamegraph/describe.js';
 import { percent, weight } from '../flamegraph/format.js';
@@ -34,7 +34,7 @@ export class Panel {
     this.#box.hidden = true;
   }
 
-  /** Show the details that the server gave. */
+  /** Show details from the server. */
   show(details) {
     const draw = { slice: () => this.#slice(details), samples: () => this.#samples(details) }[details.what];
     this.#title.textContent = title(details);
@@ -145,8 +145,8 @@ export class Panel {
       go.type = 'button';
       go.dir = 'auto';
       go.addEventListener('click', () => this.#does.go(place));
-      const told = note(place, n);
-      if (told) item.append(element('span', 'muted', `${told} `));
+      const text = note(place, n);
+      if (text) item.append(element('span', 'muted', `${text} `));
       item.append(go, element('span', 'muted', ` ${weight(place.duration_ns, 'ns')}`));
       list.append(item);
     });
@@ -154,7 +154,7 @@ export class Panel {
   }
 }
 
-/** The kind, and the file's own word for it where that says more. */
+/** The kind, with the category in the file if it adds information. */
 function kindWords({ kind, category }) {
   const name = kindName(kind);
   return category && category.toLowerCase().replace(/_/g, ' ') !== name.toLowerCase() ? `${name} (${category})` : name;
@@ -189,15 +189,15 @@ function shown(value) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-/** A list of [label, value]; those without a value are left out. */
+/** A list of [label, value]; those without a value are omitted. */
 function facts(rows) {
   const list = element('dl', 'timeline__facts');
   for (const [label, value] of rows) {
     if (value === null || value === undefined || value === '') continue;
     const term = element('dt', '', plain(String(label)));
-    const told = element('dd', '', plain(String(value)));
-    told.dir = 'auto';
-    list.append(term, told);
+    const content = element('dd', '', plain(String(value)));
+    content.dir = 'auto';
+    list.append(term, content);
   }
   return list;
 }

@@ -1,4 +1,4 @@
-// The names of the tracks, at their left: only those in sight have elements. Each can be folded to one row and pinned.
+// The names of the tracks, on the left: only visible ones have elements. Tracks can be folded to one row and pinned.
 
 import { plain } from '../flamegraph/labels.js';
 import { Tracks } from './tracks.js';
@@ -26,7 +26,7 @@ export class Rail {
     new ResizeObserver(() => this.#show()).observe(this.#scroll);
   }
 
-  /** The tracks were laid out anew. */
+  /** Update after a new layout of the tracks. */
   update() {
     this.#shown = '';
     this.#pinned.replaceChildren(...this.#tracks.pinned.map((entry) => this.#label(entry)));
@@ -43,7 +43,7 @@ export class Rail {
     const key = `${first} ${last} ${entries.length}`;
     if (key === this.#shown) return;
     this.#shown = key;
-    // What has the focus is not taken away under the reader's hands.
+    // Do not remove the focused element.
     const focused = this.#rest.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.focusKey : null;
     this.#rest.replaceChildren(...entries.slice(first, last).map((entry) => this.#label(entry)));
     if (focused) this.#rest.querySelector(`[data-focus-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -93,7 +93,7 @@ export class Rail {
   }
 }
 
-/** A drawing pin. */
+/** The pin icon. */
 function pinSign() {
   const svg = document.createElementNS(SVG, 'svg');
   svg.setAttribute('viewBox', '0 0 12 12');

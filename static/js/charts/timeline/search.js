@@ -1,4 +1,4 @@
-// The search of the timeline: the server answers over all functions, and leads from one hit to the next.
+// The search of the timeline: the server searches all functions, and finds the next hit.
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { literalNote, percentage, weight } from '../flamegraph/format.js';
@@ -6,21 +6,32 @@ import { Typing } from '../typing.js';
 
 export class Search {
   #form;
+  /** @type {HTMLInputElement} */
   #input;
+  /** @type {HTMLElement} */
   #result;
   #state;
   #url;
   #does;
+  /** @type {string | null} the parameters of the latest request */
   #asked = null;
+  /** @type {AbortController | null} */
   #request = null;
   #typing;
+  /** @type {number | null} the row of the current hit */
   #hit = null;
 
-  /** @param does found(set of functions | null), go(hit), from() → ns */
+  /**
+   * @param {HTMLFormElement & {elements: Record<string, any>}} form
+   * @param {import('../flamegraph/state.js').State} state
+   * @param {string} url of the timeline's data
+   * @param {{found: (functions: Set<number> | null) => void, go: (hit: any) => void, from: () => number}} does found:
+   *   called with the ids of functions, or null for no search; go: shows a hit; from: the time (ns) to search from
+   */
   constructor(form, state, url, does) {
     this.#form = form;
     this.#input = form.elements.q;
-    this.#result = form.querySelector('[data-timeline="matched"]');
+    this.#result = /** @type {HTMLElement} */ (form.querySelector('[data-timeline="matched"]'));
     this.#state = state;
     this.#url = url;
     this.#does = does;
@@ -50,7 +61,10 @@ export class Search {
     this.#typing.clear();
   }
 
-  /** Go to the next hit, or the one before. */
+  /**
+   * Go to the next hit, or the previous one.
+   * @param {boolean} back
+   */
   async next(back) {
     if (!this.active) return;
     const words = this.#words();
@@ -61,14 +75,14 @@ export class Search {
       const hit = await getJSON(`${this.#url}/search/next?${words}`);
       this.#hit = hit.row;
       this.#does.go(hit);
-      this.#form.querySelector('[data-timeline="number"]').textContent = `${(hit.number + 1).toLocaleString('en')} of ${hit.of.toLocaleString('en')}`;
+      this.#number.textContent = `${(hit.number + 1).toLocaleString('en')} of ${hit.of.toLocaleString('en')}`;
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       if (error.status !== 404) this.#tell(error.message, true);
     }
   }
 
-  /** Show what the state says. */
+  /** Show the state. */
   async update() {
     const pattern = this.#state.get('q');
     this.#typing.show(pattern);
@@ -78,7 +92,7 @@ export class Search {
     this.#asked = asked;
     this.#hit = null;
     this.#request?.abort();
-    this.#form.querySelector('[data-timeline="number"]').textContent = '';
+    this.#number.textContent = '';
     for (const button of this.#form.querySelectorAll('[data-hit]')) button.hidden = pattern === '';
     if (pattern === '') {
       this.#tell('');
@@ -89,9 +103,10 @@ export class Search {
     try {
       const answer = await getJSON(`${this.#url}/search?${words}`, { signal: request.signal });
       if (request !== this.#request) return;
-      this.#tell(told(answer) + literalNote(answer));
+      this.#tell(summarize(answer) + literalNote(answer));
       this.#does.found(new Set(answer.functions));
-    } catch (error) {
+    } catch (caught) {
+      const error = /** @type {Error} */ (caught);
       if (error.name === 'AbortError' || request !== this.#request) return;
       this.#asked = null;
       this.#tell(error.message, true);
@@ -100,12 +115,17 @@ export class Search {
     }
   }
 
+  get #number() {
+    return /** @type {HTMLElement} */ (this.#form.querySelector('[data-timeline="number"]'));
+  }
+
   #words() {
     const words = this.#state.selection();
     words.set('q', this.#state.get('q'));
     return words;
   }
 
+  /** @param {string} text */
   #tell(text, isError = false) {
     this.#result.textContent = text;
     this.#result.title = text;
@@ -115,8 +135,12 @@ export class Search {
   }
 }
 
-function told({ hits, functions, total, unit, percent }) {
-  if (!hits) return functions.length ? 'Only outside of what is selected' : 'No function matches';
+/**
+ * @param {{hits: number, functions: number[], total: number, unit: string, percent: number | null}} answer
+ * @returns {string}
+ */
+function summarize({ hits, functions, total, unit, percent }) {
+  if (!hits) return functions.length ? 'Only outside of the selection' : 'No function matches';
   const share = percent === null ? '' : ` · ${percentage(percent)}`;
   return `${hits.toLocaleString('en')} · ${weight(total, unit)}${share}`;
 }

@@ -1,5 +1,5 @@
-// Where boxes come from. What was loaded is kept by band (a part of a track), level (cells of 2^level ns) and stretch of
-// time, so that panning and going back cost nothing, and what is not there yet is drawn from what is.
+// The source of boxes. Loaded data is cached by band (a part of a track), level (cells of 2^level ns) and time range, so
+// that panning and going back are instant, and missing data is drawn from other levels.
 
 import { getJSON } from '../../http.js';
 import { Boxes, Values } from './model.js';
@@ -12,7 +12,7 @@ const AGAIN_MS = 500;
 const TOGETHER_MS = 40;
 const PATIENCE_MS = 150;
 
-/** The level whose cells are just not longer than a pixel. */
+/** The coarsest level with cells of at most one pixel. */
 export function levelOf(nsPerPixel) {
   return Math.max(0, Math.floor(Math.log2(nsPerPixel)));
 }
@@ -21,7 +21,7 @@ export class Source {
   #url;
   #words;
   #names;
-  #told;
+  #loaded;
   #kept = new Map();
   #size = 0;
   #clock = 0;
@@ -30,23 +30,23 @@ export class Source {
   #wanted = null;
 
   /**
-   * @param url of the timeline's data @param words the selection's words @param names collects the names met
-   * @param told called with (error) after something came, or null
+   * @param url of the timeline's data @param words the selection's words @param names collects the names
+   * @param loaded called with an error, or null after data was loaded
    */
-  constructor(url, words, names, told) {
+  constructor(url, words, names, loaded) {
     this.#url = url;
     this.#words = words;
     this.#names = names;
-    this.#told = told;
+    this.#loaded = loaded;
     this.requests = 0;
   }
 
-  /** Whether nothing is under way or waits to be. */
+  /** Whether no request is active or queued. */
   get idle() {
     return this.#pending.size === 0 && this.#timer === 0;
   }
 
-  /** Whether a band that has nothing to draw yet is under way for longer than is unnoticed. */
+  /** Whether a band without data has been loading for a noticeable time. */
   isLoading(text) {
     if (this.#kept.get(text)?.length) return false;
     const since = performance.now() - PATIENCE_MS;
@@ -54,7 +54,7 @@ export class Source {
     return false;
   }
 
-  /** Forget everything: another selection. */
+  /** Clear the cache, for another selection. */
   clear() {
     for (const request of this.#pending) request.abort.abort();
     this.#pending.clear();
@@ -63,7 +63,7 @@ export class Source {
   }
 
   /**
-   * Say what is on the screen; what is missing of it is asked for, then what lies beside it.
+   * Set the visible range; missing data is requested, then adjacent ranges.
    * @param bands [{text, rows}] @param start, end: ns @param level
    */
   want(bands, start, end, level) {
@@ -77,8 +77,8 @@ export class Source {
   }
 
   /**
-   * The stretches to draw a band from between start and end: of this level where they are there, else of the next
-   * coarser, else of a finer one. Calls draw(data, from, to, isExact), from left to right for each level.
+   * The data to draw a band between start and end: of this level if loaded, else of the next coarser, else of a finer
+   * one. Calls draw(data, from, to, isExact), from left to right for each level.
    */
   cover(text, start, end, level, draw) {
     const known = this.#kept.get(text);
@@ -106,7 +106,7 @@ export class Source {
   #load() {
     const { bands, start, end, level } = this.#wanted;
     this.#clock++;
-    // Where one has been in the meantime need not be loaded any more.
+    // Ranges that are no longer visible need not be loaded.
     for (const request of this.#pending) {
       if (request.level !== level || request.end <= start || request.start >= end) this.#drop(request);
     }
@@ -118,7 +118,7 @@ export class Source {
     this.#ask(bands, ...align(start - beside, end + beside), level);
   }
 
-  /** Ask for what is missing; whether anything is. */
+  /** Request missing data; returns whether any is missing. */
   #ask(bands, start, end, level) {
     const groups = new Map();
     for (const band of bands) {
@@ -164,7 +164,7 @@ export class Source {
     const request = { bands: new Set(bands), start, end, level, abort: new AbortController(), begun: performance.now() };
     this.#pending.add(request);
     setTimeout(() => {
-      if (this.#pending.has(request)) this.#told(null);
+      if (this.#pending.has(request)) this.#loaded(null);
     }, PATIENCE_MS + 10);
     this.requests++;
     const words = this.#words();
@@ -184,7 +184,7 @@ export class Source {
       failed = error;
     }
     this.#pending.delete(request);
-    this.#told(failed);
+    this.#loaded(failed);
   }
 
   #keep({ start, end, level }, answer) {
@@ -198,7 +198,7 @@ export class Source {
     if (this.#size > MOST_KEPT) this.#forget();
   }
 
-  /** Let go of the half that was not drawn for the longest time. */
+  /** Evict the least recently drawn half. */
   #forget() {
     const times = [...this.#kept.values()].flat().map((chunk) => chunk.used).sort((a, b) => a - b);
     const limit = times[times.length >> 1];

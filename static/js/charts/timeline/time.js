@@ -1,4 +1,4 @@
-// Times as text, and where the ruler has its marks.
+// Times as text, and the marks of the ruler.
 
 import { chosenUnit } from '../unit.js';
 
@@ -21,21 +21,21 @@ export function stepOf(least) {
 }
 
 /**
- * A moment with as many digits as tell it from one `step` later: "1,173.456 ms".
+ * A time with enough digits to distinguish it from one `step` later: "1,173.456 ms".
  * @param {number} ns
  * @param {number} step ns
- * @param {number} largest ns: the latest of a scale, all of whose marks are in one unit
+ * @param {number} largest ns: the maximum of a scale with one unit
  */
 export function moment(ns, step, largest = ns) {
   const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(largest) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
   const text = (ns / size).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  // Not "-0", as a mark at or next to the start would be. Firefox before 116 has no signDisplay: 'negative'.
+  // Avoid "-0" for a mark at the start. Firefox before 116 has no signDisplay: 'negative'.
   return `${text.replace(/^-(?=[0.]*$)/, '')}${NO_BREAK}${name}`;
 }
 
 /**
- * A moment to the nanosecond: "1,173.4561 ms".
+ * A time in ns precision: "1,173.4561 ms".
  * @param {number} ns
  */
 export function exactMoment(ns) {
@@ -44,7 +44,7 @@ export function exactMoment(ns) {
 }
 
 /**
- * Nanoseconds as milliseconds for the address, exact.
+ * Nanoseconds as exact milliseconds for the URL.
  * @param {number} ns
  */
 export function milliseconds(ns) {
@@ -56,7 +56,7 @@ export function milliseconds(ns) {
 }
 
 /**
- * Nanoseconds of milliseconds as text; NaN for what is none.
+ * Milliseconds as text to nanoseconds; NaN if invalid.
  * @param {string} text
  */
 export function nanoseconds(text) {

@@ -1,4 +1,4 @@
-// The box beside the pointer: what a box is, short enough to be read while moving on.
+// The tooltip next to the pointer: a short description of a box.
 
 import { kindName } from '../flamegraph/describe.js';
 import { weight } from '../flamegraph/format.js';
@@ -15,7 +15,7 @@ export class Tip {
   constructor() {
     this.#box.className = 'flame-tip';
     this.#box.hidden = true;
-    // Its words are told by the live region.
+    // The live region has its text.
     this.#box.setAttribute('aria-hidden', 'true');
     document.body.append(this.#box);
     addEventListener('pointerdown', () => this.hide());
@@ -25,7 +25,7 @@ export class Tip {
     this.#box.hidden = true;
   }
 
-  /** Show {name, origin, rows: [[label, value]]} beside a place of the window. */
+  /** Show {name, origin, rows: [[label, value]]} next to a position in the window. */
   show({ name, origin, rows }, { x, y }) {
     const title = element('p', 'flame-tip__name', plain(name.slice(0, LONGEST)));
     title.dir = 'auto';
@@ -47,7 +47,7 @@ export class Tip {
   }
 }
 
-/** What is told of a box: what `View.boxAt` found. name: the whole name where it is known, else what is there. */
+/** The description of a box from `View.boxAt`. name: the full name if known, else the shortened one. */
 export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const { track } = entry;
   if (part.what === 'counter') {
@@ -63,7 +63,7 @@ export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const [start, end] = [data.x0[index], data.x1[index]];
   const rows = [];
   if (count > 1) rows.push([UNITS[part.what], `${count.toLocaleString('en')}, most of the time this`]);
-  // Of samples it is not the duration of anything that is told.
+  // The length of a sample is not a duration.
   const over = count > 1 || part.what === 'lane' ? 'over' : 'duration';
   if (!part.ticks || count > 1) rows.push([over, weight(end - start, 'ns')]);
   rows.push([count > 1 ? 'from' : 'at', exactMoment(start)]);

@@ -1,4 +1,4 @@
-// The tracks in their order, and where each stands: what is pinned above, the rest in a list that scrolls.
+// Order and layout of tracks: pinned ones on top, the others in a list that scrolls.
 
 export const ROW = 18;
 const LANE = 24;
@@ -46,7 +46,7 @@ export class Tracks {
   #byId = new Map();
   #placed = new Map();
 
-  /** Take the tracks of an answer. */
+  /** Set the tracks from a response. */
   set(list) {
     this.list = list;
     this.#byId = new Map(list.map((track) => [track.id, track]));
@@ -61,13 +61,13 @@ export class Tracks {
     return track.rows > 1;
   }
 
-  /** Which are pinned where the address says nothing: a few bands of steps. */
+  /** The tracks pinned by default: a few bands of steps. */
   usuallyPinned() {
     const steps = this.list.filter((track) => track.kind === 'steps');
     return steps.length <= MOST_PINNED_STEPS ? steps.map((track) => track.key) : [];
   }
 
-  /** Lay out. pinned: keys, in their order; folded: a set of keys; filter: words that a name must hold. */
+  /** Lay out. pinned: keys, in their order; folded: a set of keys; filter: words that a name must contain. */
   layOut({ pinned, folded, filter }) {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = (track) => {
@@ -110,12 +110,12 @@ export class Tracks {
     this.height = y + GAP;
   }
 
-  /** Where a track stands: its entry, undefined where it is not shown. */
+  /** The entry of a track, undefined if it is not shown. */
   placed(id) {
     return this.#placed.get(id);
   }
 
-  /** Where a row of a track's slices stands: {entry, y, height} within its list; of one folded, its lane. */
+  /** The position of a row of slices of a track: {entry, y, height} within its list; if folded, of its lane. */
   row(id, depth) {
     const entry = this.#placed.get(id);
     if (!entry) return null;
@@ -128,7 +128,7 @@ export class Tracks {
     return lane ? { entry, y: entry.y + lane.top, height: lane.height } : null;
   }
 
-  /** What is at a height of a list: {entry, part, row} or null. entries: `pinned` or `rest`. */
+  /** The item at a height of a list: {entry, part, row} or null. entries: `pinned` or `rest`. */
   static at(entries, y) {
     const entry = entries[Tracks.first(entries, y)];
     if (!entry || y < entry.y || y >= entry.y + entry.height) return null;

@@ -1,5 +1,5 @@
-// The timeline on the page: which stretch of time is seen, which tracks, and one drawing for each frame of the screen.
-// Where data comes from, what the pointer does and what stands around, others know.
+// The timeline on the page: visible time range and tracks, and one drawing per animation frame. Independent of data
+// source, input and surroundings.
 
 import { Painter } from './paint.js';
 import { Overlay } from './overlay.js';
@@ -76,7 +76,7 @@ export class View {
     return this.#motion !== null;
   }
 
-  /** Whether all that is to be drawn is drawn. */
+  /** Whether everything is drawn. */
   get resting() {
     return this.#motion === null && this.#frame === 0;
   }
@@ -98,7 +98,7 @@ export class View {
     return levelOf(this.nsPerPixel);
   }
 
-  /** Whether that is seen which is seen at first. */
+  /** Whether the initial range is visible. */
   get atHome() {
     return this.start <= this.extent.start && this.end >= this.extent.end;
   }
@@ -108,17 +108,17 @@ export class View {
     return { boxes: pinned.drawn.boxes + rest.drawn.boxes, labels: pinned.drawn.labels + rest.drawn.labels };
   }
 
-  /** The time at a place of the window. */
+  /** The time at a position in the window. */
   timeAt(clientX) {
     return this.start + (clientX - this.left) * this.nsPerPixel;
   }
 
-  /** The place of a time, from the left of the tracks. */
+  /** The position of a time, from the left of the tracks. */
   xOf(ns) {
     return (ns - this.start) / this.nsPerPixel;
   }
 
-  /** Show from `start` to `end`, as far as there is anything; moving: slide there. */
+  /** Show `start` to `end`, clamped to the recording; moving: animate. */
   show(start, end, { moving = false } = {}) {
     const [from, to] = this.#bounded(start, end);
     const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -135,7 +135,7 @@ export class View {
     this.redraw();
   }
 
-  /** Make what is seen `factor` times as long, with `at` (ns) staying where it is. */
+  /** Scale the visible range by `factor`, keeping `at` (ns) in place. */
   zoom(factor, at) {
     this.#motion = null;
     const span = Math.min(this.extent.end - this.extent.start, Math.max(LEAST_NS, (this.end - this.start) * factor));
@@ -143,17 +143,17 @@ export class View {
     this.show(at - share * span, at + (1 - share) * span);
   }
 
-  /** Move by so many ns. */
+  /** Move by a number of ns. */
   pan(ns) {
     this.show(this.start + ns, this.end + ns);
   }
 
-  /** Show all there is. */
+  /** Show everything. */
   fit() {
     this.show(this.extent.start, this.extent.end, { moving: true });
   }
 
-  /** Bring a stretch of time into sight, in the middle, if it is not well seen. */
+  /** Center a time range if it is not well visible. */
   reveal(start, end) {
     const span = this.end - this.start;
     const long = end - start;
@@ -166,7 +166,7 @@ export class View {
     }
   }
 
-  /** Scroll so that a row is in sight. */
+  /** Scroll to a row. */
   revealRow(id, depth) {
     const row = this.model.tracks.row(id, depth ?? 0);
     if (!row || row.entry.isPinned) return;
@@ -176,13 +176,13 @@ export class View {
     else if (row.y + row.height > scroll.scrollTop + seen - 4) scroll.scrollTop = row.y - (2 * seen) / 3;
   }
 
-  /** Whether the list of tracks can be scrolled further by so many pixels. */
+  /** Whether the list of tracks can be scrolled by a number of pixels. */
   canScroll(dy) {
     const { scrollTop, scrollHeight, clientHeight } = this.scroll;
     return dy < 0 ? scrollTop > 0 : scrollTop + clientHeight < scrollHeight;
   }
 
-  /** The tracks were laid out anew. */
+  /** Update after a new layout of the tracks. */
   layOut() {
     const { tracks } = this.model;
     this.#parts.pinned.hidden = tracks.pinned.length === 0;
@@ -213,7 +213,7 @@ export class View {
     if (!this.#frame) this.#frame = requestAnimationFrame((now) => this.#draw(now));
   }
 
-  /** What stands at a place of the window: {entry, part, row, y, height, time} with y within its list, or null. */
+  /** The item at a position in the window: {entry, part, row, y, height, time} with y within its list, or null. */
   at(clientX, clientY) {
     const { tracks } = this.model;
     const pinned = this.#parts.pinned.getBoundingClientRect();
@@ -225,7 +225,7 @@ export class View {
     return found?.part ? { ...found, time: this.timeAt(clientX) } : null;
   }
 
-  /** The box or value at a place of the window: what `at` gives, and {data, index, band}; null for none. */
+  /** The box or value at a position in the window: the result of `at`, and {data, index, band}; null for none. */
   boxAt(clientX, clientY) {
     const found = this.at(clientX, clientY);
     if (!found) return null;
@@ -239,7 +239,7 @@ export class View {
     return best;
   }
 
-  /** Where a row stands on the overlay, from its top: {y, height, isHidden: -1 above, 1 below}; null where it is not. */
+  /** The position of a row on the overlay, from its top: {y, height, isHidden: -1 above, 1 below}; null where it is not. */
   place(id, depth) {
     const row = this.model.tracks.row(id, depth ?? 0);
     if (!row) return null;
@@ -266,7 +266,7 @@ export class View {
       const t = Math.min(1, (now - this.#motion.begun) / MOVE_MS);
       const eased = 1 - (1 - t) ** 3;
       const { from, to } = this.#motion;
-      // By the logarithm of its length, so that zooming far is even.
+      // By the logarithm of its length, for constant zoom speed.
       const before = from[1] - from[0];
       const after = to[1] - to[0];
       const span = before * (after / before) ** eased;

@@ -1,0 +1,3 @@
+# shellcheck shell=sh
+
+bhist -l -n 2 "$1"

@@ -1,0 +1,3 @@
+# shellcheck shell=sh
+
+bkill "$@"

@@ -1,0 +1,1 @@
+"""Steps that jobs of all executors share: claims, inputs, transitions."""
