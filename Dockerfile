@@ -29,6 +29,8 @@ RUN useradd --system --create-home --home-dir /var/lib/perfloom --shell /usr/sbi
     && install -d -o perfloom -g perfloom -m 0700 /var/lib/perfloom/data
 USER perfloom
 WORKDIR /var/lib/perfloom
+# Compiled for the CPU of this build. On another kind of CPU, the worker compiles in the background.
+RUN python -m perfloom.readers.warmup
 ENV PERFLOOM_DATA=/var/lib/perfloom/data \
     PYTHONUNBUFFERED=1
 VOLUME /var/lib/perfloom/data

@@ -24,7 +24,7 @@ serve: ## set up and serve (ARGS="--port 9000")
 quick test test-all: export PYTHONDONTWRITEBYTECODE =
 # These tests are CPU-bound, so there is one process per CPU.
 CORE = $(addprefix tests/,domain ingest readers analysis charts exporters recording/fields recording/recorders recording/probe web/jobs test_config.py test_scripts.py)
-QUICK = -n $$(nproc) -m "not slow and not heavy" --deselect tests/readers/test_compiled.py
+QUICK = -n $$(nproc) -m "not slow and not heavy" --ignore tests/readers/test_compiled.py --ignore-glob "*_browser.py"
 PYTEST = $(BIN)/python -m pytest -n auto
 # .ci/run reads pytest's exit status from a file.
 STATUS = $(if $(PYTEST_STATUS),; echo $$? >$(PYTEST_STATUS))

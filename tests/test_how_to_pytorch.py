@@ -13,14 +13,14 @@ from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
 from tests.recording.recorders.test_torch_inject import Runner
 from tests.support.parts import require
-from tests.test_docs import DOCS, script
+from tests.test_docs import DOCS, load_script
 
 LOOP = "for pictures, places in loader:\n"
 
 
 def test_script_of_the_page_yields_its_findings(tmp_path: Path) -> None:
     require("torch")
-    program, _ = script("screenshots").scripts()
+    program, _ = load_script("screenshots").scripts()
     runner = Runner(tmp_path, double=False)
     # Nine batches are enough for the schedule.
     ran = runner(program.replace("return 4000", "return 288"), steps="2,1,5,1", memory="1", OMP_NUM_THREADS="1")
@@ -34,7 +34,7 @@ def test_script_of_the_page_yields_its_findings(tmp_path: Path) -> None:
 
 def test_programs_of_the_page_compile() -> None:
     """The script, the changed script, and the script with the lines of the third way."""
-    program, changed = script("screenshots").scripts()
+    program, changed = load_script("screenshots").scripts()
     page = (DOCS / "how-to" / "pytorch-advice.md").read_text(encoding="utf-8")
     lines = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
     before, after = lines.split(f"{LOOP}    ...\n")

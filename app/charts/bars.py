@@ -4,6 +4,7 @@ SVG without script, style or inline style. Colors and sizes of text come from st
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -26,8 +27,9 @@ from ..domain.selection import Selection, check_choice
 from ..domain.tables import NO_ID, ROOT, get_strings
 from ..domain.text import shorten_middle
 from ..domain.units import format_axis_labels, format_percent, format_quantity
+from .axis import list_ticks
 from .layout import Area, Rectangle, bar_layout
-from .svg import add_element, fit_text, measure_text_em, strip_invalid_xml
+from .svg import add_element, add_link, fit_text, measure_text_em, strip_invalid_xml
 
 BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
@@ -188,8 +190,11 @@ def _sampled_groups(
     return groups.labels, table.reshape(len(groups.labels), columns), best.tolist()
 
 
-def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
-    """The bars as SVG, with a legend below. All text is escaped; it has no scripts, resources or inline style."""
+def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT, function_url: Callable[[str], str] | None = None) -> str:
+    """The bars as SVG, with a legend below. All text is escaped; it has no scripts, resources or inline style.
+
+    function_url: makes the link of the parts of a function; empty for none.
+    """
     bars = len(data.labels)
     if not bars:
         message = f"The selection has no {data.event}." if data.event else "The selection has no measurements."
@@ -200,7 +205,8 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
     left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(measure_text_em, labels)))
     area = Area(left, MARGIN, room.width - MARGIN - left, ROW_HEIGHT * bars)
     height = ROW_HEIGHT * bars + AXIS_HEIGHT + MARGIN
-    legend_height = 16 + LEGEND_ROW_HEIGHT * len(data.series) if data.by_function else 0
+    drawn = [number for number, series in enumerate(data.series) if any(series.values)]
+    legend_height = 16 + LEGEND_ROW_HEIGHT * len(drawn) if data.by_function else 0
     svg = add_element(
         None,
         "svg",
@@ -208,7 +214,8 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
             "xmlns": "http://www.w3.org/2000/svg",
             "viewBox": f"0 0 {room.width} {height + legend_height}",
             "class": f"bars {room.css_class}",
-            "role": "img",
+            # Images must not contain links.
+            "role": "group" if function_url else "img",
         },
     )
     title = add_element(svg, "title", {})
@@ -223,9 +230,9 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
         add_element(text, "title", {}).text = strip_invalid_xml(data.labels[number])
     parts = bar_layout([series.values for series in data.series], area, longest, horizontal=True, gap=GAP)
     for number, rectangles in enumerate(parts):
-        _bars(svg, data, number, rectangles)
+        _bars(svg, data, number, rectangles, function_url)
     if data.by_function:
-        _legend(svg, data, height + 16, room)
+        _legend(svg, data, drawn, height + 16, room)
     return ElementTree.tostring(svg, encoding="unicode")
 
 
@@ -241,20 +248,9 @@ def _sums(data: BarData) -> list[int | float]:
     return [sum(values) for values in zip(*(series.values for series in data.series), strict=True)]
 
 
-def _marks(data: BarData, room: BarLayout, longest: float) -> list[float]:
-    """The ticks of the scale: multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
-    least = longest / (room.max_ticks - 1)
-    if data.unit == "bytes":
-        step = float(1 << max(0, math.ceil(least) - 1).bit_length())
-    else:
-        power = 10.0 ** math.floor(math.log10(least or 1))
-        step = next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
-    return [step * n for n in range(math.floor(longest / step) + 1)]
-
-
 def _guides(svg: Any, data: BarData, area: Area, room: BarLayout, longest: float) -> None:
     """The scale: lines, and their values below."""
-    marks = _marks(data, room, longest)
+    marks = list_ticks(longest, data.unit, room.max_ticks)
     for mark, words in zip(marks, format_axis_labels(marks, data.unit), strict=True):
         x = area.x + (area.width * mark / longest if longest > 0 else 0.0)
         add_element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
@@ -265,23 +261,33 @@ def _guides(svg: Any, data: BarData, area: Area, room: BarLayout, longest: float
         add_element(svg, "text", place).text = words
 
 
-def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> None:
+def _bars(
+    svg: Any,
+    data: BarData,
+    number: int,
+    rectangles: list[Rectangle],
+    function_url: Callable[[str], str] | None,
+) -> None:
     series = data.series[number]
     name = f"{series.name} ({series.module})" if series.module else series.name
+    url = function_url(series.name) if function_url and data.by_function and not series.other else ""
     for bar, (value, whole, rectangle) in enumerate(zip(series.values, _sums(data), rectangles, strict=True)):
         if not value:
             continue
         css = f"bars-part {color_class(data, number)}"
-        drawn = add_element(svg, "rect", rectangle.attributes | {"class": css})
         share = format_percent(100 * value / whole) if whole else ""
         text = format_quantity(value, data.unit).text
         said = f"{name}\n{text}, {share} of the bar" if data.by_function else text
+        parent = add_link(svg, url, f"{name}, {data.labels[bar]}: {text}") if url else svg
+        drawn = add_element(parent, "rect", rectangle.attributes | {"class": css})
         add_element(drawn, "title", {}).text = strip_invalid_xml(f"{data.labels[bar]}\n{said}")
 
 
-def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
-    for number, series in enumerate(data.series):
-        y = top + LEGEND_ROW_HEIGHT * number
+def _legend(svg: Any, data: BarData, drawn: list[int], top: int, room: BarLayout) -> None:
+    """The legend of the series that are drawn: those of hidden bars only are not."""
+    for row, number in enumerate(drawn):
+        series = data.series[number]
+        y = top + LEGEND_ROW_HEIGHT * row
         swatch = {
             "x": "4",
             "y": str(y),

@@ -24,6 +24,14 @@ def add_element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
     return ElementTree.SubElement(parent, tag, attributes)
 
 
+def add_link(parent: Any, url: str, label: str, css: str = "") -> Any:
+    """Add a link that can be reached with the Tab key; a group without a URL. label: its accessible name."""
+    attributes = {"class": css} if css else {}
+    if url:
+        return add_element(parent, "a", {"href": url, "aria-label": strip_invalid_xml(label)} | attributes)
+    return add_element(parent, "g", attributes)
+
+
 def strip_invalid_xml(text: str) -> str:
     """`text` with characters that are invalid in XML (control characters, lone surrogates) replaced by U+FFFD."""
     return "".join(

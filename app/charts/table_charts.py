@@ -14,7 +14,7 @@ import numpy as np
 from ..domain.arrays import Array
 from ..domain.units import format_axis_labels, format_count, format_percent, format_quantity
 from .layout import Area, bar_layout
-from .svg import add_element, fit_text, strip_invalid_xml
+from .svg import add_element, add_link, fit_text, strip_invalid_xml
 
 ROW_HEIGHT, GAP = 22, 6
 MAX_COLUMNS, HEIGHT, LABEL_HEIGHT = 40, 110, 18
@@ -42,20 +42,23 @@ SIZES = (ChartSize("bars--wide", 560, 250, 20.0, 110), ChartSize("bars--narrow",
 
 @dataclass(frozen=True)
 class TopBar:
-    """A row. label: next to it; name: the full name. share: in percent, None for none."""
+    """A row. label: next to it; name: the full name. share: in percent, None for none. url: of its link; empty for
+    none."""
 
     label: str
     name: str
     value: float
     share: float | None = None
+    url: str = ""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """A histogram. edges: one more than counts."""
+    """A histogram. edges: one more than counts. logarithmic: whether the bins have an equal ratio."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
+    logarithmic: bool = False
 
 
 def draw_top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None = None) -> str:
@@ -66,7 +69,7 @@ def draw_top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | N
 
 def _top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None, size: ChartSize) -> str:
     height = ROW_HEIGHT * len(bars) + 4
-    svg = _svg(size, height, f"{title}: the first {len(bars)}")
+    svg = _svg(size, height, f"{title}: the first {len(bars)}", "group" if any(bar.url for bar in bars) else "img")
     limited, most = most is not None, max((bar.value for bar in bars), default=0.0) if most is None else most
     room = size.width - size.label - size.values
     area = Area(size.label, 4 - GAP / 2, room, ROW_HEIGHT * len(bars))
@@ -74,9 +77,9 @@ def _top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None,
     (drawn,) = bar_layout(values, area, most, horizontal=True, gap=GAP / ROW_HEIGHT)
     for bar, rectangle in zip(bars, drawn, strict=True):
         y = rectangle.y
-        group = add_element(svg, "g", {"class": "bars-row"})
         share = "" if bar.share is None else format_percent(bar.share)
         shown = format_quantity(bar.value, unit).text
+        group = add_link(svg, bar.url, f"{bar.name}: {shown}", "bars-row")
         add_element(group, "title", {}).text = strip_invalid_xml(
             f"{bar.name}\n{shown}" + (f", {share}" if share else "")
         )
@@ -106,17 +109,18 @@ def build_histogram(values: Array) -> Histogram | None:
         return Histogram((low, high), (len(values),))
     classes = min(MAX_COLUMNS, max(5, math.ceil(math.log2(len(values)) * 3)))
     least = float(values[values > 0].min()) if low <= 0 else low
-    if high >= least * LOG_RATIO:
+    logarithmic = high >= least * LOG_RATIO
+    if logarithmic:
         edges = np.geomspace(least, high, classes + 1)
         edges[0], edges[-1] = low, high
     else:
         edges = np.linspace(low, high, classes + 1)
     counts, _ = np.histogram(values, edges)
-    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()), logarithmic)
 
 
 def draw_histogram(title: str, unit: str, histogram: Histogram, noun: str) -> str:
-    """The histogram as columns. noun: the counted items, singular."""
+    """The histogram as columns. noun: the counted items, singular. The title says if its axis is logarithmic."""
     return "".join(_distribution(title, unit, histogram, noun, size) for size in SIZES)
 
 
@@ -152,13 +156,15 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
             continue
         place = {"x": f"{at:.2f}", "y": str(HEIGHT + LABEL_HEIGHT + 8), "class": "bars-scale", "text-anchor": anchor}
         add_element(svg, "text", place).text = scale[edge]
-    add_element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
+    noun = noun if most == 1 else f"{noun}s"
+    add_element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = strip_invalid_xml(f"{most:,} {noun}")
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _svg(size: ChartSize, height: int, title: str) -> Any:
+def _svg(size: ChartSize, height: int, title: str, role: str = "img") -> Any:
+    # Images must not contain links.
     css = f"bars bars--small {size.css}"
-    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": role})
     svg.set("viewBox", f"0 0 {size.width} {height}")
     add_element(svg, "title", {}).text = strip_invalid_xml(title)
     return svg

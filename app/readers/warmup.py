@@ -161,3 +161,7 @@ def make_snapshot(count: int) -> bytes:
     segments = [segment | {"allocated_size": 512, "active_size": 512, "blocks": [block], "frames": frames}]
     entries = [entry | {"time_us": time, "action": ("alloc", "free_completed")[time % 2]} for time in range(count)]
     return pickle.dumps({"segments": segments, "device_traces": [entries]})
+
+
+if __name__ == "__main__":
+    compile_all()

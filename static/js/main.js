@@ -4,6 +4,7 @@ import './keys.js';
 import './theme.js';
 import './copy.js';
 import './controls.js';
+import './tables.js';
 import { showActiveTab } from './tabs.js';
 
 showActiveTab();

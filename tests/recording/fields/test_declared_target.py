@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import paths
 
 
+@pytest.mark.heavy
 def test_declaration_is_sufficient_for_a_field(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.recording.fields.added_field", str(tmp_path)],

@@ -95,6 +95,7 @@ def test_pages_cover_everything_once() -> None:
     assert len(seen) == len(set(seen)) == page.total == 6
 
 
+@pytest.mark.heavy
 def test_search_in_20000_events_is_fast() -> None:
     index = EventIndex.of(PerfEvent(f"group{n % 97}:event_{n}", "tracepoint", "text " * 10) for n in range(20_000))
     best = min(_seconds(lambda: index.search("event_1 group5")) for _ in range(3))

@@ -61,13 +61,14 @@ def test_views_inherit_descriptions_of_columns() -> None:
         Column("mean_us", "µs", "total_us ÷ calls."),
         Column("grid", "", "Blocks of the launch; only by=configuration."),
         Column("bytes", "bytes", "Size."),
+        Column("key", "", "The key of a thread."),
     )
     views = (
         ColumnView("total_us", "Total", "time"),
         ColumnView("mean_us", "Mean", "time"),
         ColumnView("grid", "Grid", "word"),
         ColumnView("bytes", "Size", "bytes", "Size at this time."),
-        ColumnView("link", "Open", "link"),
+        ColumnView("key", "Open", "link"),
     )
     assert [view.description for view in inherit_descriptions(columns, views)] == [
         "Total duration.",

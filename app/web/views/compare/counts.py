@@ -16,7 +16,15 @@ from ...rendering import Page, render
 from ...services import current_services
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, filter_rows, parse_search, table_file_response, table_response
+from ..results.tables import (
+    FILE_RULE,
+    current_url_with,
+    filter_rows,
+    parse_search,
+    table_file_response,
+    table_file_url,
+    table_response,
+)
 from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
 
@@ -84,7 +92,7 @@ def show() -> Response:
                 total_rows=query.total_rows,
                 note=lambda row: f"{row['event']}: {row['note']}." if row["note"] else "",
             ),
-            csv=current_url_with(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
+            csv=table_file_url("counts.csv"),
         )
     )
 

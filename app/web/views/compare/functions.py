@@ -40,6 +40,7 @@ from ..results.tables import (
     filter_rows,
     parse_search,
     table_file_response,
+    table_file_url,
     table_response,
 )
 from .columns import change_bar, change_tone, status_column, status_links
@@ -212,7 +213,7 @@ def show() -> Response:
                 bar_label="Relative to the largest change",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace("/compare", "/compare.csv", 1),
+            csv=table_file_url("compare.csv"),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY

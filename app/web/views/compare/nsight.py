@@ -26,7 +26,7 @@ from ..results.detail import KeyFigure, build_figure
 from ..results.functions import MAX_URL
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 from .functions import PICK_LIMIT, ComparedResult, ResultChoice, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
 
@@ -116,7 +116,7 @@ def show() -> Response:
                 url=lambda row: _kernel_url(sides, base, other, selection, row),
                 total_rows=len(everything),
             ),
-            csv=current_url_with(("page", None)).replace("/compare/nsight", "/compare/nsight.csv", 1),
+            csv=table_file_url("nsight.csv"),
         )
     )
 

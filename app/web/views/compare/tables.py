@@ -37,6 +37,7 @@ from ..results.tables import (
     filter_rows,
     parse_search,
     table_file_response,
+    table_file_url,
     table_response,
 )
 from ..trace.operators import GROUPING_LABELS
@@ -145,7 +146,7 @@ def show(table: str) -> Response:
                 bar_label="Relative to the largest change",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace(f"/compare/{table}", f"/compare/{table}.csv", 1),
+            csv=table_file_url(f"{table}.csv"),
         )
     )
 

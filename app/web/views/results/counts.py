@@ -17,6 +17,7 @@ from ....domain.units import MISSING, Quantity, format_quantity
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .caveats import format_caveat
+from .functions import sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes
 from .sheets import (
@@ -29,7 +30,7 @@ from .sheets import (
     largest_bar,
     places_of,
 )
-from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("counts", __name__)
 RUNNING = ColumnView("running_percent", "Counted %", "percent", missing="", unit_label="")
@@ -94,7 +95,7 @@ def show(id: str) -> Response:
     return render(
         CountsPage(
             frame=frame,
-            charts=tuple(_chart(event, data, rows) for event, data in bars.items()),
+            charts=tuple(_chart(frame, event, data, rows) for event, data in bars.items()),
             notes=list_run_notes(profile, frame.selection.replace(event=None)),
             explanation=_reading(list(bars.values())),
             left_out=max(0, len(keys) - MAX_CHARTS),
@@ -120,12 +121,10 @@ def show(id: str) -> Response:
                 bar_label="Relative to the largest of the event",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
+            csv=table_file_url("counts.csv"),
             metrics=metrics[:MAX_METRICS],
             metrics_left_out=max(0, len(metrics) - MAX_METRICS),
-            metrics_csv=current_url_with(("page", None)).replace(
-                f"/results/{id}/counts", f"/results/{id}/count-metrics.csv", 1
-            ),
+            metrics_csv=table_file_url("count-metrics.csv"),
         )
     )
 
@@ -157,7 +156,8 @@ def _by(usual: str) -> str:
     return parse_choice("by", BY, usual)
 
 
-def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
+def _chart(frame: ResultFrame, event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
+    url = sandwich_urls(frame, event)
     row = rows[rows["event"] == event]
     deviation = row["deviation_percent"].iloc[0] if len(row) == 1 else None
     total = format_quantity(data.total, data.unit)
@@ -171,7 +171,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
             data.running_percent, None if pd.isna(deviation) else deviation, int(row["missing"].fillna(0).sum())
         ),
         # `draw_bars` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup("").join(Markup(draw_bars(data, room)) for room in (WIDE_LAYOUT, NARROW_LAYOUT)),
+        svg=Markup("").join(Markup(draw_bars(data, room, url)) for room in (WIDE_LAYOUT, NARROW_LAYOUT)),
     )
 
 

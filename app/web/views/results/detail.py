@@ -86,9 +86,13 @@ def build_rank_links(profile: Profile) -> tuple[PageLink, ...]:
 
 
 def build_top_charts(
-    rows: pd.DataFrame, wanted: Sequence[tuple[str, str, str]], short: Callable[[str], str] | None = None
+    rows: pd.DataFrame,
+    wanted: Sequence[tuple[str, str, str]],
+    short: Callable[[str], str] | None = None,
+    url: Callable[[dict[str, Any]], str] | None = None,
 ) -> tuple[TopChart, ...]:
-    """The first rows by each of (column of µs, column of its percentage or nothing, title)."""
+    """The first rows by each of (column of µs, column of its percentage or nothing, title). url: makes the link of a
+    row."""
     top_charts = []
     for column, share, title in wanted:
         first = rows[rows[column].fillna(0) > 0].nlargest(TOP_ROWS, column)
@@ -100,6 +104,7 @@ def build_top_charts(
                 row["name"],
                 row[column] * NS_PER_US,
                 row[share] if share else None,
+                url(row) if url else "",
             )
             for row in records(first)
         ]
@@ -129,6 +134,8 @@ def build_distribution_chart(title: str, values: Array, noun: str, unit: str = "
     if histogram is None:
         return ()
     mean = format_quantity(float(values.mean()), unit)
+    title += " (logarithmic axis)" if histogram.logarithmic else ""
+    # `draw_histogram` escapes every text and uses neither script nor style; tests hold it to that.
     return (TopChart(title, mean, Markup(draw_histogram(title, unit, histogram, noun))),)
 
 

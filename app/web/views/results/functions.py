@@ -64,9 +64,13 @@ def build_function_rows(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Functio
     )
 
 
-def sandwich_urls(frame: ResultFrame) -> Callable[[str], str]:
-    """Makes the address of a function's callers and callees in the flame graph; empty where it would be too long."""
-    before, _, after = frame.url("flamegraph", None, ("function", "\0")).rpartition("%00")
+def sandwich_urls(frame: ResultFrame, event: str | None = None) -> Callable[[str], str]:
+    """Makes the address of a function's callers and callees in the flame graph; empty where it would be too long.
+
+    event: the event of that graph, None for the selected one.
+    """
+    selection = frame.selection if event is None else frame.selection.replace(event=event)
+    before, _, after = frame.url("flamegraph", selection, ("function", "\0")).rpartition("%00")
 
     def url(name: str) -> str:
         found = f"{before}{quote_plus(name)}{after}" if name else ""

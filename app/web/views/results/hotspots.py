@@ -16,7 +16,7 @@ from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("hotspots", __name__)
 
@@ -70,7 +70,7 @@ def show(id: str) -> Response:
                 mark="kind",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace(f"/results/{id}/hotspots", f"/results/{id}/hotspots.csv", 1),
+            csv=table_file_url("hotspots.csv"),
         )
     )
 

@@ -25,6 +25,7 @@ from ....domain.units import (
     format_quantity,
     use_minus_sign,
 )
+from .column_choice import ColumnChoice, ColumnOption, build_choice, parse_columns, unambiguous_labels
 from .tables import (
     PAGE_SIZE,
     ColumnHeading,
@@ -81,7 +82,8 @@ class ColumnView:
     cell that is not a name. sort: the value of the parameter `sort`, "" for a column that cannot be sorted; by default
     its name. signed: with a plus. unit_label: in the heading instead of the unit. title: the tooltip of a text. caveat:
     short text next to a number; tag: next to a name. tone: the CSS class of a number's color. unnamed: shown instead of
-    a missing text.
+    a missing text. fixed: it distinguishes the rows and cannot be hidden, like the first column. extra: hidden by
+    default.
     """
 
     column: str
@@ -102,6 +104,8 @@ class ColumnView:
     tag: Texts | None = None
     tone: Texts | None = None
     unnamed: Texts | None = None
+    fixed: bool = False
+    extra: bool = False
 
     @property
     def word(self) -> str:
@@ -165,12 +169,14 @@ class Sheet:
     """A page of a table. has_bars: the label of the bars of rows, "" without bars. hidden_fields: the parameters that
     the search preserves.
 
-    noun: of a row. total_rows: number of rows without the search. wide: whether it has many columns and scrolls
-    horizontally, with names and bars on the left; else names shrink, and bars are on the right.
+    noun: of a row. columns: those to choose from. total_rows: number of rows without the search. wide: whether it has
+    many columns and scrolls horizontally, with names and bars on the left; else names shrink, and bars are on the
+    right.
     """
 
     label: str
     noun: str
+    columns: ColumnChoice
     headings: tuple[ColumnHeading, ...]
     rows: tuple[SheetRow, ...]
     pager: Pager
@@ -197,20 +203,23 @@ def build_sheet(
     wide: bool = True,
 ) -> Sheet:
     """A page of `rows`, which are filtered and sorted already (`filter_and_sort`); without an order it cannot be
-    sorted.
+    sorted. It has the columns that the request asks for.
 
     total_rows: number of rows without the search. url: makes the link of the name of a row. bar: the columns (percent)
     of its dark and pale part, or a function that makes it. bar_label: what it shows. mark: the column whose value
     colors the mark before the name. note: makes the sentence below a row.
     """
     page = parse_page()
+    # Of all columns, so that the units stay when a column is hidden.
     scales = column_scales(rows, columns)
+    shown, choice = choose_columns(columns, order)
     part = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return Sheet(
         label=label,
         noun=noun,
-        headings=build_headings(columns, scales, order),
-        rows=build_rows(part, columns, scales, url=url, bar=bar, mark=mark, note=note),
+        columns=choice,
+        headings=build_headings(shown, scales, order),
+        rows=build_rows(part, shown, scales, url=url, bar=bar, mark=mark, note=note),
         pager=build_pager(page, len(rows), PAGE_SIZE, noun=noun),
         search=request.args.get("search", ""),
         hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
@@ -218,6 +227,31 @@ def build_sheet(
         total_rows=total_rows,
         wide=wide,
     )
+
+
+def choose_columns(
+    columns: Sequence[ColumnView], order: SortOrder | None
+) -> tuple[tuple[ColumnView, ...], ColumnChoice]:
+    """The columns that the request asks for, by default all but the extra ones, and what to choose them with."""
+    asked = parse_columns()
+    options = [
+        ColumnOption(
+            name=column.column,
+            label=label,
+            description=column.description,
+            shown=fixed or (not column.extra if asked is None else column.column in asked),
+            fixed=fixed,
+        )
+        for column, label, fixed in zip(
+            columns,
+            unambiguous_labels([column.label for column in columns]),
+            [place == 0 or column.fixed for place, column in enumerate(columns)],
+            strict=True,
+        )
+    ]
+    sorting = next((column.column for column in columns if order and column.word == order.column), "")
+    shown = tuple(column for column, option in zip(columns, options, strict=True) if option.shown)
+    return shown, build_choice(options, sorting)
 
 
 def filter_and_sort(
@@ -253,8 +287,8 @@ _COLUMN_NAME = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b")
 
 
 def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
-    """The views, with the descriptions of the table's columns where they have none. Names of columns such as total_us
-    become the labels that the page shows."""
+    """The views, with the descriptions of the table's columns if they have none; links have none. Names of columns such
+    as total_us become the labels that the page shows."""
     descriptions = {column.name: column.description for column in columns}
     labels = {view.column: view.label for view in views}
 
@@ -263,7 +297,7 @@ def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView])
 
     return tuple(
         view
-        if view.description or view.column not in descriptions
+        if view.description or view.kind == "link" or view.column not in descriptions
         else replace(view, description=_COLUMN_NAME.sub(label, _BY_REMARK.sub("", descriptions[view.column])))
         for view in views
     )

@@ -109,6 +109,12 @@ def current_url_with(*changes: tuple[str, str | None]) -> str:
     return with_query(request.path, pairs)
 
 
+def table_file_url(name: str) -> str:
+    """The address of all rows of this page's table as the file `name`, with all columns."""
+    pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in ("page", "columns") and v != ""]
+    return with_query(f"{request.path.rpartition('/')[0]}/{name}", pairs)
+
+
 def build_heading(
     order: SortOrder,
     column: str,

@@ -30,7 +30,7 @@ from .sheets import (
     largest_bar,
     places_of,
 )
-from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
+from .tables import FILE_RULE, SortOrder, table_file_response, table_file_url
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
@@ -88,7 +88,7 @@ def show(id: str) -> Response:
                 bar_label="Relative to the largest",
                 wide=False,
             ),
-            csv=current_url_with(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
+            csv=table_file_url("threads.csv"),
         )
     )
 

@@ -15,7 +15,7 @@ from ....analysis.core.schema import records
 from ....analysis.distributed.skew import within_skew
 from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_heatmap_strip
-from ....charts.stacked_bars import StackedValues, draw_columns
+from ....charts.stacked_bars import PANEL_SIZES, StackedValues, draw_columns
 from ....domain.profile import Profile
 from ....domain.units import NS_PER_US, Quantity, format_percent, format_quantity
 from ...rendering import Page, render
@@ -158,8 +158,6 @@ class CommunicationPage(Page):
     template: ClassVar[str] = "results/communication.html"
     frame: ResultFrame
     svg: Markup
-    ends: tuple[str, str]
-    longest: Quantity
     ranks: tuple[HorizontalBar, ...]
     ranks_left_out: int
     shares: tuple[PartShare, ...]
@@ -191,7 +189,8 @@ def show(id: str) -> Response:
     stragglers = TABLES["stragglers"].frame(profile, frame.selection)
     by_step, by_rank = _means(steps, "step"), _means(steps, "rank")
     named = [
-        StackedValues(f"step {name}", values, frame.filtered_url(None, step=name)) for name, values in by_step.items()
+        StackedValues(f"step {name}", values, frame.filtered_url(None, step=name), name)
+        for name, values in by_step.items()
     ]
     ranked = [
         StackedValues(
@@ -207,11 +206,11 @@ def show(id: str) -> Response:
         CommunicationPage(
             frame=frame,
             # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-            svg=Markup(draw_columns("Computation and communication by step", OVERLAP_PARTS, named, "ns"))
+            svg=Markup(
+                draw_columns("Computation and communication by step", OVERLAP_PARTS, named, "ns", "Step", PANEL_SIZES)
+            )
             if len(named) > 1
             else Markup(),
-            ends=first_and_last([one.label for one in named]),
-            longest=format_quantity(max((sum(one.values) for one in named), default=None), "ns"),
             ranks=draw_horizontal_bars(OVERLAP_PARTS, ranked[:MAX_RANKS]),
             ranks_left_out=max(0, len(ranked) - MAX_RANKS),
             shares=list_shares(OVERLAP_PARTS, mean_values([overlap_values(step) for step in steps])),

@@ -1,7 +1,7 @@
 """/results/<id>/kernels: kernels, memcpy, launches, graphs and sequences; with `name` the details of one kernel."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
@@ -41,7 +41,7 @@ from ..results.detail import (
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {
@@ -60,13 +60,13 @@ BY_LABELS = {
     "operator": "By operator",
 }
 
-_RANK = ColumnView("rank", "Rank")
+_RANK = ColumnView("rank", "Rank", fixed=True)
 _KERNELS = (
     ColumnView("calls", "Calls"),
     ColumnView("total_us", "Total", "time"),
     ColumnView("percent", "%", "percent"),
     ColumnView("mean_us", "Mean", "time", scale="call"),
-    ColumnView("min_us", "Min", "time", scale="call"),
+    ColumnView("min_us", "Min", "time", scale="call", extra=True),
     ColumnView("max_us", "Max", "time", scale="call"),
     ColumnView("blocks_per_sm", "Blocks per SM", "number"),
     ColumnView("occupancy_percent", "Occupancy", "percent"),
@@ -75,12 +75,12 @@ _KERNELS = (
     ColumnView("queue_mean", "Queue", "number"),
 )
 _CONFIGURATION = (
-    ColumnView("operator", "Operator", "text"),
-    ColumnView("operator_tensor_core_eligible", "Operator eligible", "flag"),
-    ColumnView("grid", "Grid", "word"),
-    ColumnView("block", "Block", "word"),
+    ColumnView("operator", "Operator", "text", fixed=True),
+    ColumnView("operator_tensor_core_eligible", "Operator eligible", "flag", extra=True),
+    ColumnView("grid", "Grid", "word", fixed=True),
+    ColumnView("block", "Block", "word", fixed=True),
     ColumnView("registers", "Registers"),
-    ColumnView("shared_bytes", "Shared memory", "bytes"),
+    ColumnView("shared_bytes", "Shared memory", "bytes", extra=True),
 )
 _CORES = ("tensor_core", "operator_tensor_core_eligible")
 _COPIES = (
@@ -101,16 +101,16 @@ _LAUNCHES = (
     ColumnView("calls", "Calls"),
     ColumnView("total_us", "Host", "time"),
     ColumnView("mean_us", "Mean", "time", scale="call"),
-    ColumnView("max_us", "Max", "time", scale="call"),
+    ColumnView("max_us", "Max", "time", scale="call", extra=True),
     ColumnView("launches", "Launches"),
     ColumnView("launched", "Launched"),
     ColumnView("delay_mean_us", "Delay, mean", "time", scale="delay"),
     ColumnView("delay_median_us", "Median", "time", scale="delay"),
     ColumnView("delay_p90_us", "90 %", "time", scale="delay"),
-    ColumnView("delay_p99_us", "99 %", "time", scale="delay"),
+    ColumnView("delay_p99_us", "99 %", "time", scale="delay", extra=True),
     ColumnView("delay_max_us", "Delay, max", "time", scale="delay"),
     ColumnView("queue_mean", "Queue", "number"),
-    ColumnView("queue_max", "Queue, max"),
+    ColumnView("queue_max", "Queue, max", extra=True),
     ColumnView("shorter", "Short work"),
 )
 _GRAPHS = (
@@ -118,18 +118,18 @@ _GRAPHS = (
     ColumnView("name", "Launched by", "word"),
     ColumnView("launches", "Launches"),
     ColumnView("works_mean", "Kernels", "number"),
-    ColumnView("nodes", "Nodes"),
-    ColumnView("streams", "Streams"),
+    ColumnView("nodes", "Nodes", extra=True),
+    ColumnView("streams", "Streams", extra=True),
     ColumnView("total_us", "Device", "time"),
     ColumnView("percent", "%", "percent"),
     ColumnView("mean_us", "Mean", "time", scale="call"),
-    ColumnView("min_us", "Min", "time", scale="call"),
+    ColumnView("min_us", "Min", "time", scale="call", extra=True),
     ColumnView("max_us", "Max", "time", scale="call"),
     ColumnView("gap_mean_us", "Gaps", "time", scale="call"),
     ColumnView("host_mean_us", "Host", "time", scale="delay"),
     ColumnView("delay_mean_us", "Delay, mean", "time", scale="delay"),
-    ColumnView("delay_median_us", "Median", "time", scale="delay"),
-    ColumnView("delay_p90_us", "90 %", "time", scale="delay"),
+    ColumnView("delay_median_us", "Median", "time", scale="delay", extra=True),
+    ColumnView("delay_p90_us", "90 %", "time", scale="delay", extra=True),
     ColumnView("delay_max_us", "Delay, max", "time", scale="delay"),
     ColumnView("waited_us", "Device waited", "time"),
 )
@@ -253,9 +253,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
             ),
             explanation=EXPLANATIONS[view]
             + (TENSOR_CORES_UNKNOWN if view == "kernels" and there is None and len(rows) else ""),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/kernels", f"/results/{frame.id}/kernels.csv", 1
-            ),
+            csv=table_file_url("kernels.csv"),
         )
     )
 
@@ -354,17 +352,26 @@ def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
 
 
 def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[TopChart, ...]:
+    tabs = {tab.key for tab in frame.tabs}
+
+    def link(key: str, name: str | None) -> str:
+        return detail_url(frame, key, name) if name and not name.startswith("(") and key in tabs else ""
+
+    def details(row: dict[str, Any]) -> str:
+        return link("kernels", row["name"])
+
     if view == "copies":
-        return build_top_charts(found, (("total_us", "percent", "Time by kind"),))
+        return build_top_charts(found, (("total_us", "percent", "Time by kind"),), url=details)
     if view != "kernels":
         return ()
     by_operator = compute_kernels(profile, frame.selection, "configuration", by_rank=False)
     launched = by_operator.groupby("operator", as_index=False)[["total_us", "percent"]].sum()
     return (
-        *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name),
+        *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name, url=details),
         *build_top_charts(
             launched.rename(columns={"operator": "name"}),
             (("total_us", "percent", "Kernel time by launching operator"),),
+            url=lambda row: link("operators", row["name"]),
         ),
     )
 

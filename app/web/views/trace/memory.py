@@ -49,6 +49,7 @@ from ..results.sheets import (
     build_headings,
     build_rows,
     build_sheet,
+    choose_columns,
     column_scales,
     filter_and_sort,
     inherit_descriptions,
@@ -62,6 +63,7 @@ from ..results.tables import (
     parse_page,
     parse_search,
     table_file_response,
+    table_file_url,
 )
 from .memory_chart import MemoryChart, build_memory_chart
 
@@ -182,9 +184,7 @@ def show(id: str) -> Response:
             sheet=table.sheet,
             note=_note(profile, place, kind),
             flamegraph=_flamegraph(frame, profile, place),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/memory", f"/results/{frame.id}/memory.csv", 1
-            ),
+            csv=table_file_url("memory.csv"),
         )
     )
 
@@ -302,9 +302,11 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
     if place is None or not has_paired_frees(profile, place):
         shown = tuple(replace(column, missing=MISSING) if column.missing == NEVER_TEXT else column for column in shown)
     scales = column_scales(part, shown)
+    shown, choice = choose_columns(shown, order)
     table = Sheet(
         label="Blocks",
         noun="block",
+        columns=choice,
         headings=build_headings(shown, scales, order),
         rows=build_rows(part, shown, scales),
         pager=build_pager(page, len(blocks), PAGE_SIZE, noun="block"),

@@ -26,7 +26,7 @@ from ..results.sheets import (
     filter_and_sort,
     inherit_descriptions,
 )
-from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("modules", __name__)
 GROUPING_LABELS = {"place": "Tree", "type": "By class"}
@@ -124,7 +124,7 @@ def show(id: str) -> Response:
             nodes=nodes,
             sheet=table,
             devices=devices,
-            csv=current_url_with(("page", None)).replace(f"/results/{id}/modules", f"/results/{id}/modules.csv", 1),
+            csv=table_file_url("modules.csv"),
         )
     )
 

@@ -36,6 +36,7 @@ from ..results.tables import (
     parse_page,
     parse_search,
     table_file_response,
+    table_file_url,
 )
 
 blueprint = Blueprint("nsight", __name__)
@@ -205,9 +206,7 @@ def show(id: str) -> Response:
             ),
             times=profile.meta.facts.get(TIMES_FACT, ""),
             compare=with_query("/compare/nsight", [("other", frame.id)]),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/nsight", f"/results/{frame.id}/nsight.csv", 1
-            ),
+            csv=table_file_url("nsight.csv"),
         )
     )
 

@@ -1,7 +1,7 @@
 """/results/<id>/operators: operators and annotations; with `name` the details of one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -37,7 +37,7 @@ from ..results.detail import (
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from ..results.tables import FILE_RULE, current_url_with, table_file_response
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("operators", __name__)
 GROUPING_LABELS = {
@@ -61,16 +61,16 @@ _TIMES = (
     ColumnView("device_self_percent", "%", "percent"),
     ColumnView("device_total_us", "Device total", "time", scale="device"),
     ColumnView("host_self_us", "Host self", "time", scale="host"),
-    ColumnView("host_self_percent", "%", "percent"),
+    ColumnView("host_self_percent", "%", "percent", extra=True),
     ColumnView("host_total_us", "Host total", "time", scale="host"),
     ColumnView("host_mean_us", "Mean", "time", scale="call"),
-    ColumnView("host_min_us", "Min", "time", scale="call"),
+    ColumnView("host_min_us", "Min", "time", scale="call", extra=True),
     ColumnView("host_max_us", "Max", "time", scale="call"),
 )
 _CORES = (
-    ColumnView("tensor_core_eligible", "Tensor cores", "flag"),
+    ColumnView("tensor_core_eligible", "Tensor cores", "flag", extra=True),
     ColumnView("tensor_core_self_percent", "Used, self", "percent"),
-    ColumnView("tensor_core_total_percent", "Used, total", "percent"),
+    ColumnView("tensor_core_total_percent", "Used, total", "percent", extra=True),
 )
 
 
@@ -126,6 +126,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
         return build_top_charts(
             alike,
             [(f"{word}_{part}_us", f"{word}_{part}_percent", f"{word.capitalize()} {part} time") for word in words],
+            url=lambda row: _url(frame, by, row),
         )
 
     return render(
@@ -167,9 +168,7 @@ def _render_table(frame: ResultFrame, profile: Profile) -> Response:
             ),
             missing=_missing(by, rows) if has_pytorch_terms(profile) else "",
             has_pytorch_terms=has_pytorch_terms(profile),
-            csv=current_url_with(("page", None)).replace(
-                f"/results/{frame.id}/operators", f"/results/{frame.id}/operators.csv", 1
-            ),
+            csv=table_file_url("operators.csv"),
             has_devices=devices,
         )
     )
@@ -268,13 +267,18 @@ def innermost_first(stack: str) -> str:
 
 
 def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnView, ...]:
-    times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
+    # Without devices there is room for all of them.
+    times = _TIMES if devices else tuple(replace(c, extra=False) for c in _TIMES if not c.column.startswith("device"))
     found = (
         ColumnView("name", by.capitalize() if by in OPERATOR_PARTS else "Operator", "name"),
-        *((ColumnView("rank", "Rank"),) if ranks else ()),
-        *((ColumnView("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
+        *((ColumnView("rank", "Rank", fixed=True),) if ranks else ()),
+        *((ColumnView("input_shapes", "Input shapes", "code", fixed=True),) if by == "shapes" else ()),
         *(
-            (ColumnView("call_stack", "Call stack", "code", "Innermost call first", shorten=innermost_first),)
+            (
+                ColumnView(
+                    "call_stack", "Call stack", "code", "Innermost call first", shorten=innermost_first, fixed=True
+                ),
+            )
             if by == "stack"
             else ()
         ),

@@ -16,7 +16,7 @@ from ....analysis.ml.operator_parts import operator_parts_of
 from ....analysis.ml.tokens import parse_step_kind
 from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_area, draw_heatmap_strip
-from ....charts.stacked_bars import StackedValues, draw_columns
+from ....charts.stacked_bars import PANEL_SIZES, StackedValues, draw_columns
 from ....domain.profile import Profile
 from ....domain.tables import get_strings
 from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, format_bytes, format_percent, format_quantity
@@ -151,8 +151,6 @@ class TraceOverview:
     time_range: tuple[str, str]
     left_out: int
     step_chart: Markup
-    step_ends: tuple[str, str]
-    longest: Quantity
     step_shares: tuple[PartShare, ...]
     step_bar: tuple[HorizontalBar, ...]
     step_url: str
@@ -190,11 +188,9 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
         time_range=over,
         left_out=max(0, len(worked) - MAX_ROWS),
         # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-        step_chart=Markup(draw_columns("Time by step", STEP_PARTS, made_steps, "ns"))
+        step_chart=Markup(draw_columns("Time by step", STEP_PARTS, made_steps, "ns", "Step", PANEL_SIZES))
         if len(made_steps) > 1
         else Markup(),
-        step_ends=first_and_last([format_step(step["step"]) for step in steps]),
-        longest=format_quantity(max((sum(one.values) for one in made_steps), default=None), "ns"),
         step_shares=list_shares(STEP_PARTS, average) if steps else (),
         step_bar=draw_horizontal_bars(STEP_PARTS, [StackedValues("average step", average)]) if steps else (),
         step_url=frame.url("steps"),
@@ -317,6 +313,7 @@ def _made_steps(frame: ResultFrame, steps: list[dict[str, Any]]) -> list[Stacked
             format_step(name) + (", mean over ranks" if several else ""),
             mean_values(values),
             frame.filtered_url(None, step=name) if len(alike) > 1 else "",
+            name,
         )
         for name, values in alike.items()
     ]

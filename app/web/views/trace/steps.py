@@ -12,7 +12,6 @@ from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.units import Quantity, format_quantity
 from ...rendering import Page, render
 from ..results.result_frame import ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
@@ -22,7 +21,6 @@ from .time_parts import (
     HorizontalBar,
     PartShare,
     draw_horizontal_bars,
-    first_and_last,
     format_step_with_rank,
     list_shares,
     list_step_notes,
@@ -42,7 +40,7 @@ COLUMN_VIEWS = inherit_descriptions(
     TABLES["steps"].columns,
     (
         ColumnView("step", "Step", "name"),
-        ColumnView("rank", "Rank", "count"),
+        ColumnView("rank", "Rank", "count", fixed=True),
         ColumnView("start_ms", "Start", "time"),
         _time("total_us", "Total"),
         _time("kernel_us", "Kernels"),
@@ -67,14 +65,11 @@ REQUIRED_COLUMNS = ("start_ms", "total_us", "other_us")
 
 @dataclass(frozen=True)
 class StepsPage(Page):
-    """`/results/<id>/steps`. svg: a column for each step. ends: labels of the first and the last. longest: the
-    longest one. shares: mean of the shown steps."""
+    """`/results/<id>/steps`. svg: a column for each step. shares: mean of the shown steps."""
 
     template: ClassVar[str] = "results/steps.html"
     frame: ResultFrame
     svg: Markup
-    ends: tuple[str, str]
-    longest: Quantity
     average: tuple[HorizontalBar, ...]
     shares: tuple[PartShare, ...]
     notes: tuple[str, ...]
@@ -91,7 +86,12 @@ def show(id: str) -> Response:
     rows, order = filter_and_sort(every, shown, "start_ms", ("step",))
     several = len({row["rank"] for row in found}) > 1
     made = [
-        StackedValues(format_step_with_rank(row, several), step_values(row), step_url(frame, row, several))
+        StackedValues(
+            format_step_with_rank(row, several),
+            step_values(row),
+            step_url(frame, row, several),
+            f"{row['step']} · {row['rank']}" if several else row["step"],
+        )
         for row in found
     ]
     average = mean_values([one.values for one in made])
@@ -99,9 +99,7 @@ def show(id: str) -> Response:
         StepsPage(
             frame=frame,
             # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-            svg=Markup(draw_columns("Time by step", STEP_PARTS, made, "ns")),
-            ends=first_and_last([one.label for one in made]),
-            longest=format_quantity(max((sum(one.values) for one in made), default=None), "ns"),
+            svg=Markup(draw_columns("Time by step", STEP_PARTS, made, "ns", "Step · rank" if several else "Step")),
             average=draw_horizontal_bars(STEP_PARTS, [StackedValues("average", average)]) if made else (),
             shares=list_shares(STEP_PARTS, average),
             notes=list_step_notes(profile, frame.selection),
