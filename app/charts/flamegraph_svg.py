@@ -287,6 +287,7 @@ class _FillClasses:
         row = int(self._rows[place])
         function = int(self._tree.function[row])
         if function >= 0 and function in self._matches:
+            self.legend.setdefault("match", "m")
             return "m"
         colors, label = self._color_variants(row, function)
         name = self.classes.setdefault(colors, f"c{len(self.classes)}")

@@ -4,15 +4,25 @@ An SVG without script or inline style, of the same size for a hundred thousand r
 static/css/bars.css by class.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
-from ..domain.units import format_quantity
+from ..domain.units import format_axis_labels, format_quantity
 from .layout import Area, bar_layout
-from .svg import add_element, strip_invalid_xml
+from .svg import add_element, add_link, measure_text_em, strip_invalid_xml
 
 WIDTH, HEIGHT, LABEL_HEIGHT = 960, 96, 14
+SCALE_PX, LEVEL_GAP = 11, 6
+"""The size of text, in static/css/bars.css, and the space between a label and the columns."""
 MAX_COLUMNS = 256
+LEGEND = (
+    ("ranks-least", "least of adjacent ranks"),
+    ("ranks-most", "most of adjacent ranks"),
+    ("ranks-missing", "no data"),
+    ("ranks-mean", "mean"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,14 +65,29 @@ def measure_balance(values: list[RankValue]) -> RankBalance | None:
     )
 
 
-def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: RankBalance) -> str:
-    """The columns as SVG. values: in the order of ranks."""
+def list_legend(svg: str) -> tuple[tuple[str, str], ...]:
+    """(class, label) of the colors of a drawing. Without adjacent ranks in one column, each rank has one."""
+    drawn = [(css, label) for css, label in LEGEND if f'class="{css}"' in svg]
+    grouped = any(css == "ranks-most" for css, _ in drawn)
+    return tuple((css, label if grouped or css != "ranks-least" else "each rank") for css, label in drawn)
+
+
+def draw_rank_columns(
+    event: str, unit: str, values: list[RankValue], note: RankBalance, rank_url: Callable[[int], str] | None = None
+) -> str:
+    """The columns as SVG with their scale. values: in the order of ranks. rank_url: makes the link of a column of one
+    rank."""
     size = -(-len(values) // MAX_COLUMNS)
     columns = [values[start : start + size] for start in range(0, len(values), size)]
     top = max(float(note.max.value or 0), 0.0)
-    step = WIDTH / len(columns)
-    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
-    svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + LABEL_HEIGHT}")
+    levels = format_axis_labels((top, 0), unit)
+    left = math.ceil(max(map(measure_text_em, levels)) * SCALE_PX + LEVEL_GAP)
+    area = Area(left, SCALE_PX, WIDTH - left, HEIGHT)
+    bottom, step = area.y + HEIGHT, area.width / len(columns)
+    # Images must not contain links.
+    role = "group" if rank_url and size == 1 else "img"
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": role})
+    svg.set("viewBox", f"0 0 {WIDTH} {bottom + LABEL_HEIGHT}")
     add_element(svg, "title", {}).text = strip_invalid_xml(
         f"{event} by rank: {format_quantity(note.mean, unit).text} on average"
     )
@@ -70,23 +95,29 @@ def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: Rank
     least, more = zip(
         *((min(some, default=0.0), max(some, default=0.0) - min(some, default=0.0)) for some in known), strict=True
     )
-    drawn = bar_layout([least, more], Area(0, 0, WIDTH, HEIGHT), top, gap=min(0.2, 2.0 / step))
+    for level, y in zip(levels, (area.y, bottom), strict=True):
+        add_element(svg, "path", {"d": f"M{left} {y}H{WIDTH}", "class": "ranks-guide"})
+        place = {"x": str(left - LEVEL_GAP), "y": f"{y + 0.35 * SCALE_PX:.2f}", "text-anchor": "end"}
+        add_element(svg, "text", place).text = level
+    drawn = bar_layout([least, more], area, top, gap=min(0.2, 2.0 / step))
     for column, some, below, above in zip(columns, known, *drawn, strict=True):
-        group = add_element(svg, "g", {"class": "ranks-column"})
-        add_element(group, "title", {}).text = strip_invalid_xml(_format_tooltip(column, unit, note))
+        words = _format_tooltip(column, unit, note)
+        url = rank_url(column[0].rank) if rank_url and size == 1 else ""
+        group = add_link(svg, url, words, "ranks-column")
+        add_element(group, "title", {}).text = strip_invalid_xml(words)
         if above.height:
             whole = replace(above, height=above.height + below.height)
             add_element(group, "rect", whole.attributes | {"class": "ranks-most"})
         if some:
             add_element(group, "rect", below.attributes | {"class": "ranks-least"})
         if len(some) < len(column):
-            missing = replace(below, y=HEIGHT - 4, height=4)
+            missing = replace(below, y=bottom - 4, height=4)
             add_element(group, "rect", missing.attributes | {"class": "ranks-missing"})
     if top and note.mean >= 0:
-        level = f"{HEIGHT - HEIGHT * note.mean / top:.2f}"
-        add_element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
-    for at, anchor, one in ((0, "start", values[0]), (WIDTH, "end", values[-1])):
-        text = add_element(svg, "text", {"x": str(at), "y": str(HEIGHT + LABEL_HEIGHT - 2), "text-anchor": anchor})
+        height = f"{bottom - HEIGHT * note.mean / top:.2f}"
+        add_element(svg, "path", {"d": f"M{left} {height}H{WIDTH}", "class": "ranks-mean"})
+    for at, anchor, one in ((left, "start", values[0]), (WIDTH, "end", values[-1])):
+        text = add_element(svg, "text", {"x": str(at), "y": f"{bottom + LABEL_HEIGHT - 2}", "text-anchor": anchor})
         text.text = f"rank {one.rank}"
     return ElementTree.tostring(svg, encoding="unicode")
 

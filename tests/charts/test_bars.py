@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from perfloom.analysis.core.flame_groups import FlameGroup
 from perfloom.charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, BarLayout, build_bars, draw_bars
 from perfloom.charts.svg import measure_text_em, strip_invalid_xml
+from perfloom.charts.table_charts import TopBar, build_histogram, draw_histogram, draw_top_bars
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.web.views.results.detail import build_distribution_chart
 from tests.analysis import brute
 from tests.support.profiles import profile_of, profiles
 
@@ -168,6 +171,31 @@ def test_a_legend_names_the_last_part_of_a_module() -> None:
     ]
 
 
+def colors(root: ElementTree.Element) -> tuple[set[str | None], set[str | None]]:
+    """The classes of (bars, the swatches of the legend)."""
+    bars, legend = set(), set()
+    for rect in root.iter(f"{SVG}rect"):
+        (bars if rect.find(f"{SVG}title") is not None else legend).add(rect.get("class"))
+    return bars, legend
+
+
+def test_the_legend_has_the_colors_that_are_drawn() -> None:
+    profile = profile_of([("main;big", 90), ("main;small", 60, 1), ("main;tiny", 30, 2), ("", 20, 1)])
+    for bars in (1, 2, 24):
+        data = build_bars(profile, Selection(), "thread", bars=bars)
+        drawn, legend = colors(parsed(draw_bars(data)))
+        assert drawn == legend and len(drawn) == {1: 1, 2: 3, 24: 4}[bars], bars
+
+
+def test_parts_are_links_to_their_function() -> None:
+    data = build_bars(profile_of([("main;hot", 70), ("", 30)]), Selection(), "thread")
+    root = ElementTree.fromstring(draw_bars(data, WIDE_LAYOUT, lambda name: f"/flame?function={name}"))
+    (link,) = root.iter(f"{SVG}a")
+    assert link.get("href") == "/flame?function=hot" and link.get("tabindex") is None
+    assert link.get("aria-label") == "hot (app), thread 0 100: 70" and root.get("role") == "group"
+    assert parsed(draw_bars(data)).get("role") == "img"
+
+
 def test_marks_of_a_scale_are_round_and_written_in_one_way() -> None:
     def marks(unit: str, weight: int, room: BarLayout) -> dict[str, str | None]:
         builder = ProfileBuilder("test")
@@ -234,3 +262,22 @@ def test_every_class_has_a_style() -> None:
     svg = draw_bars(data, WIDE_LAYOUT) + draw_bars(data, NARROW_LAYOUT)
     for name in {word for words in re.findall(r'class="([^"]*)"', svg) for word in words.split()}:
         assert f".{name}" in css
+
+
+def test_top_bars_are_links_and_histograms_say_what_their_axes_are() -> None:
+    bars = [TopBar("mm", "aten::mm", 2e6, 50.0, "/operators?name=mm"), TopBar("add", "aten::add", 1e6)]
+    root = ElementTree.fromstring(f"<all>{draw_top_bars('Time', 'ns', bars)}</all>")
+    assert [(link.get("href"), link.get("aria-label")) for link in root.iter(f"{SVG}a")] == [
+        ("/operators?name=mm", "aten::mm: 2.00\u00a0ms")
+    ] * 2
+    even, uneven = build_histogram(np.arange(1.0, 9)), build_histogram(np.geomspace(1.0, 1e6, 50))
+    assert even and uneven and (even.logarithmic, uneven.logarithmic) == (False, True)
+    texts = [
+        text.text for text in ElementTree.fromstring(f"<all>{draw_histogram('x', 'ns', even, 'call')}</all>").iter()
+    ]
+    assert any((text and text.endswith(" call")) or text == "2 calls" for text in texts)
+    titles = [
+        build_distribution_chart("Time of a call", values, "call")[0].title
+        for values in (np.arange(1, 9), np.geomspace(1, 1e6, 50))
+    ]
+    assert titles == ["Time of a call", "Time of a call (logarithmic axis)"]

@@ -5,7 +5,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.charts.rank_columns import HEIGHT, MAX_COLUMNS, RankValue, draw_rank_columns, measure_balance
+from perfloom.charts.rank_columns import (
+    HEIGHT,
+    LEGEND,
+    MAX_COLUMNS,
+    RankValue,
+    draw_rank_columns,
+    list_legend,
+    measure_balance,
+)
 from tests.charts.test_bars import HOSTILE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,6 +60,31 @@ def test_neighbours_share_a_column_where_there_are_many() -> None:
     many = [RankValue(n, n) for n in range(100_000)]
     assert len(columns(many)) <= MAX_COLUMNS
     assert len(draw_rank_columns("x", "ns", many, told)) < 80_000
+
+
+def test_the_scale_has_units_and_the_legend_what_is_drawn() -> None:
+    values = [RankValue(n, 2_000_000 * (1 + n % 2)) for n in range(4)]
+    told = measure_balance(values)
+    assert told is not None
+    svg = draw_rank_columns("task-clock", "ns", values, told)
+    texts = [(text.text or "").replace("\u00a0", " ") for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    assert texts == ["4 ms", "0", "rank 0", "rank 3"]
+    assert list_legend(svg) == (("ranks-least", "each rank"), ("ranks-mean", "mean"))
+    many = [RankValue(n, None if n == 1 else 10 + n % 3) for n in range(3 * MAX_COLUMNS)]
+    told = measure_balance(many)
+    assert told is not None
+    assert [css for css, _ in list_legend(draw_rank_columns("x", "ns", many, told))] == [css for css, _ in LEGEND]
+
+
+def test_columns_of_one_rank_are_links() -> None:
+    values = [RankValue(n, 5 + n) for n in range(3)]
+    told = measure_balance(values)
+    assert told is not None
+    root = ElementTree.fromstring(draw_rank_columns("x", "count", values, told, lambda rank: f"/ranks?rank={rank}"))
+    links = list(root.iter(f"{SVG}a"))
+    assert [link.get("href") for link in links] == ["/ranks?rank=0", "/ranks?rank=1", "/ranks?rank=2"]
+    assert links[1].get("aria-label") == "rank 1: 6, 1.00 × the mean" and root.get("role") == "group"
+    assert all(link.get("tabindex") is None for link in links)
 
 
 def test_incomparable_values() -> None:

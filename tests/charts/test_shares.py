@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -9,8 +11,8 @@ import pytest
 
 from perfloom.charts.heatmap_strips import WIDTH, HeatmapCell, draw_area, draw_heatmap_strip
 from perfloom.charts.stacked_bars import (
-    HEIGHT,
     MAX_COLUMNS,
+    PAGE_SIZES,
     StackedValues,
     StackPart,
     draw_columns,
@@ -18,6 +20,7 @@ from perfloom.charts.stacked_bars import (
 )
 from tests.charts.test_bars import HOSTILE
 
+draw_page_columns = functools.partial(draw_columns, sizes=PAGE_SIZES[:1])
 SVG = "{http://www.w3.org/2000/svg}"
 PARTS = (StackPart("kernel", "Kernels"), StackPart("other", "Other"))
 
@@ -26,7 +29,7 @@ def drawn(svg: str) -> ElementTree.Element:
     """The drawing, after a look at every element and attribute."""
     root = ElementTree.fromstring(svg)
     for element in root.iter():
-        assert element.tag in {f"{SVG}{name}" for name in ("svg", "g", "a", "rect", "path", "title")}
+        assert element.tag in {f"{SVG}{name}" for name in ("svg", "g", "a", "rect", "path", "text", "title")}
         for name, value in element.items():
             if name == "href":
                 assert value.startswith("/")
@@ -46,19 +49,38 @@ def test_a_bar_is_as_long_as_its_sum_is_of_the_whole() -> None:
     assert sizes(drawn(draw_horizontal_bar(PARTS, StackedValues("x", (0, 0)), "ns", 0)), "width") == []
 
 
-def test_columns_lie_on_each_other_and_the_highest_fills_the_drawing() -> None:
-    root = drawn(
-        draw_columns("steps", PARTS, [StackedValues("a", (1, 3), "/x?step=1"), StackedValues("b", (1, 0))], "ns")
-    )
-    assert sizes(root, "height") == [HEIGHT / 4, HEIGHT * 3 / 4, HEIGHT / 4]
-    assert sizes(root, "y") == [HEIGHT * 3 / 4, 0, HEIGHT * 3 / 4]
-    assert [link.get("href") for link in root.iter(f"{SVG}a")] == ["/x?step=1"]
+def test_columns_are_stacked_on_a_scale_with_units_and_labeled() -> None:
+    bars = [StackedValues("step 7", (1e6, 3e6), "/x?step=7", "7"), StackedValues("step 8", (1e6, 0), "", "8")]
+    root = drawn(draw_page_columns("steps", PARTS, bars, "ns", "Step"))
+    height = PAGE_SIZES[0].height
+    assert sizes(root, "height") == [height / 4, height * 3 / 4, height / 4]
+    bottom = max(sizes(root, "y")) + height / 4
+    assert sizes(root, "y") == [bottom - height / 4, bottom - height, bottom - height / 4]
+    texts = [(text.text or "").replace("\u00a0", " ") for text in root.iter(f"{SVG}text")]
+    assert texts == ["0", "1 ms", "2 ms", "3 ms", "4 ms", "7", "8", "Step"]
+    assert len(ElementTree.fromstring(f"<all>{draw_columns('x', PARTS, bars, 'ns', 'Step')}</all>")) == len(PAGE_SIZES)
+
+
+def test_columns_are_links_with_a_name_that_the_tab_key_reaches() -> None:
+    bars = [StackedValues("step 7", (1e6, 3e6), "/x?step=7", "7"), StackedValues("step 8", (1e6, 0), "", "8")]
+    (link,) = drawn(draw_page_columns("steps", PARTS, bars, "ns", "Step")).iter(f"{SVG}a")
+    assert (link.get("href"), link.get("tabindex")) == ("/x?step=7", None)
+    assert (link.get("aria-label") or "").replace("\u00a0", " ") == "step 7: 4.00 ms"
+
+
+def test_labels_that_do_not_fit_are_left_out_evenly() -> None:
+    bars = [StackedValues(f"step {n}", (1, 0), "", f"{10**9 + n}") for n in range(100)]
+    texts = [text.text for text in drawn(draw_page_columns("steps", PARTS, bars, "ns", "Step")).iter(f"{SVG}text")]
+    labels = [int(text or 0) - 10**9 for text in texts if text and len(text) == 10]
+    assert 5 < len(labels) < 20 and {b - a for a, b in itertools.pairwise(labels)} == {labels[1]}
 
 
 def test_neighbours_share_a_column_where_there_are_many() -> None:
-    svg = draw_columns("steps", PARTS, [StackedValues(f"step {n}", (n % 2, 0), "/") for n in range(100_000)], "ns")
+    svg = draw_page_columns(
+        "steps", PARTS, [StackedValues(f"step {n}", (n % 2, 0), "/") for n in range(100_000)], "ns", "Step"
+    )
     root = drawn(svg)
-    assert len(root.findall(f"{SVG}g")) <= MAX_COLUMNS and len(svg) < 100_000
+    assert 0 < len(root.findall(f"{SVG}g")) <= MAX_COLUMNS and len(svg) < 100_000
     assert root.findtext(f"{SVG}g/{SVG}rect/{SVG}title", "").startswith("step 0 to step 624, on average")
 
 
@@ -81,6 +103,6 @@ def test_shares_over_time() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_name_becomes_markup(name: str) -> None:
     drawn(draw_horizontal_bar([StackPart("kernel", name)], StackedValues(name, (1,)), "ns", 1))
-    drawn(draw_columns(name, [StackPart("kernel", name)], [StackedValues(name, (1,), "/")], "ns"))
+    drawn(draw_page_columns(name, [StackPart("kernel", name)], [StackedValues(name, (1,), "/")], "ns", name))
     drawn(draw_area(name, [HeatmapCell(0, 1, 1, name)], 0, 1))
     drawn(draw_heatmap_strip(name, [HeatmapCell(0, 1, 1, name, url="/")], 0, 1))

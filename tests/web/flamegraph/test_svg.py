@@ -51,6 +51,26 @@ def number(element: ElementTree.Element | None, name: str) -> float:
     return float(element.get(name, "nan"))
 
 
+@pytest.mark.parametrize("mode", ["kind", "module", "hot"])
+def test_the_legend_has_only_colors_that_are_drawn(mode: str) -> None:
+    look = flamegraph_svg.FlameSvgStyle(color_mode=mode)
+    for matches in (frozenset[int](), frozenset({1})):
+        document = drawn(making.small(), look=look, matches=matches)
+        root = ElementTree.fromstring(document.encode())
+        legend = root.find(f"{SVG}g[@class='legend']")
+        assert legend is not None
+        named = {rect.get("class") for rect in legend.iter(f"{SVG}rect")}
+        shown = {
+            word
+            for frame in frames(document)
+            for rect in frame.iter(f"{SVG}rect")
+            for word in rect.get("class", "").split()
+        }
+        shown |= {word for frame in frames(document) for word in frame.get("class", "").split()}
+        assert named <= shown and (named or mode == "hot"), (mode, named, shown)
+        assert ("m" in named) == bool(matches)
+
+
 def test_frames_are_as_wide_as_they_weigh() -> None:
     rows = frames(drawn(making.small(), look=flamegraph_svg.FlameSvgStyle(width=1020)))
     rects = [(name_of(frame), frame.find(f"{SVG}rect")) for frame in rows]

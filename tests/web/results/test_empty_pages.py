@@ -80,7 +80,7 @@ def test_a_trace_without_devices_says_what_to_record(browser_client: Browser, st
         ("kernels", "No kernels were recorded. PyTorch’s profiler records them with ProfilerActivity.CUDA."),
         ("communication", "No collectives were recorded. PyTorch’s profiler records them in programs that"),
         ("memory", "Memory was not recorded. Record with PyTorch’s profiler and profile_memory=True"),
-        ("steps", "The recording has no steps, so it counts as one step. Record with a schedule, or call"),
+        ("steps", "The recording has no steps, so it counts as one step."),
         ("modules", "This recording has no modules. Record with with_stack=True"),
     ):
         # A filter is not the reason either.

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,3 +179,13 @@ def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         assert faults == []
         context.close()
+
+
+def test_the_legend_has_the_curves_that_are_drawn(browser_client: Browser, stored: Callable[..., str]) -> None:
+    address = f"/results/{stored(trace())}/memory"
+    for words in ("", "?start-ms=0.5&end-ms=1.5"):
+        text = browser_client.page(address + words)
+        figure, keys = text.split("memory__plot")[1].split('<ul class="memory__keys">')
+        drawn = set(re.findall(r'class="curves-(?:line|area) curves-([\w-]+)"', figure))
+        named = re.findall(r'class="curves-(?:line|area) curves-([\w-]+)"', keys.split("</ul>")[0])
+        assert drawn and sorted(drawn) == sorted(named), words

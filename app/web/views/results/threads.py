@@ -13,7 +13,7 @@ from ....analysis.core.measurements import measure_counts, running_percent
 from ....analysis.core.sample_selection import ranks_of
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
-from ....charts.rank_columns import RankValue, draw_rank_columns, measure_balance
+from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
 from ....domain.units import format_quantity
@@ -52,6 +52,7 @@ class RankChart:
     over_mean: str
     uneven: bool
     svg: Markup
+    legend: tuple[tuple[str, str], ...]
     table: str
 
 
@@ -130,6 +131,13 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     hosts = f" on {balance.hosts:,} hosts" if balance.hosts > 1 else ""
     mean = f"{format_quantity(balance.mean, frame.unit).text} on average"
     caveat = format_caveat(running_percent(measure_counts(profile, selection)))
+    svg = draw_rank_columns(
+        frame.event,
+        frame.unit,
+        values,
+        balance,
+        lambda rank: frame.filtered_url(None, ranks=((rank, rank),)),
+    )
     return RankChart(
         event=frame.event,
         summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, caveat)))}",
@@ -138,7 +146,8 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         over_mean=f"{balance.over_mean:.2f}" if balance.over_mean is not None else "",
         uneven=balance.over_mean is not None and balance.over_mean > UNEVEN,
         # `draw_rank_columns` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw_rank_columns(frame.event, frame.unit, values, balance)),
+        svg=Markup(svg),
+        legend=list_legend(svg),
         table=frame.url("ranks.csv"),
     )
 

@@ -92,13 +92,14 @@ def build_memory_chart(
     named = [("allocated", allocated)] + [(n, c) for n, c in (("reserved", reserved), ("active", active)) if c]
     narrow = current_url_with(("start-ms", None), ("end-ms", None), ("page", None), ("at-ms", None))
     windowed = frame.selection.start_ns is not None or frame.selection.end_ns is not None
+    svg = draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, most)
     return MemoryChart(
         # `draw_curves` escapes every text and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, most)),
+        svg=Markup(svg),
         levels=format_axis_labels((most, most / 2, 0), "bytes"),
         ends=format_axis_labels((start, end), "ns"),
         peak=peak,
-        keys=_keys(lines, parts, stretch),
+        keys=_keys([line for line in lines if f'curves-{line.css}"' in svg], parts, stretch),
         start_ms=start / NS_PER_MS,
         end_ms=end / NS_PER_MS,
         summary=json.dumps({name: sample_curve(curve, start, end, SAMPLE_COUNT) for name, curve in (*named, *parts)}),

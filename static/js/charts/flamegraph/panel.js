@@ -347,11 +347,17 @@ export class Panel {
     else if (picture.base) entries = [entry(ramp(palette.diff), 'less – same – more')];
     else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'no self weight – most')];
     else if (this.#mode === 'module') {
-      entries = modules(picture)
+      const every = modules(picture);
+      entries = every
         .slice(0, LEGEND)
         .map(({ module }) =>
           entry(cssOf(palette.modules[this.#page.moduleColors.slot(module)]), plain(short(module, 40))),
         );
+      if (every.length > LEGEND) {
+        const more = document.createElement('li');
+        more.textContent = `and ${every.length - LEGEND} more modules`;
+        entries.push(more);
+      }
     } else {
       entries = kinds(picture).map((kind) => entry(cssOf(palette.kinds.get(kind)[5]), kindName(kind)));
     }
