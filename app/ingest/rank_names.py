@@ -172,7 +172,7 @@ def _text(name: _Name, chosen: Sequence[int]) -> str:
 
 
 def _common(name: _Name, varying: set[int]) -> str:
-    """The name with `*` in place of what differs."""
+    """The name with `*` instead of what differs."""
     parts = [name.template[0]]
     for at, text in enumerate(name.texts):
         parts += ["*" if at in varying else text, name.template[at + 1]]
