@@ -18,14 +18,13 @@ import orjson
 
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
+from ..domain.timed_events import IDLE, IDLE_FUNCTION, SAMPLED_JAVASCRIPT
 from ..domain.units import NS_PER_US
 
 if TYPE_CHECKING:
     from .trace.events import TraceEvents
 
-EVENT = "sampled JavaScript"
-IDLE = "idle"
-"""The event of samples in which nothing ran: it would else be most of what a server does."""
+EVENT = SAMPLED_JAVASCRIPT
 MAX_TIME_NS = 1 << 60
 BAD_NODE = "invalid node of a V8 profile"
 BAD_SAMPLE = "sample of a profile with an unknown stack or time"
@@ -191,7 +190,10 @@ class V8ProfileParser:
             if node is None:
                 found.lost.append((BAD_SAMPLE, f"node {known} does not exist"))
                 continue
-            idle = node >= 0 and found.frames[node][0] == "(idle)"
+            idle = node >= 0 and found.frames[node][0] == IDLE_FUNCTION
+            if idle and at == order[-1] and until == self._times[at]:
+                # It only ends the sample before.
+                continue
             found.time_ns.append(self._times[at])
             found.node.append(node)
             found.weight.append(until - self._times[at])
