@@ -20,6 +20,7 @@ from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
 from ..domain.timed_events import IDLE, IDLE_FUNCTION, SAMPLED_JAVASCRIPT
 from ..domain.units import NS_PER_US
+from .trace.events import MISSING
 
 if TYPE_CHECKING:
     from .trace.events import TraceEvents
@@ -30,7 +31,8 @@ BAD_NODE = "invalid node of a V8 profile"
 BAD_SAMPLE = "sample of a profile with an unknown stack or time"
 NO_PROFILE = "unreadable part of a V8 profile"
 OVERLAPPING_PROFILE = "second profile of a thread for the same time"
-V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, OVERLAPPING_PROFILE)
+NO_START = "V8 profile without its start: the times are inferred"
+V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, NO_START, OVERLAPPING_PROFILE)
 _CATEGORY = "cpu_profiler"
 
 
@@ -61,7 +63,9 @@ def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
     no reason: its time counts already."""
     lost = [each for profile in profiles for each in profile.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
-    return tuple(f"{reason.capitalize()}: {count:,}, the first is {first[reason]}." for reason, count in counts.items())
+    return tuple(
+        f"{reason[0].upper()}{reason[1:]}: {count:,}, the first is {first[reason]}." for reason, count in counts.items()
+    )
 
 
 def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
@@ -99,14 +103,17 @@ class V8ProfileParser:
     def __init__(self) -> None:
         self._found = V8Profile()
         self._place: dict[int, int] = {}
-        self._now_us = 0
+        self._now_us: int | None = None
         self._end_us = 0
+        self._ends = True
+        """Whether the end is on the clock of the samples."""
         self._ids: list[int | None] = []
         self._times: list[int] = []
         self._children: dict[int, int] = {}
 
-    def feed(self, data: Mapping[str, Any]) -> None:
-        """Take in `args.data` of an event."""
+    def feed(self, data: Mapping[str, Any], written_us: int | None = None) -> None:
+        """Take in `args.data` of an event. The start comes before any samples. written_us: when V8 wrote the event,
+        which it does after the last of its samples."""
         for word in ("startTime", "endTime"):
             if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
                 if word == "startTime":
@@ -121,15 +128,28 @@ class V8ProfileParser:
         samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
         if len(samples) != len(deltas):
             self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
+        if self._now_us is None and (samples or deltas):
+            self._now_us = self._infer_start(deltas, written_us)
         for at, delta in enumerate(deltas):
             self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
         if len(samples) > len(deltas):
             # How long the last sample with a time was is not known.
             self._add_sampled_node(None)
 
+    def _infer_start(self, deltas: Sequence[Any], written_us: int | None) -> int:
+        """The start of a profile of which none is known, so that its first part ends when it was written."""
+        example = "no event Profile" if written_us is not None else "no startTime"
+        self._found.lost.append((NO_START, example))
+        start = (written_us or 0) - sum(_whole(delta) or 0 for delta in deltas)
+        if written_us is not None and abs(start) <= MAX_TIME_NS // NS_PER_US:
+            return start
+        self._ends = False
+        return 0
+
     def _sample(self, id: Any, delta: Any, given: bool) -> None:
         """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
         step = _whole(delta)
+        assert self._now_us is not None
         fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // NS_PER_US
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
@@ -139,6 +159,7 @@ class V8ProfileParser:
 
     def _add_sampled_node(self, id: int | None) -> None:
         """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
+        assert self._now_us is not None
         self._ids.append(id)
         self._times.append(self._now_us * NS_PER_US)
 
@@ -181,7 +202,7 @@ class V8ProfileParser:
             self._place = {id: place - 1 for id, place in self._place.items()}
         order = sorted(range(len(self._times)), key=self._times.__getitem__)
         times = [self._times[at] for at in order]
-        ends = times[1:] + [max(self._end_us * NS_PER_US, last) for last in times[-1:]]
+        ends = times[1:] + [max(self._end_us * NS_PER_US * self._ends, last) for last in times[-1:]]
         for at, until in zip(order, ends, strict=True):
             known = self._ids[at]
             if known is None:
@@ -207,6 +228,9 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     threads: dict[tuple[int, int], tuple[int, int]] = {}
     names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
     rows = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
+    # A trace may have its events in any order: the starts come first, then the parts by time.
+    is_part = np.array([names.get(name) != "Profile" for name in events.name[rows].tolist()], bool)
+    rows = rows[np.lexsort((events.time_ns[rows], is_part))]
     phase = events.phase.copy()
     for row in rows.tolist():
         if _CATEGORY not in (events.texts[events.category[row]] if events.category[row] >= 0 else ""):
@@ -222,7 +246,8 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
             data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
         except ValueError:
             data = None
-        parts.feed(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}})
+        written_us = int(events.time_ns[row]) // NS_PER_US if events.time_ns[row] != MISSING else None
+        parts.feed(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}}, written_us)
     found = []
     for key, parts in profiles.items():
         sampled = parts.finish()
