@@ -151,6 +151,16 @@ def test_a_profile_without_its_start_is_placed_by_the_time_of_its_parts() -> Non
     assert not profile.meta.complete and "V8 profile without its start" in profile.meta.reasons[0]
 
 
+def test_profiles_with_different_id2_are_different() -> None:
+    parts = [*parts_of("0x1", 8, 1_000_000), *parts_of("0x2", 10, 1_000_050)]
+    scoped = [
+        {word: value for word, value in part.items() if word != "id"} | {"id2": {"local": part["id"]}} for part in parts
+    ]
+    profile = read({"traceEvents": scoped})
+    assert not profile.losses.num_rows
+    assert events_of(profile) == {EVENT: 180_000} and profile.threads.column("tid").to_pylist() == [8, 10]
+
+
 def test_a_file_without_a_start_begins_at_0() -> None:
     profile = read({word: value for word, value in FILE.items() if word != "startTime"})
     assert sum(events_of(profile).values()) == 60_000

@@ -33,8 +33,8 @@ def pair_thread_events(events: TraceEvents, rows: Array) -> SlicePairs:
     """The slices that B and E events, `rows`, of one thread make.
 
     As Perfetto has it (trace_processor, SliceTracker::End): an end with a name belongs to what began last under that
-    name and is open, one without a name to what began last. What began inside of it ends with it; where nothing of
-    that name is open the end is no process's.
+    name and is open, one without a name to what began last; where both have a category, it has to be the same. What
+    began inside of it ends with it; where nothing of that name is open the end is no process's.
     """
     return _pair(events, rows, events.process, events.thread, BEGIN, nested=True)
 
@@ -54,21 +54,25 @@ def _pair(events: TraceEvents, rows: Array, first: Array, second: Array, letters
     same = np.zeros(len(rows), np.int8)
     order, _ = sort_slices(key, len(shown), time_ns, time_ns - time_ns, same)
     begins = np.isin(events.phase[rows], list(letters))
-    name = events.name
+    name, category = events.name, events.category
     if "" in events.texts:
         # No name at all.
-        name = np.where(name == events.texts.index(""), -1, name).astype(np.int32)
-    begin, end, lone = match_begin_end(rows[order], key[order], begins[order], name, nested)
+        name, category = (
+            np.where(words == events.texts.index(""), -1, words).astype(np.int32) for words in (name, category)
+        )
+    begin, end, lone = match_begin_end(rows[order], key[order], begins[order], name, category, nested)
     stop = np.where(end < 0, OPEN_END_NS, events.time_ns[end])
     return SlicePairs(begin, end, events.time_ns[begin], stop, lone)
 
 
 @jit
-def match_begin_end(rows: Array, key: Array, begins: Array, name: Array, nested: bool) -> tuple[Array, Array, Array]:
+def match_begin_end(
+    rows: Array, key: Array, begins: Array, name: Array, category: Array, nested: bool
+) -> tuple[Array, Array, Array]:
     """(begins, the end of each or -1, ends of what never began), all rows (int32). An end belongs to what began last
-    under its key and name and is open. Where there is none it belongs to what began last, or with `nested`, where it
-    has a name, to nothing; and with `nested` nothing inside of what ended stays open. rows: by key, those of one key in
-    order."""
+    under its key, name and category and is open; one that has no name or category (-1) to any, and any category to what
+    has none. Where there is none it belongs to what began last, or with `nested` to nothing; and with `nested` nothing
+    inside of what ended stays open. rows: by key, those of one key in order."""
     n = len(rows)
     begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
     lone = np.empty(n, np.int32)
@@ -88,10 +92,12 @@ def match_begin_end(rows: Array, key: Array, begins: Array, name: Array, nested:
             alone += 1
         else:
             at = level - 1
-            found = name[row] < 0
+            found = name[row] < 0 and category[row] < 0
             if not found:
                 for back in range(1, min(level, NESTED_COMPARED if nested else NAMES_COMPARED) + 1):
-                    if name[begin[opened[level - back]]] == name[row]:
+                    one = begin[opened[level - back]]
+                    same_category = category[row] < 0 or category[one] < 0 or category[one] == category[row]
+                    if same_category and (name[row] < 0 or name[one] == name[row]):
                         at = level - back
                         found = True
                         break

@@ -34,13 +34,13 @@ class TraceEvents:
 
     texts: every distinct text once. phase: uint8, the letter `ph` (0: none). name, category, process, thread, id: int32
     places in `texts`, -1 where missing; process and thread are the texts of `pid` and `tid`, a number as it is in
-    the file, a string as its content. id: int32, equal where the texts of `id`, else of `bind_id`, are; -1 where there
-    is none (a whole number below ID_TEXT is itself, another text its place in `texts` plus ID_TEXT). time_ns,
-    duration_ns: int64 exact nanoseconds from `ts` and `dur` (µs), MISSING where there is none; never as far as 2^62
-    from zero. arguments: int32 places in `texts` of the members of `args` as a JSON object, each as it is in the
-    file, without those that are in `numbers`; -1 where none are left. numbers: by key, those of `tables.NUMBERED` that
-    are whole numbers. top: what is next to `traceEvents`. lost: (reason, how many, first example) of what could not
-    be read.
+    the file, a string as its content. id: int32, equal where the texts of `id`, else of `id2` (if local, with that of
+    `pid`), else of `bind_id`, are; -1 where there is none (a whole number below ID_TEXT is itself, another text its
+    place in `texts` plus ID_TEXT). time_ns, duration_ns: int64 exact nanoseconds from `ts` and `dur` (µs), MISSING
+    where there is none; never as far as 2^62 from zero. arguments: int32 places in `texts` of the members of `args` as
+    a JSON object, each as it is in the file, without those that are in `numbers`; -1 where none are left. numbers: by
+    key, those of `tables.NUMBERED` that are whole numbers. top: what is next to `traceEvents`. lost: (reason, how many,
+    first example) of what could not be read.
     """
 
     texts: list[str]

@@ -67,7 +67,7 @@ def _key(text: str) -> np.uint64:
     return np.uint64(_words(text.encode())[0])
 
 
-_PH, _TS, _ID = _key("ph"), _key("ts"), _key("id")
+_PH, _TS, _ID, _ID2 = _key("ph"), _key("ts"), _key("id"), _key("id2")
 _CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
 _NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
 
@@ -367,6 +367,9 @@ def scan_events(
                     p = find_literal_end(data, p)
                 else:
                     return ODD
+            elif text == _ID2:
+                # An object, which the decoder reads.
+                return ODD
             else:
                 field = (
                     NAME
