@@ -26,6 +26,7 @@ except ImportError:
     # Three times as slow, and otherwise the same.
     igzip = None
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 20
 XZ_MEMORY_BYTES = 512 << 20
 STEP_BYTES = 4 << 20
@@ -79,7 +80,7 @@ def is_empty_sparse_file(file: BinaryIO | io.FileIO) -> bool:
 
 
 class DecompressedStream(io.RawIOBase):
-    """A stream of unpacked bytes.
+    """A stream of unpacked bytes, without a byte order mark of UTF-8 at its start: no format that is read has one.
 
     packed: how the file is compressed, or None. defect: a sentence where the compressed data ends too early or is
     damaged, known when the stream has come to its end: what could be unpacked was read. read_bytes: of the file so
@@ -93,6 +94,7 @@ class DecompressedStream(io.RawIOBase):
         self._name = name
         self._head = b""
         self._done = False
+        self._started = False
         self.defect: str | None = None
         self.read_bytes = 0
         self.unpacked_bytes = 0
@@ -183,7 +185,16 @@ class DecompressedStream(io.RawIOBase):
         return piece
 
     def _next(self) -> bytes:
-        """The next unpacked bytes; none at the end."""
+        """The next unpacked bytes; none at the end. Those of a byte order mark are left out."""
+        data = self._next_as_is()
+        if self._started:
+            return data
+        self._started = True
+        while len(data) < len(BYTE_ORDER_MARK) and not self._done:
+            data += self._next_as_is()
+        return data.removeprefix(BYTE_ORDER_MARK)
+
+    def _next_as_is(self) -> bytes:
         while True:
             if self._unpack is None:
                 data = self._read_packed()

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
 from ..domain.timed_events import IDLE, IDLE_FUNCTION, SAMPLED_JAVASCRIPT
 from ..domain.units import NS_PER_US
+from .json_text import parse_json
 from .trace.events import MISSING
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
             # Its parts come from the thread that samples.
             threads[key] = (int(events.process[row]), int(events.thread[row]))
         try:
-            data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
+            data = parse_json(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
         except ValueError:
             data = None
         written_us = int(events.time_ns[row]) // NS_PER_US if events.time_ns[row] != MISSING else None
@@ -345,7 +345,7 @@ def _name_threads(events: TraceEvents, v8_profiles: Sequence[V8Profile]) -> None
         tid = _whole_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
         if events.arguments[row] >= 0:
             try:
-                thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
+                thread_name = parse_json(events.texts[events.arguments[row]]).get("name")
             except ValueError:
                 continue
             for sampled in v8_profiles:

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from ...domain.tables import FrameKind
+from ...ingest.json_text import parse_json
 from ...ingest.trace.events import MISSING, TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.slices import SliceClassifier, SliceType
@@ -87,7 +88,7 @@ def convert_events(events: TraceEvents) -> TraceEvents:
 
 def _file(arguments: str) -> str:
     try:
-        found: Any = orjson.loads(arguments)
+        found: Any = parse_json(arguments)
     except ValueError:
         return ""
     file = found.get("filename") if isinstance(found, dict) else None
