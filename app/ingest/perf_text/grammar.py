@@ -18,11 +18,11 @@ _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
 """How many lines without their addresses are remembered."""
 
-# perf writes time with 6 digits, or 9 with --ns; others have any number, or none. The text before it is
-# short (a comm has at most 15 characters), and held short here so that no line takes time that grows with the square of
-# its length.
+# perf writes time with 6 digits, or 9 with --ns; others have any number, or none, and some a comma. The text before it
+# is short (a comm has at most 15 characters), and held short here so that no line takes time that grows with the square
+# of its length.
 _TIMED = re.compile(
-    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,18}):"
+    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})[.,](?P<fraction>\d{1,18}):"
     rb"(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
     re.DOTALL,
 )
@@ -39,9 +39,11 @@ _UNTIMED = re.compile(
 _MAYBE_TIME = re.compile(rb"(?<!\S)([^\sA-Za-z:]+):(?=\s|$)")
 _FITTING_SECONDS = 12
 _PREFIX = re.compile(
-    rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+))?(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
+    rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+)(?:\s+[KUHGgMESp]{1,3}(?=\s|$))?)?"
+    rb"(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
     re.DOTALL,
 )
+_TIME_OF_DAY = re.compile(rb"(?<!\S)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:\s+|$)")
 _RECORD = re.compile(rb"(?:.{0,200}?[\d:\]]\s+|\s*)PERF_RECORD_([A-Z0-9_]+)", re.DOTALL)
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)?\b\D*(\d+)")
 _ARROW = re.compile("(?<!operator)->")
@@ -112,7 +114,7 @@ def format_example(line: bytes, number: int) -> str:
 
 def parse_header(line: bytes) -> SampleHeader | None:
     """The header in `line` (no line end), or None where it is none."""
-    line = line.lstrip()
+    line = strip_time_of_day(line.lstrip())
     if parse_record(line):
         return None
     match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
@@ -149,7 +151,7 @@ def has_odd_time(prefix: bytes) -> bool:
     if b":" not in prefix:
         return False
     for match in _MAYBE_TIME.finditer(prefix + b" "):
-        whole, dot, fraction = decode_text(match[1]).partition(".")
+        whole, dot, fraction = decode_text(match[1]).replace(",", ".").partition(".")
         if (whole + fraction).isdecimal() and (dot or len(whole) > _FITTING_SECONDS or not whole.isascii()):
             return True
     return False
@@ -163,8 +165,14 @@ def _nanoseconds(fraction: bytes, rest: bytes) -> int:
     return int(fraction[:9].ljust(9, b"0"))
 
 
+def strip_time_of_day(line: bytes) -> bytes:
+    """A header without the date and time of day that `-F +tod` prints behind the CPU."""
+    return _TIME_OF_DAY.sub(b"", line, 1) if b"-" in line and b":" in line else line
+
+
 def parse_task(prefix: bytes) -> Task:
     """Command, process, thread and CPU from the text before the time."""
+    prefix = strip_time_of_day(prefix)
     match = _PREFIX.fullmatch(prefix.strip())
     if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)

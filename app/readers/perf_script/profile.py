@@ -168,6 +168,12 @@ class ScriptProfileBuilder:
         if self._about(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
             self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
+    def add_truncated_sample(self, line: bytes, number: int) -> None:
+        """Take note of a last line (with its line end) of a text whose samples end with an empty line."""
+        header = parse_header(line[:-1]) if line[:1] != b"\t" else None
+        if (header and header.certain and not header.tail) or (line[:1] in b" \t" and self._about(line) is not None):
+            self.reasons.append(f"The text ends in the middle of a sample, after line {number}; the rest is missing.")
+
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
         """Note something that could not be read."""
         self.builder.add_loss(reason, example, count)
