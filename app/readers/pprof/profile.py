@@ -22,6 +22,7 @@ from .format import (
     FORMAT,
     NEGATIVE,
     NO_LOCATION,
+    NO_STRING,
     NO_VALUES,
 )
 from .stacks import StackTree
@@ -72,6 +73,17 @@ class _PprofConverter:
         events = self._events()
         if not events:
             raise UnreadableInput(f"{source} is a pprof file without sample types. Record again.")
+        if self._texts.missing:
+            raise UnreadableInput(
+                f"{source} is not complete: the names of its sample types are not in its string table. Copy or record "
+                "it again."
+            )
+        if len({event for _, event, _ in events}) < len(events):
+            names = ", ".join(name for name, _, _ in events)
+            raise UnreadableInput(
+                f"{source} has two sample types of one name ({names}), whose values cannot be distinguished. Export "
+                "it with different names."
+            )
         code = CodeTables(
             self._builder,
             self._texts,
@@ -88,6 +100,12 @@ class _PprofConverter:
         main = self._texts[self._number(_DEFAULT)] or events[-1][0]
         _, places = read_numbers(self._data, self._parts[_COMMENTS], np.zeros(1, bool))
         comments = [self._texts[place] for place in places.tolist()]
+        if self._texts.missing:
+            example = f"string {self._texts.first_missing}"
+            self._builder.add_loss(NO_STRING, example, self._texts.missing)
+            self._reasons.append(
+                f"Names are not in the string table of the file: {self._texts.missing:,}, the first is {example}."
+            )
         reasons = [*self._reasons, *([defect] if defect else [])]
         return self._builder.finish(
             Meta(

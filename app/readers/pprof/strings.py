@@ -7,10 +7,14 @@ from ...domain.arrays import Array
 
 
 class PprofStrings:
-    """The strings of a file, and some more. Each has a get_code: the same text has the same one."""
+    """The strings of a file, and some more. Each has a get_code: the same text has the same one.
+
+    missing: how often a place was asked for that the file's table does not have; first_missing: the first such place.
+    """
 
     def __init__(self, data: Array, spans: Array) -> None:
         self._count = spans.shape[1]
+        self.missing = self.first_missing = 0
         # The last one, an empty one, is that of a place that is none.
         spans = np.append(spans, np.full((2, 1), spans[1, -1] if self._count else 0), axis=1)
         offsets = np.append(spans.T.ravel(), spans[1, -1]).astype(np.int32)
@@ -38,6 +42,11 @@ class PprofStrings:
     def get_codes(self, places: Array) -> Array:
         """The codes (int32) of the strings at these places of the file's table; the empty one where it is shorter."""
         there = (places >= 0) & (places < self._count)
+        # The first string is empty: place 0 is that of no string.
+        beyond = np.flatnonzero(~there & (places != 0))
+        if len(beyond):
+            self.first_missing = self.first_missing or int(places[beyond[0]])
+            self.missing += len(beyond)
         codes: Array = self._codes[np.where(there, places, self._count)]
         return codes
 
