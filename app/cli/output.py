@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import shutil
@@ -155,16 +156,25 @@ def escape_controls(text: str, *, lines: bool = False) -> str:
 
 @contextmanager
 def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
-    """The file to write, which is there whole or as it was before; packed with gzip where its name ends so.
+    """The file to write, which is there whole or as it was before; compressed as its name ends: .gz, .zst or .xz.
 
-    packed: what will be written is packed already. Raises Unavailable.
+    compressed: what will be written is compressed already. Raises Unavailable.
     """
     with _plain(output) as file:
-        if compressed or not output.lower().endswith(".gz"):
+        name = output.lower()
+        if not compressed and name.endswith(".gz"):
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
+                yield packer  # type: ignore[misc]
+        elif not compressed and name.endswith(".xz"):
+            with lzma.LZMAFile(file, "wb") as xz_packer:
+                yield xz_packer  # type: ignore[misc]
+        elif not compressed and name.endswith(".zst"):
+            import zstandard
+
+            with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as zstd_packer:
+                yield zstd_packer
+        else:
             yield file
-            return
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
-            yield packer  # type: ignore[misc]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from perfloom.readers.perf_header import (
     INCOMPLETE_RECORDING,
     count_throttle_events,
+    explain_truncation,
     explain_version_mismatch,
     get_perf_version,
     parse_version,
@@ -87,6 +88,16 @@ def test_what_is_missing_is_counted() -> None:
         120,
         "The recording is truncated: at least 39 bytes at its end are missing.",
     )
+
+
+def test_a_file_that_is_cut_short_is_called_so(spin: bytes) -> None:
+    assert explain_truncation(spin) == "" and explain_truncation(unfinished(spin)) == ""
+    assert explain_truncation(spin[:50]) == "it is cut short after 50 bytes, within its header."
+    for size in (104, 200, 300, len(spin) - 1):
+        said = explain_truncation(spin[:size])
+        assert said.startswith(f"it is cut short, {size:,} of at least ") and said.endswith(" bytes are there.")
+    # What is no such file, and what was written into a pipe, has no such header.
+    assert explain_truncation(b"") == explain_truncation(b"PERFILE2" + struct.pack("<Q", 16)) == ""
 
 
 def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
