@@ -65,7 +65,7 @@ class _PprofConverter:
             at = f"byte {int(file.malformed[0]) - 1:,} of {len(data):,}"
             self._builder.add_loss(CUT_OFF, at)
             self._reasons.append(f"The file is truncated or damaged at {at}; the rest is missing.")
-        self._texts = PprofStrings(self._data, self._parts[_STRINGS].select_contents().spans)
+        self._texts = PprofStrings(self._data, self._parts.pop(_STRINGS).select_contents().spans)
         self._taken = 0
 
     def finish(self, source: str, defect: str | None) -> Profile:
@@ -89,7 +89,7 @@ class _PprofConverter:
             self._texts,
             self._read(_MAPPINGS, (1, 5)),
             self._read(_LOCATIONS, (1, 2, 3), (4,)),
-            self._read(_FUNCTIONS, (1, 2, 3, 4, 5)),
+            lambda: self._read(_FUNCTIONS, (1, 2, 3, 4, 5)),
         )
         self._samples(events, code)
         if not self._taken:
@@ -125,8 +125,8 @@ class _PprofConverter:
         return int(numbers.value[-1]) if len(numbers) else 0
 
     def _read(self, field: int, fields: tuple[int, ...], listed: tuple[int, ...] = ()) -> MessageColumns:
-        """The messages of a sort that are sound; others are lost."""
-        places = self._parts[field]
+        """The messages of a sort that are sound; others are lost. Only once for each sort."""
+        places = self._parts.pop(field)
         messages = read_messages(self._data, places.select_contents().spans, fields, (), listed)
         wrong = np.flatnonzero(messages.malformed)
         count = len(wrong) + len(places) - len(messages)

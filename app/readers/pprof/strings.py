@@ -30,6 +30,9 @@ class PprofStrings:
         self._codes = encoded.indices.to_numpy()
         self.words: pa.StringArray = encoded.dictionary
         self.none = int(self._codes[-1])
+        # Of a million names it takes three times as much on the way as is kept.
+        del pieces, raw, texts
+        pa.default_memory_pool().release_unused()
 
     def __getitem__(self, place: int) -> str:
         """The string at a place of the file's table."""
