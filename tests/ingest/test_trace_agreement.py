@@ -67,7 +67,10 @@ numbered = st.sampled_from(
 )
 arguments = objects(numbered | numbered | strings, values | numbers)
 members = st.sampled_from(
-    [f'"{key}"' for key in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "bind_id", "bp", "n\\u0061me", "nam")]
+    [
+        f'"{key}"'
+        for key in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "bind_id", "bp", "n\\u0061me", "nam")
+    ]
 )
 
 

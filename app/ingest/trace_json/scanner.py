@@ -66,7 +66,7 @@ def _make_key(text: str) -> np.uint64:
     return np.uint64(_make_words(text.encode())[0])
 
 
-_PH, _TS, _ID = _make_key("ph"), _make_key("ts"), _make_key("id")
+_PH, _TS, _ID, _ID2 = _make_key("ph"), _make_key("ts"), _make_key("id"), _make_key("id2")
 _CAT, _PID, _TID, _DUR = _make_key("cat"), _make_key("pid"), _make_key("tid"), _make_key("dur")
 _NAME, _ARGS, _BIND = _make_key("name"), _make_key("args"), _make_key("bind_id")
 
@@ -368,6 +368,9 @@ def scan_events(
                     p = find_literal_end(data, p)
                 else:
                     return ODD
+            elif text == _ID2:
+                # Its value is an object; the decoder reads it.
+                return ODD
             else:
                 field = (
                     NAME
