@@ -32,8 +32,8 @@ STOP, FULL, ODD, OTHER = 0, 1, 2, 3
 
 SLOTS = 128
 MAX_INT = 2**63 - 1
-NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
-FIELDS = 6
+NAME, CATEGORY, PROCESS, THREAD, ID, ID2, BIND = range(7)
+FIELDS = 7
 """The members of an event that are texts."""
 MEMBERS = 100
 """Arguments of more members are left to the decoder."""
@@ -70,6 +70,7 @@ def _key(text: str) -> np.uint64:
 _PH, _TS, _ID, _ID2 = _key("ph"), _key("ts"), _key("id"), _key("id2")
 _CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
 _NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
+_LOCAL, _GLOBAL = _key('local"'), _key('global"')
 
 
 class KeyTable(NamedTuple):
@@ -171,6 +172,31 @@ def _small(data: Array, p: int, length: int) -> int:
             return BAD
         number = number * 10 + (data[i] - 48)
     return number if number < ID_TEXT else BAD
+
+
+@jit_inline
+def _scoped_id_end(data: Array, p: int) -> int:
+    """The end of the `id2` at p, as in {"local": "0x1"}; BAD for what is not understood."""
+    if data[p] != 123:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    if data[p] != 34:
+        return BAD
+    word = load_word(data, p + 1)
+    p += 7 if mask_low_bytes(word, 6) == _LOCAL else 8 if mask_low_bytes(word, 7) == _GLOBAL else 0
+    if data[p - 1] != 34:
+        return BAD
+    p = find_blank_end(data, p)
+    if data[p] != 58:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    if data[p] != 34:
+        return BAD
+    p = find_string_end(data, p + 1)
+    if p < 0:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    return p + 1 if data[p] == 125 else BAD
 
 
 @jit_inline
@@ -368,8 +394,10 @@ def scan_events(
                 else:
                     return ODD
             elif text == _ID2:
-                # An object, which the decoder reads.
-                return ODD
+                start = p
+                p = find_literal_end(data, p) if byte == 110 else _scoped_id_end(data, p)
+                starts[ID2] = start
+                lengths[ID2] = BAD if byte == 110 else p - start
             else:
                 field = (
                     NAME
@@ -434,8 +462,9 @@ def scan_events(
         rows.phase[row] = phase
         rows.time_ns[row] = time_ns
         rows.duration_ns[row] = duration_ns
-        if lengths[ID] < 0:
-            starts[ID], lengths[ID] = starts[BIND], lengths[BIND]
+        for field in range(ID2, BIND + 1):
+            if lengths[ID] < 0:
+                starts[ID], lengths[ID] = starts[field], lengths[field]
         small = _small(data, starts[ID], lengths[ID])
         rows.id[row] = small
         for field in range(ID if small >= 0 or lengths[ID] < 0 else ID + 1):
