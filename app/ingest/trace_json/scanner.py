@@ -22,6 +22,7 @@ from .values import (
     find_literal_end,
     find_nested_end,
     find_number_end,
+    find_scoped_id_end,
     find_string_end,
     find_value_end,
     mask_low_bytes,
@@ -70,7 +71,6 @@ def _key(text: str) -> np.uint64:
 _PH, _TS, _ID, _ID2 = _key("ph"), _key("ts"), _key("id"), _key("id2")
 _CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
 _NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
-_LOCAL, _GLOBAL = _key('local"'), _key('global"')
 
 
 class KeyTable(NamedTuple):
@@ -172,31 +172,6 @@ def _small(data: Array, p: int, length: int) -> int:
             return BAD
         number = number * 10 + (data[i] - 48)
     return number if number < ID_TEXT else BAD
-
-
-@jit_inline
-def _scoped_id_end(data: Array, p: int) -> int:
-    """The end of the `id2` at p, as in {"local": "0x1"}; BAD for what is not understood."""
-    if data[p] != 123:
-        return BAD
-    p = find_blank_end(data, p + 1)
-    if data[p] != 34:
-        return BAD
-    word = load_word(data, p + 1)
-    p += 7 if mask_low_bytes(word, 6) == _LOCAL else 8 if mask_low_bytes(word, 7) == _GLOBAL else 0
-    if data[p - 1] != 34:
-        return BAD
-    p = find_blank_end(data, p)
-    if data[p] != 58:
-        return BAD
-    p = find_blank_end(data, p + 1)
-    if data[p] != 34:
-        return BAD
-    p = find_string_end(data, p + 1)
-    if p < 0:
-        return BAD
-    p = find_blank_end(data, p + 1)
-    return p + 1 if data[p] == 125 else BAD
 
 
 @jit_inline
@@ -395,7 +370,7 @@ def scan_events(
                     return ODD
             elif text == _ID2:
                 start = p
-                p = find_literal_end(data, p) if byte == 110 else _scoped_id_end(data, p)
+                p = find_literal_end(data, p) if byte == 110 else find_scoped_id_end(data, p)
                 starts[ID2] = start
                 lengths[ID2] = BAD if byte == 110 else p - start
             else:
