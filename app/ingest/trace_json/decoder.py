@@ -176,7 +176,7 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
     for name, field_name in _TEXTS.items():
         setattr(event, field_name, _get_text(texts.get(name), raw, lost))
     if event.id is None and b"id2" in texts:
-        event.id = _get_scoped_id(texts[b"id2"], event.process, raw, lost)
+        event.id = _get_scoped_id(texts[b"id2"], raw, lost)
     if event.id is None:
         event.id = _get_text(texts.get(b"bind_id"), raw, lost)
     for name, field_name in _TIMES.items():
@@ -218,17 +218,13 @@ def _get_text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]
     return None
 
 
-def _get_scoped_id(text: bytes, process: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
-    """The id in an `id2`. A local id differs from those of other processes, and local and global ids from `id`."""
-    if text[:1] != b"{":
-        if text != b"null":
-            lost(NO_TEXT, raw)
-        return None
-    members = {name: member for name, _, member, _ in iterate_members(text, 0)}
-    local_id, global_id = (_get_text(members.get(name), raw, lost) for name in (b"local", b"global"))
-    if local_id is not None:
-        return b"local " + local_id + b" of " + (process or b"")
-    return None if global_id is None else b"global " + global_id
+def _get_scoped_id(text: bytes, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+    """An `id2` as it is in the file, or None if it is not an object: see `resolve_scoped_ids`."""
+    if text[:1] == b"{":
+        return text
+    if text != b"null":
+        lost(NO_TEXT, raw)
+    return None
 
 
 def _split_arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
