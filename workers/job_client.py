@@ -103,8 +103,8 @@ def record(
     watch: called whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
     recorded; a second one drops it. A program on this machine gets this process's environment. output: what it prints
     is copied to it; by default standard error. ask: prompts for the passwords of a target, in another thread. say: gets
-    the warnings of the preflight. Raises NotFound if there is no such target, and InvalidRequest if the preflight finds
-    an error.
+    the warnings and hints of the preflight. Raises NotFound if there is no such target, and InvalidRequest if the
+    preflight finds an error.
     """
     with _open_store_and_queue(settings) as (store, queue):
         context = open_context(settings, store, ends_with_job=True)

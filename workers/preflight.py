@@ -33,11 +33,12 @@ def find_problems(context: JobContext, spec: JobSpec, stored_target: StoredTarge
 
 
 def raise_for_errors(context: JobContext, spec: JobSpec, stored_target: StoredTarget, say: FindingCallback) -> None:
-    """Raise InvalidRequest, with the form's name of the field, if there is an error. say: gets the warnings."""
+    """Raise InvalidRequest, with the form's name of the field, if there is an error. say: gets the warnings and
+    hints."""
     problems = find_problems(context, spec, stored_target)
     for finding in problems:
         if finding.level is Severity.ERROR:
             raise InvalidRequest(f"{finding.message} {finding.advice}".strip(), finding.field)
     for finding in problems:
-        if finding.level is Severity.WARNING:
+        if finding.level is not Severity.ERROR:
             say(finding)

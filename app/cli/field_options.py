@@ -5,28 +5,44 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..domain import fields as kinds
 from ..domain.errors import InvalidRequest
-from ..domain.jobs import JOB_FIELDS, MpiFlavor
+from ..domain.jobs import JOB_FIELDS, JobSpec, MpiFlavor
 from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from ..recording.fields.relevance import NO_MPI
 from .option_groups import option_in_group
-from .options import parse_pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
 OptionDecorator = Callable[..., Callable[[F], F]]
+_PARTS = kinds.part_labels(JobSpec)
 SECTIONS = {
     "what": "Recording",
-    "pytorch": "With --recorder pytorch",
+    **{name: label for name, label in _PARTS.items() if name not in ("mpi", "batch")},
     "where": "Where it runs",
-    "mpi": "MPI",
-    "batch": "Batch system",
+    "mpi": _PARTS["mpi"],
+    "batch": _PARTS["batch"],
     "around": "Environment",
     "kept": "Settings and files",
 }
 """The headings of the help of `record`, in order."""
+
+
+class FieldText(click.ParamType[str]):
+    """The text of a declared field. Its range, or its choices, are for the help and for completion: the values of all
+    options are checked together, by the declarations."""
+
+    def __init__(self, name: str, choices: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self._choices = choices
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return f"[{'|'.join(self._choices)}]" if self._choices else None
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(choice) for choice in self._choices if choice.startswith(incomplete)]
 
 
 def job_options(function: F) -> F:
@@ -61,31 +77,70 @@ def name_option(error: InvalidRequest, declared: Mapping[str, kinds.DeclaredFiel
 def raise_problems(problems: Mapping[str, str], declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> None:
     """Raises InvalidRequest with all problems, each with the name of its option."""
     if problems:
-        named = [name_option(InvalidRequest(message, field), declared) for field, message in problems.items()]
-        raise InvalidRequest(" ".join(error.message for error in named), named[0].field)
+        raise InvalidRequest(" ".join(name_problems(problems, declared)), next(iter(problems)))
 
 
-def option_value(each: kinds.DeclaredField, given: Any) -> Any:
-    """The value of a field from its option's values. Raises InvalidRequest, UsageError, which name the option."""
+def name_problems(problems: Mapping[str, str], declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> list[str]:
+    """What is wrong with fields, each with the name of its option, if it has one."""
+    whole = [field for field in problems if field in declared and declared[field].info.option is None]
+    whole = [field for field in whole if field not in ("command", "name")]
+    return [
+        text if field in ("", *whole) else f"{option_name(field, declared)}: {text}" for field, text in problems.items()
+    ]
+
+
+def option_values(
+    given: Mapping[str, Any], declared: Mapping[str, kinds.DeclaredField], problems: dict[str, str]
+) -> dict[str, dict[str, Any]]:
+    """The values of options by the part that has the field ("": none) and its name there. What cannot be read is in
+    `problems`, by field of the form."""
+    values: dict[str, dict[str, Any]] = {part: {} for part in ("", *(each.part for each in declared.values()))}
+    for name, text in given.items():
+        if name not in declared:
+            continue
+        each = declared[name]
+        try:
+            values[each.part][each.attribute] = _option_value(each, text)
+        except InvalidRequest as error:
+            problems[name] = error.message
+    return values
+
+
+def _option_value(each: kinds.DeclaredField, given: Any) -> Any:
+    """The value of a field from its option's values. Raises InvalidRequest."""
     from ..recording.fields.events import split_event_lists
+    from ..recording.fields.form_values import no_choice_text
     from ..recording.fields.kinds import parse_text
 
     kind, option = each.kind, each.info.option
-    name = option.names[0] if option else each.name
     if isinstance(kind, kinds.ChoiceField):
-        return kind.type(given)
-    if isinstance(kind, kinds.WallTimeField | kinds.NumbersField):
         try:
-            return parse_text(kind, given)
-        except InvalidRequest as error:
-            raise InvalidRequest(f"{name}: {error.message}", each.name) from None
+            return kind.type(given)
+        except ValueError:
+            raise InvalidRequest(no_choice_text(given, kind.type)) from None
+    if isinstance(kind, kinds.NumberField | kinds.DurationField | kinds.WallTimeField):
+        value = parse_text(kind, given)
+        if value is None:
+            raise InvalidRequest("The value is empty. Write a number.")
+        return value
     if isinstance(kind, kinds.EventsField):
         return split_event_lists(given)
     if isinstance(kind, kinds.LinesField):
         return tuple(os.path.abspath(path) for path in given)
     if isinstance(kind, kinds.VariablesField | kinds.ProgramsField):
-        return parse_pairs(given, name)
+        return _pairs(given)
     return not given if option is not None and option.off else given
+
+
+def _pairs(values: Iterable[str]) -> dict[str, str]:
+    """The values of a repeated option NAME=VALUE; the last one of a name counts. Raises InvalidRequest."""
+    pairs = {}
+    for one in values:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise InvalidRequest(f"“{name[:60]}” has no “=”. Write NAME=VALUE.")
+        pairs[name] = value
+    return pairs
 
 
 def _with_options(declared: Mapping[str, kinds.DeclaredField]) -> list[tuple[kinds.DeclaredField, kinds.CliOption]]:
@@ -99,7 +154,8 @@ def _add_options(
 ) -> F:
     # A decorator inserts its option before the existing ones.
     for each, option in reversed(list(declared)):
-        given: dict[str, Any] = {"help": option.help, **_type(each.kind)}
+        help = f"{option.help}  [{limits}]" if (limits := _range_text(each.kind)) else option.help
+        given: dict[str, Any] = {"help": help, **_type(each.kind)}
         if option.metavar:
             given["metavar"] = option.metavar
         function = decorator(each, option)(*option.names, each.name, **given)(function)
@@ -114,11 +170,9 @@ def _type(kind: kinds.FieldKind) -> dict[str, Any]:
     """The arguments of click.option for a kind of field."""
     if isinstance(kind, kinds.ChoiceField):
         none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoiceField) else []
-        return {"type": click.Choice([*none, *(str(value) for value in kind.type)])}
-    if isinstance(kind, kinds.NumberField) and not isinstance(kind, kinds.NumbersField):
-        return {"type": click.IntRange(min=1)}
-    if isinstance(kind, kinds.DurationField):
-        return {"type": click.FloatRange(min=0, min_open=True)}
+        return {"type": FieldText("choice", (*none, *(str(value) for value in kind.type)))}
+    if isinstance(kind, kinds.NumberField | kinds.DurationField | kinds.WallTimeField):
+        return {"type": FieldText("number")}
     if isinstance(kind, kinds.SwitchField | kinds.EitherField):
         return {"is_flag": True}
     if isinstance(kind, kinds.LinesField):
@@ -127,3 +181,16 @@ def _type(kind: kinds.FieldKind) -> dict[str, Any]:
         return {"type": click.Path(file_okay=False)}
     several = isinstance(kind, kinds.TextListField | kinds.VariablesField | kinds.ProgramsField)
     return {"multiple": True} if several else {}
+
+
+def _range_text(kind: kinds.FieldKind) -> str:
+    """The range of a number, for the help; empty for other kinds."""
+    if isinstance(kind, kinds.NumberField):
+        return f"{kind.least:,} to {kind.most:,}"
+    if isinstance(kind, kinds.DurationField):
+        return f"{_plain_number(kind.least)} to {_plain_number(kind.most)} s"
+    return f"1 to {kind.most:,} s" if isinstance(kind, kinds.WallTimeField) else ""
+
+
+def _plain_number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else str(value)

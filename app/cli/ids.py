@@ -7,6 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from .options import load_settings, open_store
+from .output import escape_controls
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -36,7 +37,11 @@ class StoredId(click.types.StringParamType):
             # Completion shows no errors.
             return []
         present = ctx.params.get(param.name or "") or ()
-        return [CompletionItem(id, help=name) for id, name in items if id.startswith(incomplete) and id not in present]
+        return [
+            CompletionItem(id, help=escape_controls(name))
+            for id, name in items
+            if id.startswith(incomplete) and id not in present
+        ]
 
 
 class JobId(StoredId):

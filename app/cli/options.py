@@ -1,4 +1,4 @@
-"""Options of several commands: `--data` with its settings and store, `--format`, pairs NAME=VALUE."""
+"""Options of several commands: `--data` with its settings and store, and `--format`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,14 +53,3 @@ def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, An
     """The parameters that are on the command line, without defaults."""
     source = click.core.ParameterSource.COMMANDLINE
     return {name: value for name, value in given.items() if context.get_parameter_source(name) is source}
-
-
-def parse_pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
-    """The values of a repeated option NAME=VALUE; the last one of a name counts. Raises UsageError."""
-    pairs = {}
-    for one in values:
-        name, sign, value = one.partition("=")
-        if not sign:
-            raise click.UsageError(f"{option} takes NAME=VALUE; {name[:60]!r} has no “=”.")
-        pairs[name] = value
-    return pairs

@@ -79,7 +79,9 @@ def print_result(job: "Job") -> int:
 
 
 def _warn(finding: "PreflightFinding") -> None:
-    click.echo(f"perfloom: {finding.message} {finding.advice}".rstrip(), err=True)
+    """Print a warning or a hint of the preflight."""
+    level = "hint: " if finding.level == "hint" else ""
+    click.echo(f"perfloom: {level}{finding.message} {finding.advice}".rstrip(), err=True)
 
 
 def _final_messages(job: "Job") -> list[str]:

@@ -1,7 +1,7 @@
 """The JobSpec of `perfloom record`: a preset, overridden by options."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,29 +10,45 @@ import click
 
 from ..config import Settings
 from ..domain.errors import InvalidRequest, NotFound
+from ..domain.fields import ChoiceField
 from ..domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
 from ..domain.targets import LOCAL, Target
 from ..recording.fields.job_validity import validate_job
 from ..recording.fields.preset_file import from_file, to_file
-from ..recording.fields.relevance import NO_MPI, relevant_fields
+from ..recording.fields.relevance import NO_MPI, list_conditions, relevant_fields
+from ..recording.recorders import recorder_of
 from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
-from .field_options import option_name, option_value, raise_problems
+from .field_options import name_problems, option_name, option_values
 
 
 def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
-    """The job that the `options` of the command line describe. Raises UsageError, InvalidRequest, NotFound."""
+    """The job that the `options` of the command line describe. Raises UsageError, NotFound, and InvalidRequest with
+    everything that is wrong with the values of options."""
+    problems: dict[str, str] = {}
+    typed = {name: value for name, value in options.items() if (name, value) != ("mpi", NO_MPI)}
+    values = option_values(typed, JOB_FIELDS, problems)
     with _LazyStore(settings) as store:
         spec = store.preset(options["preset"]) if "preset" in options else JobSpec()
-        spec = _with_options(spec, options, command)
-        target = store.target(spec.target)
-    if not records_anything(spec) and "save_preset" not in options:
+        spec = _with_options(spec, options, values, command)
+        try:
+            target = store.target(spec.target)
+        except NotFound as error:
+            problems["target"] = error.message
+            # An unknown target may support everything that a job can request.
+            target = Target(spec.target, sudo=True)
+    if not problems and not records_anything(spec) and "save_preset" not in options:
         raise click.UsageError("Nothing to record: give a command after --, or --pid, or --system-wide.")
-    spec = replace(spec, mpi=_mpi(spec, options, target))
+    spec = replace(spec, mpi=_mpi(spec, options, values["mpi"], target))
     spec = _places(spec, options, target)
-    _check_meaning(spec, options, target)
-    errors = validate_job(spec, {target.name: target}, complete="save_preset" not in options)
-    raise_problems(errors)
+    # What does not apply depends on the choices, and on the target.
+    is_chosen = not any(name == "target" or isinstance(JOB_FIELDS[name].kind, ChoiceField) for name in problems)
+    unfit = list(_check_meaning(spec, options, target)) if is_chosen else []
+    problems = validate_job(spec, {target.name: target}, complete="save_preset" not in options) | problems
+    if problems:
+        raise InvalidRequest(" ".join([*unfit, *name_problems(problems)]), next(iter(problems)))
+    if unfit:
+        raise click.UsageError(" ".join(unfit))
     return spec
 
 
@@ -57,10 +73,11 @@ def save_settings(spec: JobSpec, path: Path) -> None:
         raise InvalidRequest(f"{path} cannot be written: {error.strerror}. Give another file.", "save_preset") from None
 
 
-def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
-    """The spec without the settings that depend on the target."""
-    values = _values(given)
-    changes = values[""]
+def _with_options(
+    spec: JobSpec, given: Mapping[str, Any], values: Mapping[str, dict[str, Any]], command: tuple[str, ...]
+) -> JobSpec:
+    """The spec without the settings that depend on the target. values: of `option_values`."""
+    changes = dict(values[""])
     if "frequency" in given and "period" in given:
         raise click.UsageError("--frequency and --period exclude each other: leave out one of them.")
     changes |= {"period": None} if "frequency" in given else {"frequency": None} if "period" in given else {}
@@ -78,36 +95,28 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
         raise click.UsageError(f"--count means --recorder {RecorderName.PERF_STAT}: leave out one of them.")
     if "count" in given:
         changes["recorder"] = RecorderName.PERF_STAT
-    if "environment" in given:
+    if "environment" in changes:
         changes["environment"] = spec.environment | changes["environment"]
-    parts = {name: replace(getattr(spec, name), **values[name]) for name in ("batch", "pytorch")}
+    parts = {
+        name: replace(getattr(spec, name), **values[name]) for name, part in JOB_PARTS.items() if not part.optional
+    }
     return replace(spec, **changes, **parts)
 
 
-def _values(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The values of options by part of the spec ("": the spec itself) and attribute, without `--mpi none`."""
-    values: dict[str, dict[str, Any]] = {part: {} for part in ("", *JOB_PARTS)}
-    for name, each in JOB_FIELDS.items():
-        if name in given and not (name == "mpi" and given[name] == NO_MPI):
-            values[each.part][each.attribute] = option_value(each, given[name])
-    return values
-
-
-def _mpi(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Mpi | None:
-    changes = _values(given)["mpi"]
+def _mpi(spec: JobSpec, given: Mapping[str, Any], changes: Mapping[str, Any], target: Target) -> Mpi | None:
     first = next((option_name(name) for name in given if name != "mpi" and _is_of_mpi(name)), "")
     if given.get("mpi") == NO_MPI:
         if first:
             raise click.UsageError(f"{first} does not apply to --mpi none: leave out one of them.")
         return None
+    mpi = spec.mpi or Mpi(target.mpi or MpiFlavor.OPENMPI, ranks=0)
     if "mpi" not in given and spec.mpi is None:
-        if not changes:
+        if not first:
             return None
         if target.mpi is None:
             raise click.UsageError(f"{first} needs --mpi: name the MPI implementation that starts the ranks.")
-        changes["flavour"] = target.mpi
-    mpi = replace(spec.mpi or Mpi(MpiFlavor.OPENMPI, ranks=0), **changes)
-    if mpi.ranks < 1:
+    mpi = replace(mpi, **changes)
+    if "ranks" not in given and mpi.ranks < 1:
         raise click.UsageError("--mpi needs --ranks: give the number of ranks.")
     return mpi
 
@@ -128,29 +137,27 @@ def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
     return replace(spec, **changes)
 
 
-def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> None:
-    """Raise UsageError for an option that does not apply to the target, or to another option."""
+def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Iterator[str]:
+    """A sentence for each option that does not apply to the target, or to another option."""
     used = relevant_fields(spec, target)
     for name in given:
         each = JOB_FIELDS.get(name)
         if each is None or name in used or name == "mpi":
             continue
-        recorders = each.info.applies.get("recorder", (spec.recorder,))
+        recorders = tuple(list_conditions()[name].get("recorder", (spec.recorder,)))
         option, strict = option_name(name), each.info.option is not None and each.info.option.strict
-        if each.part == "pytorch":
-            raise click.UsageError(f"{option} needs --recorder {RecorderName.PYTORCH}: add it, or leave out {option}.")
-        if spec.recorder is RecorderName.PYTORCH and spec.recorder not in recorders:
-            raise click.UsageError(f"{option} does not apply to --recorder {spec.recorder}: leave it out.")
-        if each.part == "batch":
+        if spec.recorder not in recorders and each.part:
+            yield f"{option} needs --recorder {' or '.join(recorders)}: add it, or leave out {option}."
+        elif spec.recorder not in recorders and not recorder_of(spec).uses_perf:
+            yield f"{option} does not apply to --recorder {spec.recorder}: leave it out."
+        elif each.part == "batch":
             scheduler = scheduler_of(target.scheduler)
             system = f"the batch system {scheduler.title}" if scheduler else "no batch system"
-            raise click.UsageError(f"{option} does not apply to target {target.name}, which has {system}.")
-        if name == "sudo":
-            raise click.UsageError(
-                f"{option}: target {target.name} does not allow it. Allow sudo in the settings of the target first."
-            )
-        if each.part or strict:
-            raise click.UsageError(f"{option} does not apply to the other options: leave it out.")
+            yield f"{option} does not apply to target {target.name}, which has {system}."
+        elif name == "sudo":
+            yield f"{option}: target {target.name} does not allow it. Allow sudo in the settings of the target first."
+        elif each.part or strict:
+            yield f"{option} does not apply to the other options: leave it out."
 
 
 class _LazyStore:
@@ -168,11 +175,8 @@ class _LazyStore:
             self._store.close()
 
     def target(self, name: str) -> Target:
-        """A target by its name. Raises InvalidRequest."""
-        try:
-            return self._open_store().targets.get(name).target
-        except NotFound as error:
-            raise InvalidRequest(f"--on: {error.message}", "target") from None
+        """A target by its name. Raises NotFound."""
+        return self._open_store().targets.get(name).target
 
     def preset(self, name: str) -> JobSpec:
         """Settings from a file or a saved preset. Raises InvalidRequest, NotFound."""

@@ -13,7 +13,7 @@ from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
 from ..domain.jobs import Batch
 from ..domain.targets import LOCAL, TARGET_FIELDS, CheckStatus, SchedulerName, Ssh, Target
 from ..domain.units import format_utc_iso
-from .field_options import option_name, option_value, raise_problems, target_options
+from .field_options import option_name, option_values, raise_problems, target_options
 from .options import data_option, format_option, open_store, typed_options
 from .output import STDIO, escape_controls, write_rows
 
@@ -44,8 +44,8 @@ def list_(output_format: str, data: Path | None) -> int:
         rows = [
             {
                 "name": one.name,
-                "where": target_location(one.target),
-                "scheduler": one.target.scheduler.value,
+                "where": one.problem or target_location(one.target),
+                "scheduler": None if one.problem else one.target.scheduler.value,
                 "checked": None if one.checked is None else format_utc_iso(one.checked),
                 **{light.value: sum(line.light is light for line in one.lines) for light in CheckStatus},
                 "jobs": active.get(one.name, 0),
@@ -94,8 +94,9 @@ def add(context: click.Context, /, name: str, anew: bool, data: Path | None, **g
     """Add a target NAME: a host over SSH, or this machine with a batch system."""
     from ..recording.fields.target_validity import validate_target
 
-    target_to_save = _build_target(name, typed_options(context, given))
-    raise_problems(validate_target(target_to_save), TARGET_FIELDS)
+    problems: dict[str, str] = {}
+    target_to_save = _build_target(name, typed_options(context, given), problems)
+    raise_problems(validate_target(target_to_save) | problems, TARGET_FIELDS)
     with open_store(data) as store:
         _save(store, target_to_save, anew)
     return 0
@@ -179,7 +180,8 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
     """Delete targets. Their jobs and results are kept, and nothing is removed on the hosts."""
     with open_store(data) as store:
         for name in names:
-            store.targets.get(name)
+            if store.targets.describe(name) is None:
+                store.targets.get(name)
         for name in names:
             store.targets.delete(name)
     return 0
@@ -233,12 +235,10 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     return 0
 
 
-def _build_target(name: str, given: dict[str, Any]) -> Target:
-    """The target of the options. Raises UsageError."""
-    values: dict[str, dict[str, Any]] = {"": {"name": name}, "ssh": {}}
-    for field, value in given.items():
-        each = TARGET_FIELDS[field]
-        values[each.part][each.attribute] = option_value(each, value)
+def _build_target(name: str, given: dict[str, Any], problems: dict[str, str]) -> Target:
+    """The target of the options. Values that cannot be read are in `problems`. Raises UsageError."""
+    values = option_values(given, TARGET_FIELDS, problems)
+    values[""]["name"] = name
     if values["ssh"] and "host" not in values["ssh"]:
         first = next(option_name(field, TARGET_FIELDS) for field in given if TARGET_FIELDS[field].part)
         raise click.UsageError(f"{first} needs SSH: add --ssh HOST.")

@@ -322,7 +322,7 @@ class PartField(FieldKind):
 
 Applies = dict[str, Collection[str]]
 """For which values of choices (recorder, scope, call_graph, splitting, mpi, recorded, scheduler, sudo) a field is used.
-Choices that are not named have no influence."""
+Choices that are not named have no influence. recorder_fields: groups of fields, of which a recorder must have one."""
 
 
 @dataclass(frozen=True)
@@ -443,6 +443,14 @@ def required_fields(cls: type[Any]) -> frozenset[str]:
 def declared_parts(cls: type[Any]) -> dict[str, PartField]:
     """The fields of a data class that are parts."""
     return {name: kind for name, kind in declared_kinds(cls).items() if isinstance(kind, PartField)}
+
+
+def part_labels(cls: type[Any]) -> dict[str, str]:
+    """The labels of the parts of a data class, by the field that has the part."""
+    return {
+        name: next(each for each in fields(cls) if each.name == name).metadata[_KEY].label
+        for name in declared_parts(cls)
+    }
 
 
 def load_fields(cls: type[Any], data: Mapping[str, Any]) -> Any:

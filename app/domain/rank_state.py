@@ -1,15 +1,17 @@
 """The state files of a planned job: its plan, and the state of each rank. They are untrusted.
 
 A plan is a JSON object: `runs` (each `{"run": 0, "events": [...], "command": [...]}`), `ranks` (a number or null),
-`flavour` (the MPI implementation), `target`, `recorder`, `clock_ns` (how far the target's clock was ahead of this
-machine's, or null) and `told` (whether the whole job was asked to stop). A state consists of lines `key value`; the
-last line of a key counts, but all notes are kept.
+`flavour` (the MPI implementation), `target`, `recorder`, `artifacts` (names of the recorder's files, or patterns),
+`clock_ns` (how far the target's clock was ahead of this machine's, or null) and `told` (whether the whole job was asked
+to stop). A state consists of lines `key value`; the last line of a key counts, but all notes are kept.
 """
 
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from .errors import UnreadableInput
@@ -28,6 +30,12 @@ THROTTLED = "throttled"
 """The name of a comment with how often the kernel stopped an event for a while."""
 THROTTLING = "sampling throttled by the kernel"
 """The loss that such a comment represents."""
+RECORDING_FILE = "perf.data"
+COUNTS_FILE = "perf-stat.txt"
+TEXT_FILES = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
+"""The names of a recording of perf, of the counts of perf stat, and of the text of a recording, the best first."""
+MAX_ARTIFACTS = 20
+_ARTIFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
@@ -50,7 +58,8 @@ class PlannedRun:
 @dataclass(frozen=True)
 class RecordingPlan:
     """The plan of a job. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
-    stop_requested: whether the job was asked to stop, by its own record."""
+    stop_requested: whether the job was asked to stop, by its own record. artifacts: names of the recorder's files, or
+    patterns of them."""
 
     runs: tuple[PlannedRun, ...]
     ranks: int | None = None
@@ -58,6 +67,7 @@ class RecordingPlan:
     target: str | None = None
     clock_ns: int = 0
     stop_requested: bool = False
+    artifacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,11 @@ def is_trace_file(name: str) -> bool:
     return _TRACE.fullmatch(name) is not None
 
 
+def is_artifact(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a file of a rank may be called so: a plain name that is one of the patterns, as a shell reads them."""
+    return _ARTIFACT.fullmatch(name) is not None and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def parse_plan(text: bytes) -> RecordingPlan:
     """The plan in the text of a plan.json. Raises UnreadableInput if it is malformed."""
     try:
@@ -133,7 +148,7 @@ def parse_plan(text: bytes) -> RecordingPlan:
         raise UnreadableInput(
             f"The plan of the recording (plan.json) is invalid ({str(error)[:100]}). Submit the job again."
         ) from None
-    ranks, clock = data.get("ranks"), data.get("clock_ns")
+    ranks, clock, artifacts = data.get("ranks"), data.get("clock_ns"), data.get("artifacts")
     return RecordingPlan(
         runs=tuple(runs),
         ranks=ranks if _is_int(ranks) and 0 < ranks <= MAX_RANKS else None,
@@ -141,6 +156,7 @@ def parse_plan(text: bytes) -> RecordingPlan:
         target=_clean_text(data.get("target")),
         clock_ns=clock if _is_int(clock) and abs(clock) < 1 << 62 else 0,
         stop_requested=data.get("told") is True,
+        artifacts=tuple(map(str, artifacts[:MAX_ARTIFACTS])) if isinstance(artifacts, list) else (),
     )
 
 

@@ -1,4 +1,5 @@
-"""Names of adapters, registered at run time instead of enumerated."""
+"""Names of adapters, registered at run time instead of enumerated. Only the registries in `perfloom.recording` register
+names."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
@@ -22,16 +23,19 @@ class _NameSet(type):
 class RegisteredName(str, metaclass=_NameSet):
     """A name of one kind. Calling the class looks one up; the same name is always the same object.
 
-    Raises ValueError, which lists the registered names, for any other.
+    A name that the domain itself needs is declared there; it counts as soon as its adapter is registered. Raises
+    ValueError, which lists the registered names, for any other.
     """
 
     kind: ClassVar[str]
     """What it names, in messages."""
     _names: ClassVar[dict[str, Any]]
+    _objects: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, *, kind: str) -> None:
         cls.kind = kind
         cls._names = {}
+        cls._objects = {}
 
     def __new__(cls, name: str) -> Self:
         found: Self | None = cls._names.get(name)
@@ -40,10 +44,19 @@ class RegisteredName(str, metaclass=_NameSet):
         return found
 
     @classmethod
+    def declare(cls, name: str) -> Self:
+        """The object of a name, whether it is registered or not."""
+        found: Self = cls._objects.setdefault(name, str.__new__(cls, name))
+        return found
+
+    @classmethod
     def register(cls, name: str) -> Self:
         """Register a name, if it is new, and return it."""
-        found: Self = cls._names.setdefault(name, str.__new__(cls, name))
+        found: Self = cls._names.setdefault(name, cls.declare(name))
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).declare, (str(self),)
 
     @classmethod
     def unregister(cls, name: str) -> None:

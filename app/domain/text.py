@@ -24,6 +24,11 @@ def sanitize_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def encodable(text: str) -> str:
+    """`text` with "?" for each half of a surrogate pair, which no file and no answer can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def signal_name(number: int) -> str:
     """The number of a signal and, if it has one, its name."""
     try:

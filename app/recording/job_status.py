@@ -12,7 +12,8 @@ class RankStatus:
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
     clock, since the epoch. recorded: whether perf was to record it. size: the number of ranks as MPI reports it.
     stopped: the cause that ended it, or "": "limit" (the time limit of the job), "disk"
-    (it was full), "starter" (the MPI launcher killed it), "signal TERM" and the like (from the system)."""
+    (it was full), "starter" (the MPI launcher killed it), "signal TERM" and the like (from the system). perf_killed:
+    whether a signal ended perf while the program continued: how that ended is not known."""
 
     run: int
     rank: int | None
@@ -25,6 +26,7 @@ class RankStatus:
     size: int | None = None
     note: str = ""
     stopped: str = ""
+    perf_killed: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from ..domain.errors import Conflict, NotFound, Unavailable
 from ..domain.jobs import JobDetails, JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
+from ..recording import adapters  # noqa: F401  (registers the names in stored jobs and targets)
 from .database import Database
 from .files.disk import disk_errors, remove_tree
 from .ids import new_id, not_found, require_id

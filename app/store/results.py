@@ -59,6 +59,7 @@ SORTS: dict[str, ColumnElement[Any]] = {
     "command": func.lower(ResultRow.command),
 }
 MAX_SEARCH = 1000
+MAX_VALUES = 500
 
 
 class Results:
@@ -193,11 +194,16 @@ class Results:
         descending: bool = True,
         offset: int = 0,
         limit: int = 50,
+        *,
+        format: str = "",
+        host: str = "",
+        target: str = "",
     ) -> tuple[tuple[Result, ...], int]:
         """A page of the results that contain every word of `text` and have every tag, and their total number.
 
-        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. sort: a name of
-        `SORTS`; ties are sorted by id. Raises InvalidRequest.
+        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. format, host:
+        exactly these, empty for any. target: where the job ran that recorded it. sort: a name of `SORTS`; ties are
+        sorted by id. Raises InvalidRequest.
         """
         if sort not in SORTS:
             raise InvalidRequest(f"Results cannot be sorted by {sort[:40]!r}; use one of {', '.join(SORTS)}.", "sort")
@@ -210,6 +216,13 @@ class Results:
         for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
             if one:
                 query = query.where(select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists())
+        if format:
+            query = query.where(ResultRow.format == format)
+        if host:
+            query = query.where(ResultRow.host == host)
+        if target:
+            ran_there = JobRow.target == target, JobRow.kind == "record"
+            query = query.where(select(JobRow).where(JobRow.id == ResultRow.job_id, *ran_there).exists())
         order = SORTS[sort]
         page = query.order_by(
             order.desc().nulls_last() if descending else order.asc().nulls_last(),
@@ -227,6 +240,17 @@ class Results:
         query = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(query))
+
+    def filter_values(self) -> dict[str, tuple[str, ...]]:
+        """The values of `format`, `host` and `target` that `search` can filter by; at most `MAX_VALUES` each."""
+        targets = select(JobRow.target).join(ResultRow, ResultRow.job_id == JobRow.id).where(JobRow.kind == "record")
+        wanted = {"format": select(ResultRow.format), "host": select(ResultRow.host), "target": targets}
+        with self.database.read() as session:
+            found = {
+                name: session.scalars(values.distinct().order_by(*values.selected_columns).limit(MAX_VALUES)).all()
+                for name, values in wanted.items()
+            }
+        return {name: tuple(value for value in values if value) for name, values in found.items()}
 
     def count_and_size(self) -> tuple[int, int]:
         """(bytes on disk, number) of all results."""

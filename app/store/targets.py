@@ -21,7 +21,11 @@ STARTED_STATES = tuple(state.value for state in (JobState.STAGING, *POLLED_STATE
 @dataclass(frozen=True)
 class StoredTarget:
     """A target and the result of its last check. facts null, lines empty: never checked. checked, changed: epoch
-    seconds."""
+    seconds.
+
+    problem: why it cannot be used, such as a batch system that is not registered; empty if it can. Then `target` has
+    only what can be read, for a list.
+    """
 
     name: str
     target: Target
@@ -29,6 +33,7 @@ class StoredTarget:
     lines: tuple[CheckLine, ...] = ()
     checked: float | None = None
     changed: float | None = None
+    problem: str = ""
 
 
 class Targets:
@@ -38,28 +43,36 @@ class Targets:
         self._database = database
 
     def list(self) -> tuple[StoredTarget, ...]:
-        """All targets: local first, then by name."""
+        """All targets: local first, then by name. Also those that cannot be used."""
         with self._database.read() as session:
             found = [_to_stored(row) for row in session.scalars(_order_by_name(select(TargetRow)))]
         own = [one for one in found if one.name == LOCAL] or [_local()]
         return (*own, *(one for one in found if one.name != LOCAL))
 
     def all(self) -> dict[str, Target]:
-        """All targets by name, in the same order, without the results of their checks, which are long."""
+        """The usable targets by name, in the same order, without the results of their checks, which are long."""
         with self._database.read() as session:
             rows = session.execute(_order_by_name(select(TargetRow.name, TargetRow.target)))
-            found = {name: Target.from_json(data) for name, data in rows}
+            read = {name: _read_target(name, data) for name, data in rows}
+        found = {name: target for name, (target, problem) in read.items() if not problem}
         return {LOCAL: found.get(LOCAL) or Target(LOCAL)} | found
 
     def get(self, name: str) -> StoredTarget:
-        """A target by its name. Raises NotFound."""
+        """A target by its name. Raises NotFound, and InvalidRequest if it cannot be used."""
         found = self.find(name)
         if found is None:
             raise NotFound(f"No target {name[:80]!r}. Choose one under Targets, or add it there.")
         return found
 
     def find(self, name: str) -> StoredTarget | None:
-        """A target by its name, or None."""
+        """A target by its name, or None. Raises InvalidRequest if it cannot be used."""
+        stored = self.describe(name)
+        if stored is not None and stored.problem:
+            raise InvalidRequest(stored.problem, "target")
+        return stored
+
+    def describe(self, name: str) -> StoredTarget | None:
+        """A target by its name, or None. Also one that cannot be used."""
         with self._database.read() as session:
             row = session.scalar(select(TargetRow).where(TargetRow.name == name))
         if row is None:
@@ -79,7 +92,7 @@ class Targets:
             if row is None:
                 session.add(TargetRow(name=storable(target.name), **values))
             else:
-                earlier = Target.from_json(row.target)
+                earlier, _ = _read_target(target.name, row.target)
                 begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(STARTED_STATES))
                 if _host_settings(earlier) != _host_settings(target) and (count := session.scalar(begun)):
                     raise Conflict(
@@ -107,7 +120,9 @@ class Targets:
 
     def delete(self, name: str) -> None:
         """Delete a target, and the secrets for its check. Raises NotFound, or Conflict while it has active jobs."""
-        if self.get(name).name == LOCAL:
+        if self.describe(name) is None:
+            raise NotFound(f"No target {name[:80]!r}. Choose one under Targets, or add it there.")
+        if name == LOCAL:
             raise InvalidRequest("The target local is this machine and cannot be deleted.")
         with self._database.write() as session:
             busy = select(func.count()).where(JobRow.target == name, JobRow.state.in_(ACTIVE_STATES))
@@ -159,12 +174,26 @@ def _local() -> StoredTarget:
     return StoredTarget(LOCAL, Target(LOCAL))
 
 
+def _read_target(name: str, data: Any) -> tuple[Target, str]:
+    """(the target, why it cannot be used). A name that is not registered is left out."""
+    try:
+        return Target.from_json(data), ""
+    except InvalidRequest as error:
+        problem = f"The target “{name}” cannot be used. {error.message}"
+    try:
+        return Target.from_json({key: value for key, value in data.items() if key not in ("scheduler", "mpi")}), problem
+    except (InvalidRequest, AttributeError):
+        return Target(name), problem
+
+
 def _to_stored(row: TargetRow) -> StoredTarget:
+    target, problem = _read_target(row.name, row.target)
     return StoredTarget(
         name=row.name,
-        target=Target.from_json(row.target),
+        target=target,
         facts=None if row.facts is None else TargetFacts.from_json(row.facts),
         lines=tuple(CheckLine(**line | {"light": CheckStatus(line["light"])}) for line in row.lines or ()),
         checked=row.checked,
         changed=row.changed,
+        problem=problem,
     )

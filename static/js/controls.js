@@ -1,22 +1,9 @@
 // Small enhancements: selects that submit their form, menus that close, times in the local time zone.
 
-/** @type {NodeListOf<HTMLSelectElement>} */
-const submitting = document.querySelectorAll('[data-submit-on-change]');
-for (const control of submitting) {
-  control.addEventListener('change', () => control.form?.requestSubmit());
-}
-
-// The submit button is only needed without scripts.
-for (const button of document.querySelectorAll('[data-without-scripts]')) button.hidden = true;
-
-// Omit empty fields from the URL.
-for (const form of document.querySelectorAll('form[data-drop-empty]')) {
-  form.addEventListener('formdata', (/** @type {FormDataEvent} */ event) => {
-    for (const [name, value] of [...event.formData.entries()]) {
-      if (value === '') event.formData.delete(name);
-    }
-  });
-}
+document.addEventListener('change', ({ target }) => {
+  const control = /** @type {HTMLSelectElement | HTMLInputElement} */ (target);
+  if (control.matches('[data-submit-on-change]')) control.form?.requestSubmit();
+});
 
 /** @returns {NodeListOf<HTMLDetailsElement>} */
 function openMenus() {
@@ -37,23 +24,6 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
-// Two results can be compared; fewer lead to a page that asks for the rest.
-/** @type {HTMLFormElement | null} */
-const compare = document.querySelector('form[data-compare]');
-if (compare) {
-  const button = compare.querySelector('button');
-  /** @type {NodeListOf<HTMLInputElement>} */
-  const inputs = document.querySelectorAll(`input[form="${compare.id}"]`);
-  const boxes = [...inputs];
-  const count = () => {
-    const ticked = boxes.filter((box) => box.checked).length;
-    button.disabled = ticked > 2;
-    button.textContent = ticked === 0 ? 'Compare' : `Compare ${ticked} of 2`;
-  };
-  for (const box of boxes) box.addEventListener('change', count);
-  count();
-}
-
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** Show every <time data-local> below `root` in the reader's time zone; the server writes UTC. */
@@ -67,4 +37,22 @@ export function localTimes(root) {
   }
 }
 
-localTimes(document);
+/**
+ * Adapt the controls below `root` to a browser with scripts.
+ * @param {ParentNode} root
+ */
+export function enhance(root) {
+  // The submit button is only needed without scripts.
+  for (const button of root.querySelectorAll('[data-without-scripts]')) button.hidden = true;
+  // Omit empty fields from the URL.
+  for (const form of root.querySelectorAll('form[data-drop-empty]')) {
+    form.addEventListener('formdata', (/** @type {FormDataEvent} */ event) => {
+      for (const [name, value] of [...event.formData.entries()]) {
+        if (value === '') event.formData.delete(name);
+      }
+    });
+  }
+  localTimes(root);
+}
+
+enhance(document);

@@ -1,6 +1,6 @@
 // The import page with scripts: drop files, show progress, cancel. Without scripts the form is used.
 
-import { csrfToken } from './http.js';
+import { csrfToken, postJSON } from './http.js';
 
 /** @type {HTMLFormElement} */
 const form = document.querySelector('[data-upload]');
@@ -18,8 +18,21 @@ const text = progress.querySelector('[data-progress-text]');
 const failure = form.querySelector('[data-failure]');
 const limit = Number(form.dataset.limit);
 
+/** @type {HTMLFieldSetElement} */
+const together = form.querySelector('[data-together]');
+/** @type {HTMLElement} */
+const found = form.querySelector('[data-ranks]');
+
+/**
+ * What is uploaded. path: with the folders, of a dropped folder.
+ * @type {{file: File, path: string}[]}
+ */
+let chosen = [];
 let running = null;
 let depth = 0;
+// Whether the user has chosen between one and several results.
+let decided = false;
+let question = 0;
 
 function size(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -33,7 +46,7 @@ function size(bytes) {
 }
 
 function total() {
-  return [...input.files].reduce((sum, file) => sum + file.size, 0);
+  return chosen.reduce((sum, { file }) => sum + file.size, 0);
 }
 
 function fail(message) {
@@ -41,24 +54,124 @@ function fail(message) {
   failure.hidden = message === '';
 }
 
-function showFiles() {
-  list.replaceChildren(...[...input.files].map((file) => {
+/** @param {string} value */
+function choice(value) {
+  return /** @type {HTMLElement} */ (together.querySelector(`[data-choice="${value}"]`));
+}
+
+/**
+ * Show a way to import the files. Empty texts hide it.
+ * @param {string} value
+ * @param {string} label
+ * @param {string} hint
+ */
+function offer(value, label, hint) {
+  const element = choice(value);
+  element.hidden = label === '';
+  element.querySelector('[data-label]').textContent = label;
+  element.querySelector('[data-hint]').textContent = hint;
+}
+
+/** @param {string} value */
+function select(value) {
+  choice(value).querySelector('input').checked = true;
+}
+
+/** Ask the server whether the files are ranks of one run, and propose how to import them. */
+async function propose() {
+  question += 1;
+  const mine = question;
+  together.hidden = chosen.length < 2;
+  found.hidden = true;
+  if (chosen.length < 2) return;
+  const count = chosen.length;
+  /** @type {{count: number, order: number[], reason: string, certain: boolean} | null} */
+  let ranks = null;
+  let answered = true;
+  try {
+    ({ ranks } = await postJSON('/import/ranks', { names: chosen.map(({ path }) => path) }));
+  } catch {
+    // Both ways remain possible.
+    answered = false;
+  }
+  if (mine !== question) return;
+  const files = ranks && ranks.count < count ? ` from ${count} files` : '';
+  offer('auto', ranks ? `Import as one result with ${ranks.count} ranks${files}` : '', 'Ordered by rank, as listed above.');
+  offer('1', ranks ? '' : `Import as one result with ${count} ranks`, 'Each file is a rank of one run, in the order above.');
+  offer('0', `Import as ${count} results`, ranks ? 'The files are different runs.' : '');
+  if (!decided || choice(together.querySelector('input:checked')?.value ?? '0').hidden) select(ranks ? 'auto' : '0');
+  if (ranks) {
+    chosen = ranks.order.map((at) => chosen[at]);
+    listFiles();
+    const check = ranks.certain ? '' : ' Check that they belong to one run.';
+    found.textContent = `These files look like the ranks of one run. ${ranks.reason}${check}`;
+  } else {
+    found.textContent = answered
+      ? 'No ranks recognized: the names do not contain a rank, or differ in more than the rank.'
+      : 'The names could not be checked for ranks: no response from the server.';
+  }
+  found.dataset.kind = ranks ? 'good' : '';
+  found.hidden = false;
+}
+
+function listFiles() {
+  list.replaceChildren(...chosen.map(({ file, path }) => {
     const item = document.createElement('li');
     const name = document.createElement('span');
     name.className = 'wrap';
-    name.textContent = file.name;
+    name.textContent = path;
     const bytes = document.createElement('span');
     bytes.className = 'muted nowrap';
     bytes.textContent = size(file.size);
     item.append(name, bytes);
     return item;
   }));
-  list.hidden = input.files.length === 0;
-  const empty = [...input.files].find((file) => file.size === 0);
+  list.hidden = chosen.length === 0;
+}
+
+function showFiles() {
+  listFiles();
+  const empty = chosen.map(({ file }) => file).find((file) => file.size === 0);
   if (empty) fail(`${empty.name} is empty. Record again.`);
   else if (total() > limit) fail(`These files have ${size(total())}; this server takes up to ${form.dataset.limitText}.`);
   else fail('');
   send.disabled = !failure.hidden;
+  void propose();
+}
+
+/**
+ * All files of what was dropped, those of folders with their path.
+ * @param {DataTransfer} transfer
+ */
+async function droppedFiles(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.some((entry) => entry.isDirectory)) return [...transfer.files].map((file) => ({ file, path: file.name }));
+  /** @type {{file: File, path: string}[]} */
+  const files = [];
+  /** @param {any} entry */
+  const add = async (entry) => {
+    if (entry.isFile) {
+      const file = await new Promise((resolve, reject) => { entry.file(resolve, reject); });
+      if (!file.name.startsWith('.')) files.push({ file, path: entry.fullPath.replace(/^\//, '') });
+      return;
+    }
+    const reader = entry.createReader();
+    for (;;) {
+      // It returns some of the entries at a time.
+      const some = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+      if (some.length === 0) return;
+      for (const one of some) await add(one);
+    }
+  };
+  for (const entry of entries) await add(entry);
+  return files.sort((a, b) => a.path.localeCompare(b.path, 'en', { numeric: true }));
+}
+
+/** @param {{file: File, path: string}[]} files */
+function choose(files) {
+  chosen = files;
+  input.required = files.length === 0;
+  showFiles();
 }
 
 function busy(on) {
@@ -87,6 +200,8 @@ form.addEventListener('submit', (event) => {
   event.preventDefault();
   if (running) return;
   const data = new FormData(form);
+  data.delete('file');
+  for (const { file, path } of chosen) data.append('file', file, path);
   const started = performance.now();
   running = new XMLHttpRequest();
   running.open('POST', form.action || location.href);
@@ -119,7 +234,8 @@ form.addEventListener('submit', (event) => {
 });
 
 abort.addEventListener('click', () => running?.abort());
-input.addEventListener('change', showFiles);
+input.addEventListener('change', () => choose([...input.files].map((file) => ({ file, path: file.name }))));
+together.addEventListener('change', () => { decided = true; });
 
 function carriesFiles(event) {
   return [...(event.dataTransfer?.types ?? [])].includes('Files');
@@ -147,8 +263,9 @@ window.addEventListener('drop', (event) => {
   delete zone.dataset.over;
   if (running) return;
   input.files = event.dataTransfer.files;
-  showFiles();
+  droppedFiles(event.dataTransfer).then(choose, () => fail('The folder cannot be read. Choose its files instead.'));
 });
 
 for (const element of form.querySelectorAll('[data-with-scripts]')) element.hidden = false;
-showFiles();
+// A browser may restore them after a reload.
+choose([...input.files].map((file) => ({ file, path: file.name })));

@@ -1,6 +1,7 @@
 """A batch system, an MPI launcher and a recorder that only these modules know go all the way of a job."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,13 @@ from flask import Flask
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor, RecorderName
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
+from perfloom.recording.fields import relevance
+from perfloom.recording.fields.job_validity import validate_job
 from perfloom.recording.fields.relevance import make_hiding_rules
-from perfloom.recording.plan.plan import preview
+from perfloom.recording.plan.plan import make_plan, preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
 from perfloom.workers.base.context import JobContext
@@ -22,10 +25,11 @@ from perfloom.workers.transports import open_transport
 from tests.adapters.toy_launcher import ToyLauncher
 from tests.adapters.toy_recorder import ToyRecorder
 from tests.adapters.toy_scheduler import ToyScheduler
+from tests.recording.plan.test_launchers import functions
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
-from tests.workers.remote.driving import files_of, is_cleaned_up, sight_of, to_the_end, until_job
+from tests.workers.remote.driving import files_of, is_cleaned_up, run, sight_of, to_the_end, until_job
 
 __all__ = ["context", "facts", "settings", "store"]
 HERE = Path(__file__).parent
@@ -114,6 +118,70 @@ def test_toy_job_becomes_result(context: JobContext, target: Target, browser: Br
     store.jobs.request_cancel(job.id)
     job = to_the_end(context, job, 60)
     assert job.state is JobState.CANCELLED and is_cleaned_up(job)
+
+
+@pytest.mark.parametrize("scratch", ["", "scratch"])
+def test_a_file_of_any_name_is_brought_from_a_target(context: JobContext, tmp_path: Path, scratch: str) -> None:
+    """The recorder alone names its files, also where they are recorded on a scratch directory first."""
+    store = context.store
+    store.targets.save(
+        Target("here", directory=str(tmp_path / "jobs"), scratch=scratch and str(tmp_path / scratch), poll_s=0.3)
+    )
+    spec = JobSpec(target="here", recorder=RecorderName("toy-count"), command=("true",))
+    job = run(context, spec)
+    assert (job.state, job.reason) == (JobState.STORED, None), files_of(context, job).tail()
+    assert [row["value"] for row in store.results.open(job.id).counts.to_pylist()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "libraries", "note"),
+    [
+        (ToyLauncher(), "libmpich.so.12", ""),
+        (ToyLauncher(accepted_libraries=("toympi",)), "libmpich.so.12", "built with MPICH or Intel MPI, but"),
+        (ToyLauncher(accepted_libraries=("toympi",), library_patterns=("libtoy.so",)), "libtoy.so.1 libmpi.so.40", ""),
+        (ToyLauncher(accepted_libraries=("mpich",)), "libmpich.so.12", ""),
+    ],
+)
+def test_a_launcher_names_the_libraries_that_it_starts(
+    tmp_path: Path, launcher: ToyLauncher, libraries: str, note: str
+) -> None:
+    MPI_LAUNCHERS[MpiFlavor("toympi")] = launcher
+    script = functions(tmp_path, Mpi(MpiFlavor("toympi"))) + f"ldd() {{ echo '{libraries}'; }}\npl_check_program sh"
+    subprocess.run(["/bin/sh", "-c", script], check=True, timeout=30)
+    noted = tmp_path / "noted"
+    assert note in noted.read_text() if note else not noted.exists()
+
+
+def test_programs_know_the_rank_variables_of_every_launcher(tmp_path: Path) -> None:
+    spec = JobSpec(command=("x",), recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.OPENMPI))
+    plan = make_plan(spec, Target("t"), None, "x" * 12, str(tmp_path)).files["plan.sh"]
+    assert re.search(r"PERFLOOM_RANKS='.* TOY_RANK\b", plan) and 'pl_try "${TOY_RANK-}" "${TOY_SIZE-}"' in plan
+
+
+@pytest.mark.parametrize(
+    ("fields", "used", "unused"),
+    [
+        ((), (), ("events", "frequency", "repeat", "steps")),
+        (("perf", "sampling"), ("events", "frequency", "stack_bytes"), ("repeat", "steps")),
+        (("counting", "pytorch"), ("repeat", "steps", "torch_memory"), ("events", "frequency")),
+    ],
+)
+def test_a_recorder_chooses_groups_of_fields(
+    browser: Browser, fields: tuple[str, ...], used: tuple[str, ...], unused: tuple[str, ...]
+) -> None:
+    name = RecorderName("toy-count")
+    RECORDERS[name] = ToyRecorder(fields=fields, samples="sampling" in fields)
+    relevance._conditions.cache_clear()
+    found = relevance.relevant_fields(JobSpec(recorder=name, command=("x",)))
+    assert found.issuperset(used) and found.isdisjoint(unused)
+    hidden = relevance.list_hiding_choices()
+    assert all("recorder-toy-count" not in hidden[field].split() for field in used)
+    assert all("recorder-toy-count" in hidden[field].split() for field in unused)
+    assert "<legend>PyTorch</legend>" in browser.page("/jobs/new")
+    assert validate_job(JobSpec(recorder=name, scope=Scope.SYSTEM)) == {
+        "scope": "Toy counter only records a command. Choose a command."
+    }
+    relevance._conditions.cache_clear()
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:

@@ -18,6 +18,8 @@ class ToyLauncher:
     rank_variables: tuple[RankVariables, ...] = (RankVariables("TOY_RANK", ("TOY_SIZE",)),)
     job_script: str = ""
     probe_command: tuple[str, ...] = ()
+    library_patterns: tuple[str, ...] = ()
+    accepted_libraries: tuple[str, ...] = ()
 
     def parse_version(self, text: str) -> str:
         return find_version(self.title, r"Toy MPI ([\d.]+)", text)

@@ -11,8 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from perfloom import cli
+from perfloom.cli.ids import JobId
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobDetails, JobState
 from perfloom.queue import TaskQueue
@@ -246,6 +249,15 @@ def completions(settings: Settings, line: str) -> list[str]:
     """What bash is offered at the end of a command line."""
     more = {"_PERFLOOM_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()))}
     return perfloom(settings, **more)[1].split()
+
+
+def test_names_beside_ids_are_on_one_line(settings: Settings, store: Store) -> None:
+    """zsh takes each line for a candidate."""
+    job = store.jobs.create("import", {"files": ["a"]}, "plain\nEVIL\nname\x1b[31m")
+    context = click.Context(cli.cli)
+    context.params["data"] = str(settings.data)
+    (item,) = JobId().shell_complete(context, click.Argument(["id"]), "")
+    assert (item.value, item.help) == (job.id, "queued: plain\\nEVIL\\nname\\x1b[31m")
 
 
 def test_ids_are_completed(settings: Settings, store: Store, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from perfloom import cli
 from perfloom.config import Settings
@@ -195,6 +196,7 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
         ("--recorder pytorch --count -- x", "--count means --recorder perf-stat"),
         ("--recorder pytorch -e cycles -- x", "--event does not apply"),
         ("--env A -- x", "NAME=VALUE"),
+        ("-e , -- x", "--event: “,” has no event."),
         ("--env 1=2 -- x", "not a valid variable name"),
         ("--env 1=2 --stack-bytes 9 --cwd '' -- x", "first. --stack-bytes: This must be a multiple of 8. Use 16."),
         ("--module 'a b' -- x", "--module"),
@@ -206,6 +208,40 @@ def test_invalid_options_are_reported(
     settings: Settings, capsys: pytest.CaptureFixture[str], line: str, words: str
 ) -> None:
     assert words in refused(capsys, line).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("--frequency 0 --stack-bytes 9 -- x", "--frequency --stack-bytes"),
+        ("--pid x --frequency 9999999", "--pid --frequency"),
+        ("--env BAD --frequency 9999999 -- x", "--env --frequency"),
+        ("--recorder gprof --mpi lam -n x --record-every 0 --duration -1 -- x", "--recorder --mpi --ranks --duration"),
+        ("--on mars --wall-time 3 --repeat '' --count -- x", "--on --wall-time --repeat"),
+        ("-q long --frequency 0 -- x", "--queue --frequency"),
+        ("-q long --sudo --events-per-run 1 -- x", "--queue --sudo --events-per-run"),
+    ],
+)
+def test_every_wrong_option_is_reported(
+    settings: Settings, capsys: pytest.CaptureFixture[str], line: str, options: str
+) -> None:
+    said = refused(capsys, line)
+    for option in options.split():
+        assert option in said.split("Error:")[-1], said
+
+
+def test_the_help_has_the_declared_ranges(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["record", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Samples per second. [default: 199] [1 to 1,000,000]" in said and "[0.1 to 2,592,000 s]" in said
+    assert "--call-graph [none|fp|dwarf|lbr]" in said and "x>=" not in said
+
+
+def test_choices_are_completed() -> None:
+    found = ShellComplete(cli.cli, {}, "perfloom", "_PERFLOOM_COMPLETE").get_completions(
+        ["record", "--call-graph"], "d"
+    )
+    assert [one.value for one in found] == ["dwarf"]
 
 
 def test_the_help_has_headings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -311,3 +311,10 @@ def test_when_its_worker_vanishes_it_goes_on_alone(
     forget.join()
     store.close()
     assert job.state is JobState.STORED
+
+
+def test_hints_are_printed_once(settings: Settings) -> None:
+    done = perfloom(settings, "record", "--count", "--interval", "50", "-e", "task-clock", "--", "sleep", "0.3")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("perfloom: hint: An interval below 100 ms slows the recorded program") == 1
+    assert len(done.stdout.split()) == 1

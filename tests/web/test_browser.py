@@ -191,11 +191,11 @@ def test_keys(page: Page, server: Served) -> None:
 def test_two_are_ticked_and_compared(page: Page, server: Served) -> None:
     page.goto(server.url)
     boxes = page.locator("tbody input[type=checkbox]")
-    button = page.locator("form[data-compare] button")
+    button = page.get_by_role("button", name="Compare")
     for number in range(3):
         boxes.nth(number).check()
     assert button.is_disabled()
-    page.get_by_label("Compare <script>", exact=False).uncheck()
+    page.get_by_label("Select <script>", exact=False).uncheck()
     assert button.inner_text() == "Compare 2 of 2"
     button.click()
     page.wait_for_url(f"{server.url}{COMPARE}")
@@ -320,6 +320,74 @@ class TestImport:
         page.click("[data-send]")
         page.wait_for_url(f"{server.url}/")
         assert {"dropped one.txt", "dropped two.txt"} <= set(self.jobs(server))
+
+    def test_ranks_are_recognized(self, page: Page, server: Served, tmp_path: Path) -> None:
+        for rank in (2, 10, 9):
+            (tmp_path / f"trace.rank{rank}.json").write_text("{}")
+        page.goto(f"{server.url}/import")
+        assert not page.is_visible("[data-together]"), "one file has no ranks"
+        page.set_input_files("#file", [tmp_path / f"trace.rank{rank}.json" for rank in (10, 2, 9)])
+        page.wait_for_selector("[data-ranks]:visible")
+        assert page.get_by_label("Import as one result with 3 ranks").is_checked()
+        assert "rank 2, rank 9, rank 10" in page.inner_text("[data-ranks]")
+        assert page.inner_text("[data-files] li:last-child span").startswith("trace.rank10")
+        assert faults_in_both_schemes(page) == []
+        page.click("[data-send]")
+        page.wait_for_url("**/jobs/*")
+        assert "trace.rank*.json" in self.jobs(server)
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", [tmp_path / "trace.rank2.json", tmp_path / "trace.rank9.json"])
+        page.get_by_label("Import as 2 results").check()
+        page.click("[data-send]")
+        page.wait_for_url(f"{server.url}/")
+        assert {"trace.rank2.json", "trace.rank9.json"} <= set(self.jobs(server))
+
+    def test_other_files_are_not_merged_unless_asked(self, page: Page, server: Served, tmp_path: Path) -> None:
+        for name in ("before.txt", "after.txt"):
+            (tmp_path / name).write_text("x 1\n")
+        page.goto(f"{server.url}/import")
+        page.set_input_files("#file", [tmp_path / "before.txt", tmp_path / "after.txt"])
+        page.wait_for_selector("[data-ranks]:visible")
+        assert "No ranks recognized" in page.inner_text("[data-ranks]")
+        assert page.get_by_label("Import as 2 results").is_checked()
+        page.get_by_label("Import as one result with 2 ranks").check()
+        page.click("[data-send]")
+        page.wait_for_url("**/jobs/*")
+        assert "before.txt and 1 more" in self.jobs(server)
+
+    def test_folders_of_ranks_are_dropped(self, page: Page, server: Served) -> None:
+        page.goto(f"{server.url}/import")
+        page.evaluate(
+            """() => {
+              const file = (path) => ({
+                isFile: true,
+                fullPath: path,
+                file: (give) => give(new File([path], path.split('/').at(-1))),
+              });
+              const folder = (path, entries) => ({
+                isDirectory: true,
+                fullPath: path,
+                createReader: () => ({ readEntries: (give) => give(entries.splice(0, 1)) }),
+              });
+              const entries = [
+                folder('/run', [folder('/run/rank1', [file('/run/rank1/perf.txt'), file('/run/rank1/.hidden')]),
+                  folder('/run/rank0', [file('/run/rank0/perf.txt')])]),
+              ];
+              const transfer = { types: ['Files'], files: new DataTransfer().files,
+                items: entries.map((entry) => ({ webkitGetAsEntry: () => entry })) };
+              const event = new Event('drop', { bubbles: true, cancelable: true });
+              Object.defineProperty(event, 'dataTransfer', { value: transfer });
+              document.querySelector('[data-drop]').dispatchEvent(event);
+            }"""
+        )
+        page.wait_for_selector("[data-ranks]:visible")
+        assert page.locator("[data-files] li span:first-child").all_inner_texts() == [
+            "run/rank0/perf.txt",
+            "run/rank1/perf.txt",
+        ]
+        page.click("[data-send]")
+        page.wait_for_url("**/jobs/*")
+        assert "run/rank*/perf.txt" in self.jobs(server)
 
     def test_an_empty_file_is_seen_before_it_is_sent(self, page: Page, server: Served, tmp_path: Path) -> None:
         (tmp_path / "empty.txt").touch()

@@ -69,6 +69,33 @@ def test_or_one_where_they_are_one_run(client: FlaskClient, store: Store) -> Non
     assert [(artefacts / name).read_bytes() for name in ("rank.0", "rank-2.0")] == [b"1", b"2"]
 
 
+def test_ranks_are_recognized_by_their_names(client: FlaskClient, store: Store) -> None:
+    [job] = send(client, ("t.rank1.json", b"1"), ("t.rank0.json", b"0"), together="auto").json["jobs"]
+    kept = store.jobs.get(job["id"])
+    assert (kept.name, kept.spec["files"]) == ("t.rank*.json", ["t.rank0.json", "t.rank1.json"])
+    folders = send(client, ("run/rank1/perf.data", b"1"), ("run/rank0/perf.data", b"0"), together="auto", name="mine")
+    [job] = folders.json["jobs"]
+    kept = store.jobs.get(job["id"])
+    artefacts = store.jobs.directory(job["id"]) / "artefacts"
+    assert kept.name == "mine" and [(artefacts / name).read_bytes() for name in kept.spec["files"]] == [b"0", b"1"]
+    others = send(client, ("before.data", b"1"), ("after.data", b"2"), together="auto")
+    assert [job["name"] for job in others.json["jobs"]] == ["before.data", "after.data"]
+    assert len(send(client, ("rank0", b"1"), ("rank1", b"2"), together="0").json["jobs"]) == 2
+    assert len(send(client, ("rank0", b"1"), ("rank1", b"2")).json["jobs"]) == 2, "as before for other programs"
+
+
+def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
+    def ask(content: object) -> Any:
+        headers = {"X-CSRF-Token": browser_client.csrf, "Origin": "http://localhost"}
+        return browser_client.client.post("/import/ranks", json=content, headers=headers)
+
+    ranks = ask({"names": ["rank1", "rank0"]}).json["ranks"]
+    assert (ranks["count"], ranks["order"], ranks["certain"]) == (2, [1, 0], True) and "rank 0" in ranks["reason"]
+    assert ask({"names": ["a", "b"]}).json == {"ranks": None}
+    for wrong in ({}, [], ["rank0"], {"names": "rank0"}, {"names": [1]}, {"names": ["x"] * 5001}):
+        assert ask(wrong).status_code == 400, wrong
+
+
 def test_the_clock_of_files_without_a_unit(client: FlaskClient, store: Store) -> None:
     [job] = send(client, ("perf.json", b"{}"), clock="ms").json["jobs"]
     assert store.jobs.get(job["id"]).spec == {"files": ["perf.json"], "clock": "ms"}

@@ -10,9 +10,10 @@ from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, PerfloomError
 from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import ProtectedServer
-from perfloom.domain.jobs import JobSpec, RecorderName, Scope
+from perfloom.domain.jobs import JobSpec, Scope
 from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import join
+from perfloom.recording.recorders import recorder_of
 from perfloom.recording.recorders.events import is_privileged
 from perfloom.recording.recorders.permissions import setcap_command
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
@@ -172,7 +173,7 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
 
 def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[PreflightFinding]:
     """Whether the Python of a command has PyTorch. It is not imported, which takes long."""
-    if spec.recorder is not RecorderName.PYTORCH or not spec.command or spec.modules:
+    if not recorder_of(spec).needs_torch or not spec.command or spec.modules:
         return
     cwd = working_directory(spec, files)
     path = ":".join((*spec.path, environment.get("PATH", os.defpath)))

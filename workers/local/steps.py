@@ -6,6 +6,7 @@ from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.rank_state import COUNTS_FILE
 from perfloom.domain.units import format_bytes
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.jobs import Job
@@ -108,9 +109,9 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     if empty and has_failed(job):
         end_without_recording(context, job, files)
         return
-    if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in paths:
+    if perf_record.has_nested_stat(job.argv or ()) and COUNTS_FILE not in paths:
         # The title of what perf stat prints: without counts below it, it is a loss.
-        (files.artifacts / perf_record.COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
+        (files.artifacts / COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
     send_to_reading(context, job, empty=empty, perf_killed=job.details.perf_killed)
 
 

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.rank_state import COUNTS_FILE, RECORDING_FILE, TEXT_FILES
 from perfloom.domain.tables import get_column
 from perfloom.domain.validation import sum_overflows
 from perfloom.ingest.chunked_tables import SpillFile
@@ -20,8 +21,7 @@ from .parallel import read_all
 from .ranks import read_planned
 from .request import AnswerWriter, Input, Request
 
-COUNTS = "perf-stat.txt"
-RECORDINGS = ("perf.data", "perf.script")
+RECORDINGS = (RECORDING_FILE, *TEXT_FILES)
 
 
 def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
@@ -65,14 +65,14 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
 def has_counts_file(inputs: Sequence[Input]) -> bool:
     """Whether the inputs are a recording and the output of a perf stat that ran at the same time."""
     names = [one.name for one in inputs]
-    return len(names) == 2 and COUNTS in names and any(name.startswith(RECORDINGS) for name in names)
+    return len(names) == 2 and COUNTS_FILE in names and any(name.startswith(RECORDINGS) for name in names)
 
 
 def _read_both(request: Request, answers: AnswerWriter) -> tuple[list[Path], MergedProfile]:
     """Like `_read_files`, for a recording with counts. If only the counts are unreadable, that is a loss."""
     recording = counts = None
     for one, found in zip(request.inputs, read_all(request, answers, request.inputs), strict=True):
-        if one.name == COUNTS:
+        if one.name == COUNTS_FILE:
             counts = found
         elif found.error is not None:
             raise found.error

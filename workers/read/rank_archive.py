@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.domain.rank_state import TRACE_FILE_PATTERN
+from perfloom.domain.rank_state import parse_plan
 from perfloom.ingest import archive
 from perfloom.ingest.compression import DecompressedStream
 from perfloom.store.files.disk import disk_errors
 
-from .rank_folders import ARCHIVED_FILES, PLAN, rank_folders
+from .rank_folders import PLAN, PLAN_BYTES, rank_folders, read_small_file
 
 NAME = "ranks.tar"
 FOLDER = "perfloom-ranks/"
 MAX_FILES = 1 << 20
 PIECE_BYTES = 1 << 20
-_PATH = re.compile(
-    rf"run[0-9]{{1,6}}/[\w.-]{{1,220}}/(?:{'|'.join((*map(re.escape, ARCHIVED_FILES), TRACE_FILE_PATTERN))})", re.ASCII
-)
+_PATH = re.compile(r"run[0-9]{1,6}/[\w.-]{1,220}/[A-Za-z0-9][\w.-]{0,199}", re.ASCII)
 
 
 def sniff(head: bytes) -> bool:
@@ -66,7 +64,8 @@ def unpack(stream: DecompressedStream, root: Path, room: int, source: str) -> No
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for folder in rank_folders(root):
+    plan = parse_plan(read_small_file(root / PLAN, PLAN_BYTES))
+    for folder in rank_folders(root, plan.artifacts):
         yield from folder.files.values()
 
 

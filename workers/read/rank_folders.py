@@ -2,50 +2,61 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.rank_state import Rank, is_rank_folder, is_trace_file, parse_run_folder, parse_state
+from perfloom.domain.rank_state import (
+    COUNTS_FILE,
+    RECORDING_FILE,
+    TEXT_FILES,
+    Rank,
+    is_artifact,
+    is_rank_folder,
+    is_trace_file,
+    parse_run_folder,
+    parse_state,
+)
 
 PLAN = "plan.json"
 STATE = "state"
-RECORDING = "perf.data"
-TEXTS = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
-COUNTS = tuple(f"perf-stat.txt{packed}" for packed in ("", ".zst", ".gz"))
-ARCHIVED_FILES = (STATE, RECORDING, *TEXTS, *COUNTS)
+RECORDING = RECORDING_FILE
+TEXTS = TEXT_FILES
+COUNTS = tuple(f"{COUNTS_FILE}{packed}" for packed in ("", ".zst", ".gz"))
+KNOWN_FILES = (STATE, RECORDING, *TEXTS, *COUNTS)
 PLAN_BYTES = 4 << 20
 STATE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
 class RankFolder:
-    """The files of a rank. files: existing files of ARCHIVED_FILES and traces, by name."""
+    """The files of a rank. files: existing files of KNOWN_FILES and other files of the recorder, by name."""
 
     rank: Rank
     files: dict[str, Path]
 
     @property
-    def traces(self) -> list[Path]:
-        """The traces of PyTorch's profiler, one for each process, by name."""
-        return [path for name, path in self.files.items() if is_trace_file(name)]
+    def others(self) -> list[Path]:
+        """The other files of the recorder, such as the trace of each process, by name."""
+        return [path for name, path in self.files.items() if name not in KNOWN_FILES]
 
     def one_of(self, names: tuple[str, ...]) -> Path | None:
         """The first of these files that exists; None if there is none."""
         return next((self.files[name] for name in names if name in self.files), None)
 
 
-def rank_folders(root: Path) -> Iterator[RankFolder]:
-    """The files of each rank, in order. Only regular files in real directories; links are ignored."""
+def rank_folders(root: Path, artifacts: Collection[str] = ()) -> Iterator[RankFolder]:
+    """The files of each rank, in order. Only regular files in real directories; links are ignored. artifacts: names of
+    files of the recorder, or patterns of them."""
     runs = {number: path for path in _subdirectories(root) if (number := parse_run_folder(path.name)) is not None}
     for run in sorted(runs):
         found = []
         for path in _subdirectories(runs[run]):
             if is_rank_folder(path.name):
-                names = (*ARCHIVED_FILES, *sorted(name for name in _names(path) if is_trace_file(name)))
-                files = {name: path / name for name in names if _is_regular_file(path / name)}
+                others = sorted(name for name in _names(path) if is_trace_file(name) or is_artifact(name, artifacts))
+                files = {name: path / name for name in (*KNOWN_FILES, *others) if _is_regular_file(path / name)}
                 state = parse_state(read_small_file(files[STATE], STATE_BYTES)) if STATE in files else None
                 found.append(RankFolder(Rank(run, path.name, state), files))
         yield from sorted(found, key=lambda folder: folder.rank.sort_key)

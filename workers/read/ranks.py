@@ -37,7 +37,7 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
     assert request.planned is not None
     root = Path(request.planned)
     plan = parse_plan(read_small_file(root / PLAN, PLAN_BYTES))
-    found = list(rank_folders(root))
+    found = list(rank_folders(root, plan.artifacts))
     ranks = RankMerger(plan, ProfileMerger(spill, addresses=len(found) <= MAX_WITH_ADDRESSES, aligner=ClockAligner()))
     found = [one for one in found if ranks.is_planned(one.rank)]
     tasks = [(folder, input) for folder in found for input in _inputs(folder, ranks)]
@@ -64,14 +64,14 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
 
 
 def _inputs(folder: RankFolder, ranks: RankMerger) -> Iterator[Input]:
-    """The counts, the text and the traces of a rank."""
+    """The counts, the text and the other files of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
         yield Input(str(counts), ranks.format_file_name(folder.rank, counts.name))
     if text is not None:
         yield Input(str(text), ranks.format_file_name(folder.rank, text.name), script=str(text))
-    for trace in folder.traces:
-        yield Input(str(trace), ranks.format_file_name(folder.rank, trace.name))
+    for other in folder.others:
+        yield Input(str(other), ranks.format_file_name(folder.rank, other.name))
 
 
 def _counts_with_samples(folder: RankFolder) -> Path | None:

@@ -77,12 +77,12 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
         done = transport.run(symbolize_script(directory), timeout_s=SYMBOLIZE_TIMEOUT_S)
         if done.text.split()[-1:] != ["more"]:
             break
-    done = transport.run(list_script(directory), timeout_s=LIST_S)
+    done = transport.run(list_script(directory, job.job_spec), timeout_s=LIST_S)
     if done.status != 0:
         # What is not listed is not fetched, and is removed with the directory.
         message = " ".join(done.errors.split())[-300:] or "no reason was given"
         raise Unavailable(f"The recorded files on {transport.title} cannot be listed: {message}")
-    files_there = parse_list_output(done.stdout)
+    files_there = parse_list_output(done.stdout, job.job_spec)
     copies = [
         FileCopy(f"{directory}/{path}", files.artifacts / path, size)
         for path, size in files_to_fetch(files_there, job.job_spec)

@@ -191,6 +191,8 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
     # A program that was requested to end says nothing about the command with its status.
     runs = [] if stop_requested else [run for run in job_status.runs if run.exit_status is not None]
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
+    if not worst and any(rank.perf_killed for rank in job_status.ranks):
+        worst = None  # The program ended without its perf, so that its status was lost.
     number = _signal_of_status(worst) if spec.mpi is None else None
     failures = [
         _describe_failed_run(spec, job_status, run)

@@ -65,7 +65,8 @@ def poll(context: JobContext, name: str) -> None:
     with try_lock(_lock_of(context, name)) as lock:
         if not lock:
             return
-        known = context.store.targets.find(name)
+        known = context.store.targets.describe(name)
+        known = None if known is None or known.problem else known
         jobs = [job for job in context.store.jobs.list_polled(name) if not transitions.runs_on_other_host(context, job)]
         for group in group_by_connection(known.target, jobs) if known is not None else [jobs] if jobs else []:
             _poll(context, group, locked=False)

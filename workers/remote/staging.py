@@ -19,6 +19,7 @@ from perfloom.domain.targets import Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from perfloom.recording.plan.submission import DEFAULT_DIRECTORY, job_name, resolve_directory_script
 from perfloom.recording.quoting import quote
+from perfloom.recording.recorders import artifact_patterns
 from perfloom.recording.schedulers import scheduler_of
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
@@ -147,6 +148,7 @@ def _save_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec:
         "ranks": spec.mpi.ranks if spec.mpi else None,
         "target": spec.target,
         "recorder": spec.recorder.value,
+        "artifacts": artifact_patterns(spec),
         "clock_ns": facts.clock_ns if facts else None,
     }
     shown = {"runs": runs, "preview": plans.preview(spec, target, facts)}

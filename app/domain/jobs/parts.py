@@ -29,6 +29,10 @@ MAX_RANKS = 1_000_000
 MAX_WALL_TIME_S = 366 * 86_400
 MAX_CPUS = 100_000
 MAX_SECONDS = 3600
+DEFAULT_HZ = 199
+"""Samples per second if none are requested: enough for an overview, few enough for 8 kB of stack each. A prime, so that
+it does not coincide with periodic work of the program."""
+DEFAULT_STACK_BYTES = 8192
 ARGUMENT = TextField("An argument")
 
 
@@ -57,9 +61,9 @@ class RecorderName(RegisteredName, kind="recorder"):
     PYTORCH: ClassVar["RecorderName"]
 
 
-RecorderName.PERF_RECORD = RecorderName.register("perf-record")
-RecorderName.PERF_STAT = RecorderName.register("perf-stat")
-RecorderName.PYTORCH = RecorderName.register("pytorch")
+RecorderName.PERF_RECORD = RecorderName.declare("perf-record")
+RecorderName.PERF_STAT = RecorderName.declare("perf-stat")
+RecorderName.PYTORCH = RecorderName.declare("pytorch")
 
 
 class MpiFlavor(RegisteredName, kind="MPI implementation"):
@@ -73,12 +77,12 @@ class MpiFlavor(RegisteredName, kind="MPI implementation"):
     SRUN: ClassVar["MpiFlavor"]
 
 
-MpiFlavor.OPENMPI = MpiFlavor.register("openmpi")
-MpiFlavor.MPICH = MpiFlavor.register("mpich")
-MpiFlavor.INTEL = MpiFlavor.register("intel")
-MpiFlavor.SPECTRUM = MpiFlavor.register("spectrum")
-MpiFlavor.PLATFORM = MpiFlavor.register("platform")
-MpiFlavor.SRUN = MpiFlavor.register("srun")
+MpiFlavor.OPENMPI = MpiFlavor.declare("openmpi")
+MpiFlavor.MPICH = MpiFlavor.declare("mpich")
+MpiFlavor.INTEL = MpiFlavor.declare("intel")
+MpiFlavor.SPECTRUM = MpiFlavor.declare("spectrum")
+MpiFlavor.PLATFORM = MpiFlavor.declare("platform")
+MpiFlavor.SRUN = MpiFlavor.declare("srun")
 
 
 class EventSplitting(StrEnum):
@@ -128,7 +132,7 @@ SPLITTINGS = ChoiceField(
 
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}
-_PYTORCH: Applies = {"recorder": (RecorderName.PYTORCH,)}
+_PYTORCH: Applies = {"recorder_fields": ("pytorch",)}
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ from ..fields import (
 from .parts import (
     ARGUMENT,
     CALL_GRAPHS,
+    DEFAULT_HZ,
+    DEFAULT_STACK_BYTES,
     SCOPES,
     SPLITTINGS,
     Batch,
@@ -53,9 +55,9 @@ MAX_STACK_BYTES = 65_528
 """The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
 MAX_PID = 4_194_304
 
-_PERF: Applies = {"recorder": (RecorderName.PERF_RECORD, RecorderName.PERF_STAT)}
-_SAMPLING: Applies = {"recorder": (RecorderName.PERF_RECORD,)}
-_COUNTING: Applies = {"recorder": (RecorderName.PERF_STAT,)}
+_PERF: Applies = {"recorder_fields": ("perf",)}
+_SAMPLING: Applies = {"recorder_fields": ("sampling",)}
+_COUNTING: Applies = {"recorder_fields": ("counting",)}
 _STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
 
 
@@ -181,12 +183,12 @@ class JobSpec:
         None,
         NumberField(1, 1_000_000, "samples per second"),
         "Frequency",
-        "For each thread and event. Empty: 199, a prime, so that samples do not fall in step with periodic work.",
+        f"For each thread and event. Empty: {DEFAULT_HZ}, a prime, so that it differs from periodic work.",
         applies=_SAMPLING,
         unit="Hz",
-        placeholder="199",
+        placeholder=str(DEFAULT_HZ),
         setting="Frequency",
-        option=option("--frequency", "-F", metavar="HZ", help="Samples per second.  [default: 199]"),
+        option=option("--frequency", "-F", metavar="HZ", help=f"Samples per second.  [default: {DEFAULT_HZ}]"),
     )
     period: int | None = declare(
         None,
@@ -208,13 +210,13 @@ class JobSpec:
         option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]"),
     )
     stack_bytes: int = declare(
-        8192,
+        DEFAULT_STACK_BYTES,
         NumberField(
             8,
             MAX_STACK_BYTES,
             "bytes of stack",
             multiple=8,
-            missing="Enter the number of bytes of the stack that each sample copies, as in 8192.",
+            missing=f"Enter the number of bytes of the stack that each sample copies, as in {DEFAULT_STACK_BYTES}.",
         ),
         "Stack size",
         "For dwarf: bytes of the stack copied with each sample. More gives deeper stacks and a larger file.",
@@ -224,7 +226,9 @@ class JobSpec:
         short=True,
         setting="Stack size",
         default_shown=True,
-        option=option("--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]"),
+        option=option(
+            "--stack-bytes", metavar="BYTES", help=f"Stack size for dwarf.  [default: {DEFAULT_STACK_BYTES}]"
+        ),
     )
     pid: int | tuple[int, ...] | None = declare(
         None,

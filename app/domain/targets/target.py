@@ -55,8 +55,8 @@ class SchedulerName(RegisteredName, kind="batch system"):
 
 
 SchedulerName.NONE = SchedulerName.register("none")
-SchedulerName.SLURM = SchedulerName.register("slurm")
-SchedulerName.LSF = SchedulerName.register("lsf")
+SchedulerName.SLURM = SchedulerName.declare("slurm")
+SchedulerName.LSF = SchedulerName.declare("lsf")
 
 _SSH: Applies = {"way": ("ssh",)}
 

@@ -25,7 +25,8 @@ PAGE_ROWS = 60
 def split_events(text: str) -> tuple[str, ...]:
     """The events of a text: one per line, or several separated by commas as for `perf -e`.
 
-    A comma inside `pmu/…/` or `{…}` is a part of the event. Raises InvalidRequest if such a pair is not closed.
+    A comma inside `pmu/…/` or `{…}` is a part of the event. Raises InvalidRequest if such a pair is not closed, and for
+    a line of commas.
     """
     return tuple(event for line in text.splitlines() for event in _split_line(line))
 
@@ -44,10 +45,13 @@ def split_event_lists(events: Iterable[str]) -> tuple[str, ...]:
 
 def _split_line(line: str) -> list[str]:
     try:
-        return split_event_list(line)
+        events = split_event_list(line)
     except ValueError as error:
         sign, text = error.args
         raise InvalidRequest(_UNPAIRED[sign].format(text)) from None
+    if line.strip() and not events:
+        raise InvalidRequest(f"“{line.strip()[:40]}” has no event. Enter names of events, or leave the list empty.")
+    return events
 
 
 def event_problem(event: str) -> str | None:

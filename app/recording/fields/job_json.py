@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import JobSpec
+from ...domain.jobs import JOB_FIELDS, JobSpec
 from ...domain.targets import Target
+from ...domain.text import encodable
 from . import command_line
 from .events import split_event_lists
 from .job_form import ParsedJob
 from .job_validity import validate_job
-from .models import find_structure_problems, without_paths
-from .relevance import LOCAL_ONLY, get_form_field, normalize
+from .models import find_structure_problems, form_errors, without_paths
+from .relevance import LOCAL_ONLY, normalize
 
 
 def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> ParsedJob:
@@ -37,12 +38,12 @@ def parse_unvalidated(data: object) -> ParsedJob:
         try:
             split = command_line.split(data["command"])
         except InvalidRequest as error:
-            errors["command"] = error.message
+            errors["command"] = encodable(error.message)
         else:
             hints = {"command": split.hints} if split.hints else {}
         data = data | {"command": [] if errors else list(split.argv)}
     wrong = find_structure_problems(JobSpec, data, "A job")
-    errors |= {get_form_field(".".join(path)): message for path, message in wrong.items()}
+    errors |= form_errors(JOB_FIELDS, wrong)
     try:
         spec = JobSpec.from_json(without_paths(JobSpec, data, wrong))
         return ParsedJob(replace(spec, events=split_event_lists(spec.events)), errors, hints)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from ...domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ...domain.targets import Target
+from ...domain.text import encodable
+from ..recorders import recorder_of
 from ..recorders.perf_arguments import find_argument_problem
 from .models import find_problems
 from .placement_validity import Messages, placement_problems, target_problems
@@ -34,7 +36,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
-    return {name: message for name, message in problems.items() if name in used}
+    return {name: encodable(message) for name, message in problems.items() if name in used}
 
 
 def _command(spec: JobSpec) -> Messages:
@@ -50,7 +52,7 @@ def _rate(spec: JobSpec) -> Messages:
 
 
 def _perf_arguments(spec: JobSpec) -> Messages:
-    problem = find_argument_problem(spec.recorder, spec.perf_arguments)
+    problem = find_argument_problem(recorder_of(spec), spec.perf_arguments)
     return [("perf_arguments", problem)] if problem else []
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from ...domain import fields as kinds
+from ...domain.text import encodable
 from .kinds import find_problem
 
 _STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
@@ -29,42 +30,66 @@ def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str)
     """The structural problems of the JSON of a class with declared fields, by path: unknown and missing fields, values
     that are not objects or lists, and invalid choices. `find_problems` checks other types. title: the class's name in
     messages."""
-    structure_problems: dict[tuple[str, ...], str] = {}
-    for loc, error in _errors(_structure(cls), data):
+    parts = kinds.declared_parts(cls)
+    structure_problems = _unknown_fields(cls, data, title)
+    for name, part in parts.items():
+        if isinstance(data.get(name), Mapping):
+            structure_problems |= {
+                (name, *path): text for path, text in _unknown_fields(part.type, data[name], f"“{name}”").items()
+            }
+    # Only known names are checked further: pydantic cannot report a name with a lone surrogate.
+    for loc, error in _errors(_structure(cls), without_paths(cls, data, structure_problems)):
         kind = kinds.declared_kinds(cls).get(loc[0])
-        part = kind if isinstance(kind, kinds.PartField) else None
-        path = loc[:2] if part else loc[:1]
-        if error["type"] == "extra_forbidden":
-            owner, what = (part.type, f"“{path[0]}”") if part else (cls, title)
-            known = ", ".join(sorted(kinds.declared_kinds(owner)))
-            text = f"{what} has no field “{path[-1][:60]}”. Its fields are: {known}."
-        elif len(path) == 1 and part:
+        part_kind = kind if isinstance(kind, kinds.PartField) else None
+        path = loc[:2] if part_kind else loc[:1]
+        if len(path) == 1 and part_kind:
             text = f"“{path[0]}” must be an object with its own fields."
         else:
-            inner = kinds.declared_kinds(part.type)[path[1]] if part else kind
+            inner = kinds.declared_kinds(part_kind.type)[path[1]] if part_kind else kind
             if isinstance(inner, kinds.TextListField):
                 text = f"“{'.'.join(path)}” must be a list of strings."
             elif isinstance(inner, kinds.ChoiceField) and error["type"] == "missing":
                 text = _no_choice(inner, "")
             elif error["type"] == "missing":
-                text = f"{f'“{path[0]}”' if part else title} needs the field “{path[-1]}”. Add it."
+                text = f"{f'“{path[0]}”' if part_kind else title} needs the field “{path[-1]}”. Add it."
             else:
                 text = str(error["msg"])
         structure_problems.setdefault(path, text)
     return structure_problems
 
 
+def form_errors(declared: Mapping[str, kinds.DeclaredField], problems: Mapping[tuple[str, ...], str]) -> dict[str, str]:
+    """What `find_structure_problems` found, by the names of the form; by path where the form has no such field."""
+    names = {each.path: each.name for each in declared.values()}
+    paths = {encodable(".".join(path)[:120]): text for path, text in problems.items()}
+    return {names.get(path, path): text for path, text in paths.items()}
+
+
 def without_paths(cls: type[Any], data: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """The JSON of a class without the fields that `find_structure_problems` found; a part that lacks a required field
-    is removed completely."""
-    remaining = dict(data)
+    """The JSON of a class without the fields that `find_structure_problems` found, so that the others can be checked. A
+    field without a default gets any value that can be read."""
+    remaining = {name: dict(value) if isinstance(value, Mapping) else value for name, value in data.items()}
     parts = kinds.declared_parts(cls)
-    for name, *inner in paths:
-        if not inner or inner[0] in kinds.required_fields(parts[name].type):
-            remaining.pop(name, None)
-        elif name in remaining:
-            remaining[name] = {name: value for name, value in remaining[name].items() if name != inner[0]}
+    for whole, *inner in paths:
+        if not inner:
+            _leave_out(cls, remaining, whole)
+        elif isinstance(remaining.get(whole), dict):
+            _leave_out(parts[whole].type, remaining[whole], inner[0])
     return remaining
+
+
+def _leave_out(cls: type[Any], values: dict[str, Any], name: str) -> None:
+    if name in kinds.required_fields(cls):
+        kind = kinds.declared_kinds(cls)[name]
+        values[name] = next(map(str, kind.type), "") if isinstance(kind, kinds.ChoiceField) else ""
+    else:
+        values.pop(name, None)
+
+
+def _unknown_fields(cls: type[Any], data: Mapping[str, Any], what: str) -> dict[tuple[str, ...], str]:
+    known = kinds.declared_kinds(cls)
+    text = f"Its fields are: {', '.join(sorted(known))}."
+    return {(n,): f"{what} has no field “{encodable(n[:60])}”. {text}" for n in map(str, data) if n not in known}
 
 
 def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
@@ -124,7 +149,8 @@ def _one_of(kind: kinds.ChoiceField) -> Any:
 
 
 def _no_choice(kind: kinds.ChoiceField, value: Any) -> str:
-    what = f"Unknown {kind.what}." if kind.what else f"“{str(value)[:60]}” is not valid."
+    shown = f"“{encodable(value[:60])}”" if isinstance(value, str) else "This"
+    what = f"Unknown {kind.what}." if kind.what else f"{shown} is not valid."
     return f"{what} Use one of: {', '.join(kind.type)}."
 
 
@@ -140,9 +166,7 @@ def _validated_type(kind: kinds.FieldKind, type_: Any) -> Any:
     def check(value: Any) -> Any:
         problem = find_problem(kind, value)
         if problem is not None:
-            # A value may contain a lone surrogate, which pydantic cannot encode.
-            text = problem.encode("utf-8", "replace").decode()
-            raise PydanticCustomError("unfit", "{text}", {"text": text})
+            raise PydanticCustomError("unfit", "{text}", {"text": encodable(problem)})
         return value
 
     return Annotated[type_, AfterValidator(check)]

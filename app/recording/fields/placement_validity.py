@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import JobSpec, RecorderName, Scope
+from ...domain.jobs import JobSpec, Scope
 from ...domain.jobs.parts import MAX_RANKS
 from ...domain.selection import parse_ranks
 from ...domain.targets import SchedulerName, Target
+from ..recorders import recorder_of
 
 Messages = list[tuple[str, str]]
 
@@ -30,7 +31,7 @@ def target_problems(spec: JobSpec, targets: Mapping[str, Target]) -> Messages:
 
 def placement_problems(spec: JobSpec) -> Messages:
     """Incompatible fields, by form field."""
-    return [*_ranks(spec), *_pytorch(spec)]
+    return [*_ranks(spec), *_only_command(spec)]
 
 
 def _ranks(spec: JobSpec) -> Messages:
@@ -52,12 +53,13 @@ def _ranks(spec: JobSpec) -> Messages:
     return []
 
 
-def _pytorch(spec: JobSpec) -> Messages:
-    if spec.recorder is not RecorderName.PYTORCH:
+def _only_command(spec: JobSpec) -> Messages:
+    recorder = recorder_of(spec)
+    if not recorder.only_command:
         return []
     found: Messages = []
     if spec.scope is not Scope.COMMAND:
-        found.append(("scope", "The PyTorch profiler only records a command. Choose a command."))
+        found.append(("scope", f"{recorder.label} only records a command. Choose a command."))
     if spec.mpi is not None and spec.mpi.per_host is True:
-        found.append(("recorded", "The PyTorch profiler records ranks, not hosts. Choose ranks."))
+        found.append(("recorded", f"{recorder.label} records ranks, not hosts. Choose ranks."))
     return found

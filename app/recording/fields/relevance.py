@@ -11,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ...domain.fields import Applies, ChoiceField, DeclaredField, EitherField, Info, Option
-from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, MpiFlavor, RecorderName
+from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, MpiFlavor
 from ...domain.targets import LOCAL, SchedulerName, Target
+from ..recorders import RECORDERS
 from ..schedulers import SCHEDULERS, field_label
 
 LOCAL_ONLY: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
@@ -23,7 +24,7 @@ FORM_ONLY: Mapping[str, Info] = {
     "sampling": Info(
         EitherField(Option("frequency", "Frequency"), Option("period", "Period")),
         "Sampling",
-        applies={"recorder": (RecorderName.PERF_RECORD,)},
+        applies={"recorder_fields": ("sampling",)},
     )
 }
 """Fields of the form that a JobSpec does not have."""
@@ -63,19 +64,28 @@ def get_form_field(name: str) -> str:
 
 def list_conditions() -> Mapping[str, Applies]:
     """For each form field the choices with which it applies."""
-    return _conditions(tuple(SCHEDULERS))
+    return _conditions(tuple(SCHEDULERS), tuple(RECORDERS))
 
 
 @lru_cache
-def _conditions(_schedulers: tuple[str, ...]) -> Mapping[str, Applies]:
+def _conditions(_schedulers: tuple[str, ...], _recorders: tuple[str, ...]) -> Mapping[str, Applies]:
     found = {each.name: _condition(each) for each in JOB_FIELDS.values()}
-    return found | {name: info.applies for name, info in FORM_ONLY.items()}
+    return found | {name: _of_recorders(info.applies) for name, info in FORM_ONLY.items()}
 
 
 def _condition(declared_field: DeclaredField) -> Applies:
     if declared_field.part != "batch":
-        return declared_field.info.applies
+        return _of_recorders(declared_field.info.applies)
     return {"scheduler": tuple(name for name, one in SCHEDULERS.items() if declared_field.attribute in one.fields)}
+
+
+def _of_recorders(applies: Applies) -> Applies:
+    """The conditions with the recorders that use a group of fields, in place of the group."""
+    if "recorder_fields" not in applies:
+        return applies
+    groups = applies["recorder_fields"]
+    recorders = tuple(name for name, each in RECORDERS.items() if not set(groups).isdisjoint(each.fields))
+    return {"recorder": recorders} | {name: values for name, values in applies.items() if name != "recorder_fields"}
 
 
 def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.targets import TARGET_FIELDS, Target
 from . import serialization
-from .models import find_structure_problems, without_paths
+from .models import find_structure_problems, form_errors, without_paths
 from .preset_file import FORMATS, find_secrets
 from .target_validity import raise_problems, validate_target
 
@@ -54,7 +54,7 @@ def from_data(data: Mapping[str, Any], *, name: str | None = None) -> Target:
         if each.info.internal and isinstance(values.get(each.part), Mapping):
             values[each.part] = {key: value for key, value in values[each.part].items() if key != each.attribute}
     wrong = find_structure_problems(Target, values, "A target")
-    problems = {_form_field(path): message for path, message in wrong.items()}
+    problems = form_errors(TARGET_FIELDS, wrong)
     try:
         target = Target.from_json(without_paths(Target, values, wrong))
     except InvalidRequest:
@@ -75,8 +75,3 @@ def to_data(target: Target) -> dict[str, Any]:
         if each.required or value != each.default:
             owner[each.attribute] = value
     return data
-
-
-def _form_field(path: tuple[str, ...]) -> str:
-    name = ".".join(path)
-    return next((each.name for each in TARGET_FIELDS.values() if each.path == name), path[-1])

@@ -18,7 +18,7 @@ def parse_int(text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if not re.fullmatch(r"[0-9]{1,18}", text):
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
         raise InvalidRequest(f"“{text[:40]}” is not a whole number. Write only digits, as in 1000.")
     return int(text)
 

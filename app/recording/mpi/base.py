@@ -70,8 +70,18 @@ class MpiLauncher(Protocol):
         """Variables with a rank's number, the most reliable first."""
 
     @property
+    def library_patterns(self) -> tuple[str, ...]:
+        """Names of the MPI libraries that programs built for it have, as patterns of a shell, the most certain first.
+        Empty where they do not distinguish it."""
+
+    @property
+    def accepted_libraries(self) -> tuple[str, ...]:
+        """The implementations whose programs it starts as ranks, by their libraries. Empty: those of any."""
+
+    @property
     def job_script(self) -> str:
-        """sh: sets variables `pl_…` that its arguments use, before it starts in a job."""
+        """sh: sets variables `pl_…` that its arguments use, before it starts in a job. pl_launcher is its program, and
+        pl_linked the implementation that the user's program was built for, if known."""
 
     @property
     def probe_command(self) -> tuple[str, ...]:

@@ -37,6 +37,9 @@ class Hydra:
         RankVariables("PMIX_RANK", ("PMI_SIZE",)),
     )
     probe_command: tuple[str, ...] = ()
+    library_patterns: tuple[str, ...] = ()
+    # MPICH and Intel MPI have one binary interface, and each other's launchers work.
+    accepted_libraries: tuple[str, ...] = (MpiFlavor.MPICH,)
     scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
@@ -64,6 +67,7 @@ MPICH = Hydra(
     "HYDRA\\|MPICH",
     "MPICH (Hydra)",
     r"HYDRA build details:.*?Version:\s+([\w.]+)",
+    library_patterns=("libmpich.so", "libmpi.so.12", "libmpi.so.4[!0-9]"),
 )
 INTEL = Hydra(
     MpiFlavor.INTEL,

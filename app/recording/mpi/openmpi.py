@@ -38,6 +38,8 @@ class OpenMpi:
         RankVariables("PMIX_RANK"),
     )
     probe_command: tuple[str, ...] = ()
+    library_patterns: tuple[str, ...] = ("libopen-pal.so", "libmpi.so.40", "libmpi.so.20")
+    accepted_libraries: tuple[str, ...] = (MpiFlavor.OPENMPI,)
     scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:

@@ -14,6 +14,8 @@ SPECTRUM = OpenMpi(
     label="IBM Spectrum MPI",
     printed_version=r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)",
     job_script="",
+    library_patterns=("libmpi_ibm.so",),
+    accepted_libraries=(MpiFlavor.SPECTRUM,),
 )
 
 PLATFORM_OPTIONS_WITH_VALUE = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr", "-np", "-sp", "-subnet")
@@ -33,6 +35,8 @@ class Platform:
     stop_signal: str = "TERM"
     rank_variables: tuple[RankVariables, ...] = (RankVariables("MPI_RANKID", ("MPI_NRANKS",)),)
     probe_command: tuple[str, ...] = ()
+    library_patterns: tuple[str, ...] = ("libpcmpi.so", "libmpio.so")
+    accepted_libraries: tuple[str, ...] = (MpiFlavor.PLATFORM,)
     scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..quoting import ShellCode
 from ..schedulers import sbatch_options
+from ..scripts import script_text
 from .base import Arguments, RankVariables, has_option
 
 SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSTWbcdeimnopqrtwx")
@@ -36,13 +37,15 @@ class Srun:
     program_names: tuple[str, ...] = ("srun",)
     version_pattern: str = ""
     label: str = "srun (Slurm)"
-    job_script: str = ""
+    job_script: str = script_text("mpi/srun_job.sh")
     stop_signal: str = "USR2"
     rank_variables: tuple[RankVariables, ...] = (
         RankVariables("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
     )
     scheduler: str = "slurm"
     probe_command: tuple[str, ...] = ("srun", "--mpi=list")
+    library_patterns: tuple[str, ...] = ()
+    accepted_libraries: tuple[str, ...] = ()
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import JobSpec, RecorderName
+from ...domain.jobs import JobSpec
 from ..recorders import perf_record, recorder_of
 
 UNKNOWN_HOST = HostFacts(host="")
@@ -21,9 +21,9 @@ def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[s
     artifacts: the directory for recordings; a relative one is relative to the working directory.
     """
     known = facts or UNKNOWN_HOST
-    if spec.recorder is RecorderName.PERF_RECORD:
-        return perf_record.nested_stat_argv(spec, known, artifacts)
-    return recorder_of(spec).argv(spec, known, artifacts)
+    recorder = recorder_of(spec)
+    words = recorder.argv(spec, known, artifacts)
+    return perf_record.nested_stat_argv(words, spec, known, artifacts) if recorder.samples else words
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 import re
 
 from ...domain.errors import UnreadableInput
-from ...domain.rank_state import is_rank_folder, is_trace_file, parse_run_folder
+from ...domain.jobs import JobSpec
+from ...domain.rank_state import is_artifact, is_rank_folder, parse_run_folder
 from ..quoting import quote
+from ..recorders import artifact_patterns
 from ..scripts import script_text
 from .submission import DIRECTORY_MARKER, _script, require_absolute
 
-ARTIFACTS = ("perf.data", "perf.script.zst", "perf.script.gz", "perf.script", "perf-stat.txt", "state")
+STATE = "state"
 _LINE = re.compile(r"\s*([0-9]{1,20}) (?:\./)?(\S.*)")
 
 
@@ -26,15 +28,15 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
     )
 
 
-def list_script(directory: str) -> str:
+def list_script(directory: str, spec: JobSpec) -> str:
     """sh: print the non-empty artifacts of all ranks with their sizes."""
-    names = " ".join(f"./run*/*/{name}" for name in (*ARTIFACTS, "*.pt.trace.json.gz"))
+    names = " ".join(f"./run*/*/{name}" for name in (STATE, *artifact_patterns(spec)))
     return _script(
         f"cd {quote(require_absolute(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh")
     )
 
 
-def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
+def parse_list_output(stdout: bytes, spec: JobSpec) -> tuple[tuple[str, int], ...]:
     """(path in the job's directory, bytes) of the artifacts. Raises UnreadableInput for paths outside of it."""
     found: dict[str, int] = {}
     for line in stdout.decode(errors="replace").split("\n"):
@@ -44,7 +46,7 @@ def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
         steps = match[2].split("/")
         if not steps[0] or ".." in steps:
             raise UnreadableInput(f"The target listed a file that does not belong to the job: {match[2][:100]}")
-        known = steps[-1] in ARTIFACTS or is_trace_file(steps[-1])
+        known = is_artifact(steps[-1], (STATE, *artifact_patterns(spec)))
         if len(steps) == 3 and parse_run_folder(steps[0]) is not None and is_rank_folder(steps[1]) and known:
             found[match[2]] = int(match[1])
     return tuple(sorted(found.items()))

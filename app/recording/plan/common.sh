@@ -87,20 +87,27 @@ pl_full() {
 pl_bring() {
     [ "$1" != "$2" ] || return 0
     pl_kept=''
-    for pl_each in "$1"/perf.script* "$1"/perf-stat.txt "$1"/perf.data "$1"/*.pt.trace.json.gz; do
-        [ -f "$pl_each" ] || continue
-        if pl_said=$(cp "$pl_each" "$2/.part" 2>&1) && mv -f "$2/.part" "$2/${pl_each##*/}"; then
-            rm -f "$pl_each"
-        else
-            rm -f "$2/.part"
-            pl_kept="$pl_kept ${pl_each##*/}"
-        fi
-    done
+    pl_artifacts "$1" pl_bring_files "$2"
     if [ -n "$pl_kept" ]; then
         pl_note "These files could not be copied from $1 on $(uname -n) and are still there:$pl_kept. $pl_said"
     else
         rm -rf "$1"
     fi
+}
+
+# pl_bring_files TO FILE …: those of the files that there are; in pl_kept the names of those that cannot be copied.
+pl_bring_files() {
+    pl_to=$1
+    shift
+    for pl_each in "$@"; do
+        [ -f "$pl_each" ] || continue
+        if pl_said=$(cp "$pl_each" "$pl_to/.part" 2>&1) && mv -f "$pl_to/.part" "$pl_to/${pl_each##*/}"; then
+            rm -f "$pl_each"
+        else
+            rm -f "$pl_to/.part"
+            pl_kept="$pl_kept ${pl_each##*/}"
+        fi
+    done
 }
 
 # pl_read_rest RUN HOST: convert recordings to text that the ranks of a run on this host did not convert. RUN may be *.

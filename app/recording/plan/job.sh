@@ -87,8 +87,8 @@ pl_launch() {
             "load the module that provides it." >&2
         exit 125
     }
-    pl_find_situation
     pl_command "$pl_run" pl_check_program
+    pl_find_situation
     pl_start "$pl_run" pl_become
 }
 
@@ -150,43 +150,14 @@ pl_find_own_name() {
 # pl_check_program PROGRAM …: detect its MPI library. With another implementation's launcher, each process would silently
 # be rank 0 of 1.
 pl_check_program() {
-    pl_linked=''
+    pl_linked='' pl_whose=''
     pl_file=$(command -v "${1-}" 2>/dev/null)
     [ -f "$pl_file" ] || return 0
     pl_libraries=$(ldd "$pl_file" 2>/dev/null) ||
-        pl_libraries=$(LC_ALL=C grep -a -o -E 'lib(mpi|mpich|mpi_ibm|open-pal|pcmpi)\.so\.[0-9]+' "$pl_file" 2>/dev/null)
-    case $pl_libraries in
-    *libmpi_ibm.so*) pl_linked=spectrum ;;
-    *libopen-pal.so* | *libmpi.so.40* | *libmpi.so.20*) pl_linked=openmpi ;;
-    *libpcmpi.so* | *libmpio.so*) pl_linked=platform ;;
-    *libmpich.so* | *libmpi.so.12* | *libmpi.so.4*) pl_linked=mpich ;;
-    esac
-    if [ "$pl_flavour" = srun ]; then pl_find_pmi; fi
-    # MPICH and Intel MPI have the same ABI, and each other's launchers work.
-    case $pl_flavour/$pl_linked in
-    */ | srun/* | openmpi/openmpi | spectrum/spectrum | platform/platform | mpich/mpich | intel/mpich) ;;
-    *)
-        case $pl_linked in mpich) pl_whose="MPICH or Intel MPI" ;; openmpi) pl_whose="Open MPI" ;; *) pl_whose=$pl_linked ;; esac
-        pl_note "The program was built with $pl_whose, but started by $pl_launcher_title. Each rank may run as if it were the only one. Choose the MPI implementation that it was built with."
-        ;;
-    esac
-}
-
-# Select the PMI of srun that the program's MPI library supports.
-pl_find_pmi() {
-    pl_offered=" $("$pl_launcher" --mpi=list 2>&1 | tr -s '[:space:],' ' ') "
-    case $pl_linked in
-    openmpi | spectrum) pl_wanted='pmix pmix_v4 pmix_v3 pmi2' ;;
-    mpich) pl_wanted='pmi2 pmix' ;;
-    *) pl_wanted='' ;;
-    esac
-    for pl_each in $pl_wanted; do
-        case $pl_offered in *" $pl_each "*)
-            pl_pmi=$pl_each
-            return 0
-            ;;
-        esac
-    done
+        pl_libraries=$(LC_ALL=C grep -a -o -E 'lib[A-Za-z0-9_-]+\.so[.0-9]*' "$pl_file" 2>/dev/null)
+    pl_find_library "$pl_libraries "
+    case " $pl_accepted " in "  " | *" $pl_linked "*) return 0 ;; esac
+    [ -z "$pl_linked" ] || pl_note "The program was built with $pl_whose, but started by $pl_launcher_title. Each rank may run as if it were the only one. Choose the MPI implementation that it was built with."
 }
 
 pl_become() {

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import EventSplitting, Executor, JobSpec, Scope
+from ...domain.jobs import JOB_FIELDS, Executor, JobSpec, Scope
 from ...domain.rank_state import MAX_RUNS
-from ...domain.targets import RESERVED_PREFIXES, Target, TargetFacts
+from ...domain.targets import RESERVED_PREFIXES, TARGET_FIELDS, Target, TargetFacts
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
@@ -60,6 +60,19 @@ SCRIPTS = {
 UNKNOWN_REMOTE_HOST = HostFacts(host="", options=("-N",))
 """Used for a host that was never checked. Every perf has -N; without it, perf fills the build-id cache in $HOME."""
 MAX_EVENTS = 2000
+SUPERVISED_JOB_FIELDS = frozenset(
+    (
+        *("name", "target", "recorder", "scope", "command", "cwd", "environment", "inputs", "events", "frequency"),
+        *("period", "call_graph", "stack_bytes", "pid", "per_cpu", "count_hardware", "duration", "interval", "repeat"),
+        *("batch", "pytorch", "events_per_run", "cpu_list", "cgroup", "perf_arguments"),
+    )
+)
+"""Fields and parts of a job that a supervisor supports, and those that do not count for its jobs. Any other one that is
+set selects the scripts."""
+SUPERVISED_TARGET_FIELDS = frozenset(
+    ("name", "ssh", "scheduler", "mpi", "starters", "sudo", "counters", "poll", "notes")
+)
+"""The same of a target."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +87,23 @@ class Plan:
 
 
 def choose_executor(spec: JobSpec, target: Target, *, run_as: str = "") -> Executor:
-    """The executor of a job: a supervisor if it is one process of the worker's user on this machine, else scripts.
-    run_as: the user that runs programs on this machine, empty for the worker's own."""
-    of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
-    of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
-    several = spec.splitting is not EventSplitting.ONE_RUN or spec.fresh_inputs
-    more = spec.mpi is not None or several or not spec.keep_recordings
+    """The executor of a job: a supervisor if it is one process of the worker's user on this machine and sets no other
+    field than those that a supervisor supports, else scripts. run_as: the user that runs programs on this machine,
+    empty for the worker's own."""
     # Injected files need a directory of the job.
     injected = recorder_of(spec).injection(spec) is not None
-    needs_scripts = not target.is_local or injected or of_target or of_job or more or run_as
+    needs_scripts = not target.is_local or injected or run_as or _needs_scripts(spec, target)
     return Executor.SCRIPTS if needs_scripts else Executor.SUPERVISOR
+
+
+def _needs_scripts(spec: JobSpec, target: Target) -> bool:
+    """Whether a field is set that a supervisor does not support."""
+    parts = [(JOB_FIELDS, spec, SUPERVISED_JOB_FIELDS), (TARGET_FIELDS, target, SUPERVISED_TARGET_FIELDS)]
+    return spec.mpi is not None or any(
+        (each.part or each.name) not in supported and each.get(whole) != each.default
+        for declared, whole, supported in parts
+        for each in declared.values()
+    )
 
 
 def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
@@ -131,7 +151,7 @@ def require_plannable(spec: JobSpec, target: Target) -> None:
         base.check_arguments(launcher, mpi.rank_arguments, "rank_arguments")
     injection = recorder_of(spec).injection(spec)
     if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
-        raise InvalidRequest("PyTorch is only recorded in a command without sudo. Choose that.", "scope")
+        raise InvalidRequest(f"{recorder_of(spec).label} only records a command without sudo. Choose that.", "scope")
     if own := next((name for name in target.environment if name.startswith(RESERVED_PREFIXES)), None):
         raise InvalidRequest(
             f"The target {target.name} sets the variable {own[:60]}, which is reserved for Perfloom. Remove it from "

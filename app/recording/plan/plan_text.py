@@ -11,16 +11,23 @@ from pathlib import PurePath
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from ...domain.rank_state import INCOMPLETE
+from ...domain.jobs import CallGraph, JobSpec, Scope
+from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
-from ..mpi.registry import Arguments, mpi_launcher_of
+from ..mpi.registry import (
+    Arguments,
+    launchers_for_library,
+    library_patterns,
+    mpi_launcher_of,
+    rank_variables,
+)
 from ..quoting import ShellCode, join, quote, shell_word
-from ..recorders import Injection, perf_record, recorder_of
+from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
+from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
 from .runs import Run, repeats_as_runs
@@ -32,6 +39,7 @@ GRACE_S = 45
 """Seconds until a job that got two requests to end, 20 s apart, is killed."""
 _OUT_PLACEHOLDER = PurePath("/the/recording's/own/directory")
 """Replaced by `$pl_out`, the directory of a recording, in the arguments of a recorder."""
+_ARTIFACT = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]*", re.ASCII)
 _OUT = ShellCode('"$pl_out"')
 
 
@@ -79,6 +87,7 @@ def plan_text(
     ]
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
     lines += [f"pl_cwd={_directory(spec.cwd)}"]
+    lines += _list_artifacts(artifact_patterns(spec))
     lines += [f"pl_has_scratch={quote('1' if target.scratch else '')}"]
     lines += shell_function(
         "pl_scratch_path", [f"printf '%s\\n' {shell_word(expand_path(target.scratch))}"] if target.scratch else []
@@ -106,14 +115,37 @@ def plan_text(
             "launcher_title": launcher.label,
             "ranks": str(mpi.ranks),
             "stop_signal": launcher.stop_signal,
+            "accepted": " ".join(launcher.accepted_libraries),
         }
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
         lines += shell_function("pl_launchers", [_words(launchers)])
-        lines += shell_function("pl_own_rank", [*map(_take_rank, launcher.rank_variables), "false"])
+        # Its own variables go first: an mpirun in a batch job inherits those of the batch system.
+        lines += shell_function("pl_take_rank", [*map(_take_rank, rank_variables(launcher.rank_variables)), "false"])
+        lines += _find_library()
         lines += shell_function("pl_prepare_launcher", launcher.job_script.splitlines())
         lines += _find_allocation()
         lines += shell_function("pl_start", ["shift", _words(launcher.arguments(spec, mpi))])
     return "\n".join(lines) + "\n"
+
+
+def _list_artifacts(patterns: Sequence[str]) -> list[str]:
+    """sh: pl_artifacts DIRECTORY COMMAND …: call it with the files there that are artifacts behind."""
+    for pattern in patterns:
+        if not _ARTIFACT.fullmatch(pattern):
+            raise ValueError(f"{pattern!r} is not the name of an artifact")
+    files = " ".join(f'"$pl_in_directory"/{pattern}' for pattern in patterns)
+    return shell_function("pl_artifacts", ["pl_in_directory=$1", "shift", f'"$@" {files}'])
+
+
+def _find_library() -> list[str]:
+    """sh: pl_find_library TEXT: the implementation whose library is named there, in pl_linked, and the launchers that
+    start its programs, in pl_whose."""
+    cases = [
+        line
+        for pattern, name in library_patterns()
+        for line in (f"*{pattern}*)", f"pl_linked={quote(name)} pl_whose={quote(launchers_for_library(name))}", ";;")
+    ]
+    return shell_function("pl_find_library", ["case $1 in", *cases, "esac"])
 
 
 def _take_rank(variables: RankVariables) -> str:
@@ -134,7 +166,7 @@ def _find_allocation() -> list[str]:
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     stacks = spec.call_graph is not CallGraph.NONE
-    if spec.recorder is RecorderName.PERF_RECORD and needs_event_fields(events_to_sample(spec, facts), stacks):
+    if recorder_of(spec).samples and needs_event_fields(events_to_sample(spec, facts), stacks):
         return add_tracepoint_field(FIELDS, stacks=stacks)
     return FIELDS
 
@@ -153,17 +185,23 @@ def recorder_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     output = str(_OUT_PLACEHOLDER / main)
     if spec.sudo:
         at = argv.index(output)
-        argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
-    return tuple(ShellCode(f"{_OUT.text}/{main}") if one == output else one for one in argv)
+        argv[at - 1 : at + 1] = ["--log-fd", "1"] if recorder_of(spec).counts else ["-o", "-"]
+    return tuple(_with_directory(word) for word in argv)
+
+
+def _with_directory(word: str) -> str | ShellCode:
+    """An argument with `$pl_out` for the placeholder of the recording's directory."""
+    before, place, after = word.partition(str(_OUT_PLACEHOLDER))
+    return ShellCode(f"{quote(before) if before else ''}{_OUT.text}{quote(after) if after else ''}") if place else word
 
 
 def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     """perf stat's command line for events that are counted during the recording, without the process to observe; empty
     if there are none. With sudo nothing is counted: perf stat would need root, too."""
-    if spec.recorder is not RecorderName.PERF_RECORD or spec.sudo:
+    if not recorder_of(spec).samples or spec.sudo:
         return ()
     events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
-    out = ShellCode(f"{_OUT.text}/{perf_record.COUNTS_FILE}")
+    out = ShellCode(f"{_OUT.text}/{COUNTS_FILE}")
     return (perf_program(facts), "stat", "-x,", "-o", out, *events, *selection_arguments(spec)) if events else ()
 
 
@@ -210,6 +248,8 @@ def _describe_injection(injection: Injection) -> list[str]:
     """sh: set the environment of a program with an injected recorder."""
     lines = [f'pl_prefix {name} "$pl_directory"' for name in injection.paths]
     lines += [f"{name}={quote(value)}; export {name}" for name, value in injection.variables.items()]
+    ranks = " ".join(each.rank for each in rank_variables(of_batch_systems=True))
+    lines += [f"{RANK_VARIABLES}={quote(ranks)}; export {RANK_VARIABLES}"]
     return [*lines, f"{injection.folder}=$pl_out; export {injection.folder}"]
 
 

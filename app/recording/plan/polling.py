@@ -189,6 +189,7 @@ def _rank(run: int, place: str, known: Mapping[str, str], notes_of_file: Sequenc
         size=_int(known.get("size")),
         note=" ".join(notes),
         stopped=known.get("stopped", ""),
+        perf_killed="killed" in known,
     )
 
 

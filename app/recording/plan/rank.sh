@@ -81,14 +81,9 @@ pl_try() {
     if pl_number "$2"; then pl_size=$2; fi
 }
 
-# Determine the rank. The MPI implementation's own variables take precedence: in a batch job, mpirun also inherits those of
-# the batch system.
+# Determine the rank.
 pl_find_rank() {
-    pl_own_rank && return
-    pl_try "${OMPI_COMM_WORLD_RANK-}" "${OMPI_COMM_WORLD_SIZE-}" && return
-    pl_try "${PMI_RANK-}" "${PMI_SIZE-}" && return
-    pl_try "${MPI_RANKID-}" "${MPI_NRANKS-}" && return
-    pl_try "${PMIX_RANK-}" "${PMI_SIZE-}" && return
+    pl_take_rank && return
     pl_notes="The MPI launcher on $pl_host set no variable with the rank. Check that the right MPI implementation is chosen."
 }
 

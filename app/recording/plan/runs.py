@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import EventSplitting, JobSpec, RecorderName
+from ...domain.jobs import EventSplitting, JobSpec
 from ...domain.targets import Target
+from ..recorders import recorder_of
 from ..recorders.event_grouping import group_events
-from ..recorders.events import events_to_count, events_to_sample
 
 RUN_PLACEHOLDER = "{run}"
 """Replaced by the run's number if there are several runs."""
@@ -33,9 +33,7 @@ def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...
     """The runs of a job, by number."""
     sets: Sequence[tuple[str, ...]] = (spec.events,)
     if spec.splitting is not EventSplitting.ONE_RUN:
-        events = (
-            events_to_sample(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else events_to_count(spec, facts)
-        )
+        events = recorder_of(spec).events(spec, facts)
         sets = group_events(events, facts, most=spec.events_per_run, counters=target.counters)
     repeats = (spec.repeat or 1) if repeats_as_runs(spec) else 1
     several = len(sets) * repeats > 1
@@ -53,7 +51,7 @@ def repeats_as_runs(spec: JobSpec) -> bool:
     """Whether each repetition is a separate run, instead of `perf stat -r`. That would restart a rank's program without
     its launcher; with sudo perf does not start the program; and all repetitions would share one directory."""
     alone = spec.mpi is not None or spec.sudo or spec.fresh_inputs
-    return spec.recorder is RecorderName.PERF_STAT and (spec.repeat or 1) > 1 and alone
+    return recorder_of(spec).counts and (spec.repeat or 1) > 1 and alone
 
 
 def with_run_number(text: str, run: int) -> str:

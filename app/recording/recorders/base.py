@@ -1,17 +1,19 @@
 """The interface of recorders: from a JobSpec and the facts of a host they return argv and the names of artifacts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, Scope
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a recorder leaves in the job's artifacts directory.
+    """A file that a recorder leaves in the job's artifacts directory. name: letters, digits and . _ - only; * is
+    replaced by any text.
 
     text: a reader can read it anywhere. Other artifacts (perf.data) must be converted to text on the host that recorded
     them, because that host has the binaries with the symbols. The text is stored next to them.
@@ -56,8 +58,33 @@ class Recorder(Protocol):
         """What it records, in one line."""
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """The groups of fields of a job that it uses, as `recorder_fields` of their declarations name them: perf
+        (events and other options of perf), sampling, counting, pytorch."""
+
+    @property
+    def fields_hint(self) -> str:
+        """What the form says above the fields of its own group; empty if it has none."""
+
+    @property
     def uses_perf(self) -> bool:
         """Whether it needs perf and its permissions."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether it runs perf record."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it runs perf stat."""
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether a Python program must have PyTorch."""
+
+    @property
+    def only_command(self) -> bool:
+        """Whether it only records a command and its ranks: no running process, no whole system or host."""
 
     @property
     def program_title(self) -> str:
@@ -70,11 +97,14 @@ class Recorder(Protocol):
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         """The events that it records, those of the job or its default; empty if it has none."""
 
+    def find_problems(self, spec: JobSpec) -> Iterable[PreflightFinding]:
+        """What is to be reported about its own fields, whatever the host."""
+
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The recorder's program and options, then the user's command if there is one."""
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        """The files of a recording, the main one first."""
+        """The files of a recording, the main one first. The others may be missing."""
 
     def injection(self, spec: JobSpec) -> Injection | None:
         """The injection of a recorder that is not a program; None for a program."""

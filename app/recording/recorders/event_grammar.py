@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, TRACEPOINT, split_modifiers
+from ...domain.jobs.parts import DEFAULT_STACK_BYTES
 
 STACK_LIMIT = 65528
 """perf stores the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
@@ -137,7 +138,7 @@ def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Itera
             yield EventProblem(f"perf stat does not accept the term {key}.", "Remove it: it is only for samples.")
     if values.get("call-graph") == "dwarf" and parse_number(values.get("stack-size", "")) > STACK_LIMIT:
         text = f"perf cannot copy stacks of {values['stack-size']} bytes."
-        yield EventProblem(text, f"Use at most {STACK_LIMIT}; 8192 is typical.")
+        yield EventProblem(text, f"Use at most {STACK_LIMIT}; {DEFAULT_STACK_BYTES} is typical.")
     if tracepoint or name in SOFTWARE_EVENTS:
         needed = ["call-graph=lbr"] if values.get("call-graph") == "lbr" else []
         needed += ["branch_type"] if "branch_type" in values else []

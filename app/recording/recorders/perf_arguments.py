@@ -6,7 +6,7 @@ Only listed options are allowed: Perfloom sets the others itself (-e, -F, --call
 
 from collections.abc import Mapping, Sequence
 
-from ...domain.jobs import RecorderName
+from .base import Recorder
 
 _RECORD = (
     *("-d", "--data", "-i", "--no-inherit", "-P", "--period", "-R", "--raw-samples", "-T", "--timestamp"),
@@ -28,20 +28,18 @@ _STAT = (
 )
 _STAT_WITH_VALUE = ("-D", "--delay", "-M", "--metrics", "--cputype", "--filter", "--td-level")
 
-OPTIONS: Mapping[RecorderName, Mapping[str, bool]] = {
-    RecorderName.PERF_RECORD: dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True),
-    RecorderName.PERF_STAT: dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True),
-}
-"""The permitted options, by recorder, and whether each has a value."""
+RECORD_OPTIONS: Mapping[str, bool] = dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True)
+STAT_OPTIONS: Mapping[str, bool] = dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True)
+"""The permitted options of perf record and of perf stat, and whether each has a value."""
 
 
-def find_argument_problem(recorder: RecorderName, arguments: Sequence[str]) -> str | None:
+def find_argument_problem(recorder: Recorder, arguments: Sequence[str]) -> str | None:
     """A message about the first argument that is not permitted; None if all are.
 
     perf accepts abbreviated long options and joined short ones, so each option must be written out, on its own. A value
     is the next argument, or follows `=` (long options).
     """
-    options = OPTIONS.get(recorder, {})
+    options = RECORD_OPTIONS if recorder.samples else STAT_OPTIONS if recorder.counts else {}
     words = iter(arguments)
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")

@@ -7,15 +7,12 @@ from pathlib import PurePath
 from ...domain.event_names import SOFTWARE_EVENTS, is_occurrence, split_modifiers, split_sampling_terms
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.jobs.parts import DEFAULT_HZ
+from ...domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
-
-COUNTS_FILE = "perf-stat.txt"
-"""The file with the counts of the same run."""
-DEFAULT_FREQUENCY_HZ = 199
-"""The default frequency in Hz: enough for a flame graph, and low enough for samples with 8 kB of stack; a prime, so
-that it does not coincide with periodic behavior of the program."""
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
@@ -24,16 +21,26 @@ class PerfRecord:
     title: str = "Sample with perf record"
     label: str = "perf record"
     hint: str = "Sample call stacks: shows where time goes, as a flame graph."
+    fields: tuple[str, ...] = ("perf", "sampling")
+    fields_hint: str = ""
     uses_perf: bool = True
+    samples: bool = True
+    counts: bool = False
+    needs_torch: bool = False
+    only_command: bool = False
     program_title: str = "perf record"
     nothing_recorded: str = ""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         return events_to_sample(spec, facts)
 
+    def find_problems(self, spec: JobSpec) -> tuple[PreflightFinding, ...]:
+        """Those of perf's options are found by `preflight`."""
+        return ()
+
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never with `-B`: without build IDs perf assigns wrong symbols to binaries that were rebuilt later."""
-        words = [perf_program(facts), "record", "-o", str(artifacts / "perf.data")]
+        words = [perf_program(facts), "record", "-o", str(artifacts / RECORDING_FILE)]
         words += rate_options(spec, facts)
         for event in events_to_sample(spec, facts):
             words += ["-e", with_rate(event, spec)]
@@ -48,7 +55,11 @@ class PerfRecord:
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        return (Artifact("perf.data", "Recording of perf record", text=False),)
+        """The recording, and what was counted at the same time."""
+        return (
+            Artifact(RECORDING_FILE, "Recording of perf record", text=False),
+            Artifact(COUNTS_FILE, "Counts of perf stat", text=True),
+        )
 
     def injection(self, spec: JobSpec) -> None:
         """None: it is a program."""
@@ -75,10 +86,10 @@ def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def nested_stat_argv(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-    """The command line of a perf stat that perf record runs, if events are to be counted. It starts the command, or
-    observes the scope of perf record for the same time."""
-    argv, events = PerfRecord().argv(spec, facts, artifacts), counted_events(spec, facts)
+def nested_stat_argv(argv: tuple[str, ...], spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
+    """The command line `argv` with a perf stat that perf record runs, if events are to be counted. It starts the
+    command, or observes the scope of perf record for the same time."""
+    events = counted_events(spec, facts)
     if not events:
         return argv
     inside = [perf_program(facts), "stat", "-x,", "-o", str(artifacts / COUNTS_FILE)]
@@ -120,4 +131,4 @@ def rate_options(spec: JobSpec, facts: HostFacts) -> list[str]:
         return ["-F", str(spec.frequency)]
     if are_tracepoints(events_to_sample(spec, facts), facts):
         return ["-c", "1"]
-    return ["-F", str(DEFAULT_FREQUENCY_HZ)]
+    return ["-F", str(DEFAULT_HZ)]

@@ -5,8 +5,10 @@ from pathlib import PurePath
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, RecorderName, Scope
+from ...domain.rank_state import COUNTS_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .events import events_to_count
+from .findings import PreflightFinding
 
 
 @dataclass(frozen=True)
@@ -15,16 +17,26 @@ class PerfStat:
     title: str = "Count with perf stat"
     label: str = "perf stat"
     hint: str = "Count events exactly, without stacks."
+    fields: tuple[str, ...] = ("perf", "counting")
+    fields_hint: str = ""
     uses_perf: bool = True
+    samples: bool = False
+    counts: bool = True
+    needs_torch: bool = False
+    only_command: bool = False
     program_title: str = "perf stat"
     nothing_recorded: str = ""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
         return events_to_count(spec, facts)
 
+    def find_problems(self, spec: JobSpec) -> tuple[PreflightFinding, ...]:
+        """Those of perf's options are found by `preflight`."""
+        return ()
+
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """JSON lines if perf supports them, else CSV (separated by `;`, because event names contain commas)."""
-        words = [perf_program(facts), "stat", "-o", str(artifacts / "perf-stat.txt")]
+        words = [perf_program(facts), "stat", "-o", str(artifacts / COUNTS_FILE)]
         words += ["-j"] if "-j" in facts.stat_options else ["-x;"]
         if spec.repeat is not None and spec.repeat > 1:
             words += ["-r", str(spec.repeat)]
@@ -38,7 +50,7 @@ class PerfStat:
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
-        return (Artifact("perf-stat.txt", "Counts of perf stat", text=True),)
+        return (Artifact(COUNTS_FILE, "Counts of perf stat", text=True),)
 
     def injection(self, spec: JobSpec) -> None:
         """None: it is a program."""

@@ -5,10 +5,7 @@ itself (does a directory exist?) and returns the same findings.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import PurePath
-from typing import Any
 
 from ...domain.event_names import (
     CYCLE_EVENTS,
@@ -20,60 +17,20 @@ from ...domain.event_names import (
     strip_modifiers,
 )
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.jobs import CallGraph, JobSpec, Scope
+from ...domain.jobs.parts import DEFAULT_STACK_BYTES
 from ...domain.units import format_bytes
-from . import RECORDERS
+from . import recorder_of
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
 from .event_grouping import needs_counter
 from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
+from .findings import PreflightFinding, Severity, error, hint, warning
 from .perf_record import countable_events
 from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
-from .torch_inject import parse_steps
 
 REPEAT_LIMIT = 100
-MANY_STEPS = 50
 INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
 """Prefixes of the names of interpreters, whose first argument is a script."""
-
-
-class Severity(StrEnum):
-    """The severity of a finding."""
-
-    ERROR = "error"
-    """The job cannot work."""
-    WARNING = "warning"
-    """It works, but not as requested."""
-    HINT = "hint"
-    """It works; for information."""
-
-
-@dataclass(frozen=True)
-class PreflightFinding:
-    """One finding about a job before it is queued. field: of JobSpec. advice: what to do next."""
-
-    level: Severity
-    field: str
-    message: str
-    advice: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"level": str(self.level)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "PreflightFinding":
-        return cls(Severity(data["level"]), str(data["field"]), str(data["message"]), str(data["advice"]))
-
-
-def _error(field: str, message: str, advice: str) -> PreflightFinding:
-    return PreflightFinding(Severity.ERROR, field, message, advice)
-
-
-def _warning(field: str, message: str, advice: str) -> PreflightFinding:
-    return PreflightFinding(Severity.WARNING, field, message, advice)
-
-
-def _hint(field: str, message: str, advice: str) -> PreflightFinding:
-    return PreflightFinding(Severity.HINT, field, message, advice)
 
 
 BURSTY_EVENTS = frozenset(
@@ -109,7 +66,7 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
     facts None: no worker has published facts of its host yet, so only the spec is checked.
     """
     description = list(_description(spec))
-    if facts is not None and RECORDERS[spec.recorder].uses_perf:
+    if facts is not None and recorder_of(spec).uses_perf:
         for look in _CHECKS:
             description += look(spec, facts)
     order = list(Severity)
@@ -119,34 +76,35 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
 def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
     """Findings that apply to any host."""
     if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
-        yield _error("command", "No command to record.", "Enter the program to start, with its arguments.")
+        yield error("command", "No command to record.", "Enter the program to start, with its arguments.")
     if any("\0" in word for word in spec.command):
-        yield _error(
+        yield error(
             "command", "The command contains a zero byte.", "A zero byte cannot be passed to a program. Remove it."
         )
     yield from _script(spec)
     for name in spec.environment:
         if not name or "=" in name or "\0" in name + spec.environment[name]:
-            yield _error("environment", f"{name!r} is not a valid variable name.", "Write one NAME=value per line.")
+            yield error("environment", f"{name!r} is not a valid variable name.", "Write one NAME=value per line.")
     if spec.scope is Scope.PROCESS and not (spec.pids and all(pid > 0 for pid in spec.pids)):
-        yield _error("pid", "No process to attach to.", "Enter the PID of a running process.")
+        yield error("pid", "No process to attach to.", "Enter the PID of a running process.")
     if spec.scope is not Scope.COMMAND and not spec.duration_s and not (spec.scope is Scope.SYSTEM and spec.command):
         until = "the process ends or " if spec.scope is Scope.PROCESS else ""
-        yield _hint(
+        yield hint(
             "duration_s", f"The recording has no end until {until}you press Cancel.", "Set a duration to end it."
         )
     if spec.scope is Scope.PROCESS and spec.command:
-        yield _warning("command", "The command is ignored, as a running process is recorded.", "Remove the command.")
+        yield warning("command", "The command is ignored, as a running process is recorded.", "Remove the command.")
     if spec.duration_s is not None and not 0 < spec.duration_s < float("inf"):
-        yield _error("duration_s", "The duration must be above 0.", "Enter seconds, or leave it empty.")
-    if RECORDERS[spec.recorder].uses_perf:
+        yield error("duration_s", "The duration must be above 0.", "Enter seconds, or leave it empty.")
+    if recorder_of(spec).uses_perf:
         yield from _attributes(spec)
-    if spec.recorder is RecorderName.PERF_RECORD:
+    if recorder_of(spec).only_command and spec.scope is not Scope.COMMAND:
+        yield error("scope", f"{recorder_of(spec).label} only records a command.", "Choose a command.")
+    if recorder_of(spec).samples:
         yield from _sampling(spec)
-    elif spec.recorder is RecorderName.PERF_STAT:
+    if recorder_of(spec).counts:
         yield from _counting(spec)
-    elif spec.recorder is RecorderName.PYTORCH:
-        yield from _check_pytorch(spec)
+    yield from recorder_of(spec).find_problems(spec)
 
 
 def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
@@ -157,44 +115,44 @@ def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
     bare = bool(script.suffix) and not script.is_absolute() and not spec.command[1].startswith("-")
     if bare and program.startswith(INTERPRETERS) and str(script) not in {PurePath(path).name for path in spec.inputs}:
         text = f"{script} is searched in the job’s directory, which does not contain it."
-        yield _warning("command", text, "Enter its absolute path or the working directory, or add it as an input file.")
+        yield warning("command", text, "Enter its absolute path or the working directory, or add it as an input file.")
 
 
 def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.frequency is not None and spec.period is not None:
-        yield _error("frequency", "Frequency and period are mutually exclusive.", "Leave one of them empty.")
+        yield error("frequency", "Frequency and period are mutually exclusive.", "Leave one of them empty.")
     for field, value in (("frequency", spec.frequency), ("period", spec.period)):
         if value is not None and value <= 0:
-            yield _error(field, f"A {field} of {value} records nothing.", "Use a number above 0, or leave it empty.")
+            yield error(field, f"A {field} of {value} records nothing.", "Use a number above 0, or leave it empty.")
     names = {event.partition("/")[0] for event in selected_events(spec)}
     if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
         text = "For one program, sched_switch shows when a thread left a CPU, not when it returned."
-        yield _hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
+        yield hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
         if size <= 0 or size > STACK_LIMIT:
-            advice = f"Use at most {STACK_LIMIT}; 8192 is typical."
-            yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
+            advice = f"Use at most {STACK_LIMIT}; {DEFAULT_STACK_BYTES} is typical."
+            yield error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
         rate = spec.frequency or 0
         if rate * size > 16 * 1024 * 1024:
             text = f"{rate} stacks of {size} bytes are up to {format_bytes(rate * size)} per second and busy CPU."
-            yield _hint("frequency", text, "Lower the frequency or the stack size.")
+            yield hint("frequency", text, "Lower the frequency or the stack size.")
     if spec.call_graph is CallGraph.FP:
         text = (
             "Frame pointers give broken stacks in programs that are built without them, such as Python, the C library "
             "and most programs of distributions."
         )
-        yield _hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
+        yield hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
 
 
 def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
     """Modifiers and terms of events that perf does not support on any host."""
     for typed_event in spec.events:
         if fault := find_group_problem(typed_event):
-            yield _error("events", *fault)
+            yield error("events", *fault)
     for event in selected_events(spec):
-        if fault := find_event_problem(event, spec.recorder is RecorderName.PERF_STAT):
-            yield _error("events", *fault)
+        if fault := find_event_problem(event, recorder_of(spec).counts):
+            yield error("events", *fault)
             continue
         if is_unobservable(event):
             # For tracepoints, perf stat does not print that only user space was counted: their 0 would look like a
@@ -204,43 +162,28 @@ def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
             yield PreflightFinding(level, "events", text, "Remove the u.")
         if parse_number(get_term(event, "max-stack") or "") > DEFAULT_MAX_STACK:
             text = f"{event} is rejected unless kernel.perf_event_max_stack was raised from {DEFAULT_MAX_STACK}."
-            yield _warning("events", text, f"Use at most {DEFAULT_MAX_STACK}.")
+            yield warning("events", text, f"Use at most {DEFAULT_MAX_STACK}.")
 
 
 def _counting(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.interval_ms is not None and spec.interval_ms < 1:
-        yield _error("interval_ms", "perf cannot print that often.", "Use 1 ms or more, or leave it empty.")
+        yield error("interval_ms", "perf cannot print that often.", "Use 1 ms or more, or leave it empty.")
     elif spec.interval_ms is not None and spec.interval_ms < 100:
         text = "An interval below 100 ms slows the recorded program noticeably."
-        yield _hint("interval_ms", text, "Use 100 ms or more if that is enough.")
+        yield hint("interval_ms", text, "Use 100 ms or more if that is enough.")
     if spec.repeat is not None and not 1 <= spec.repeat <= REPEAT_LIMIT:
-        yield _error("repeat", f"perf repeats 1 to {REPEAT_LIMIT} times.", f"Use at most {REPEAT_LIMIT}.")
+        yield error("repeat", f"perf repeats 1 to {REPEAT_LIMIT} times.", f"Use at most {REPEAT_LIMIT}.")
     if spec.repeat is not None and spec.repeat > 1 and not spec.command:
-        yield _error("repeat", "No command to repeat.", "Enter a command, or leave the repeats empty.")
+        yield error("repeat", "No command to repeat.", "Enter a command, or leave the repeats empty.")
     if spec.per_cpu and spec.scope is not Scope.SYSTEM:
         text = "Counts per CPU are only available for the whole system."
-        yield _warning("per_cpu", text, "Choose the whole system, or turn it off.")
-
-
-def _check_pytorch(spec: JobSpec) -> Iterator[PreflightFinding]:
-    if spec.scope is not Scope.COMMAND:
-        yield _error("scope", "The PyTorch profiler only records a command.", "Choose a command.")
-    steps = parse_steps(spec.pytorch.steps)
-    if steps is not None and steps[2] > MANY_STEPS:
-        text = f"{steps[2]:,} steps in one recording stay in the program's memory until they are written."
-        yield _hint("pytorch.steps", text, "A few steps are usually enough, as in 1,1,3,1.")
-    elif steps is not None and steps[1] == 0:
-        text = "Without a warm-up step, the first recorded step includes the startup of the profiler."
-        yield _hint("pytorch.steps", text, "Use at least one warm-up step, as in 1,1,3,1.")
-    if spec.pytorch.modules and not spec.pytorch.stacks:
-        text = "Without stacks, only modules of TorchScript models are recorded."
-        yield _hint("pytorch.modules", text, "To get the modules of other models, also record stacks.")
+        yield warning("per_cpu", text, "Choose the whole system, or turn it off.")
 
 
 def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if facts.perf is None:
         advice = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora)."
-        yield _error("recorder", facts.perf_problem or f"perf was not found on {facts.host}.", advice)
+        yield error("recorder", facts.perf_problem or f"perf was not found on {facts.host}.", advice)
 
 
 def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -249,26 +192,26 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         return
     now = f"perf_event_paranoid is {level} on {facts.host}"
     if level >= 3:
-        yield _error("recorder", f"{now}: only root may use perf.", paranoid_advice(2, facts.perf))
+        yield error("recorder", f"{now}: only root may use perf.", paranoid_advice(2, facts.perf))
         return
     if spec.scope is Scope.SYSTEM and level > 0:
-        yield _error("scope", f"{now}: the whole system cannot be recorded.", paranoid_advice(0, facts.perf))
-    if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
-        yield _error("per_cpu", f"{now}: counts per CPU are not available.", paranoid_advice(0, facts.perf))
+        yield error("scope", f"{now}: the whole system cannot be recorded.", paranoid_advice(0, facts.perf))
+    if spec.per_cpu and spec.scope is not Scope.SYSTEM and recorder_of(spec).counts and level > 0:
+        yield error("per_cpu", f"{now}: counts per CPU are not available.", paranoid_advice(0, facts.perf))
     events = selected_events(spec)
     kernel = [event for event in events if set(split_modifiers(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
-        yield _error(
+        yield error(
             "events",
             f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.",
             paranoid_advice(1, facts.perf),
         )
     traced = [event for event in events if event_type(event, facts) == "tracepoint"]
     if traced and level > -1:
-        yield _error("events", f"{now}: tracepoints such as {traced[0]} need root.", paranoid_advice(-1, facts.perf))
+        yield error("events", f"{now}: tracepoints such as {traced[0]} need root.", paranoid_advice(-1, facts.perf))
     if spec.scope is Scope.PROCESS:
         text = f"Only processes of {facts.user or 'the same user'} can be recorded."
-        yield _hint(
+        yield hint(
             "pid",
             text,
             "Choose one of them, or grant perf the permission: " + setcap_command(facts.perf),
@@ -278,10 +221,10 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     ]
     if hidden and level >= 2 and not kernel:
         text = f"{now}: {hidden[0]} is not recorded, as it occurs in the kernel."
-        yield _warning("events", text, paranoid_advice(1, facts.perf))
+        yield warning("events", text, paranoid_advice(1, facts.perf))
     elif level == 2 and not kernel:
         text = f"{now}: what the program does in the kernel is not recorded."
-        yield _hint("events", text, paranoid_advice(1, facts.perf))
+        yield hint("events", text, paranoid_advice(1, facts.perf))
 
 
 def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -296,22 +239,22 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
             # Another PMU than the CPU, with its own counters.
             if names and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
-                yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
+                yield warning("events", text, "Check the spelling. perf rejects unknown events.")
         elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in names:
-            if spec.recorder is RecorderName.PERF_RECORD and name in CYCLE_EVENTS:
+            if recorder_of(spec).samples and name in CYCLE_EVENTS:
                 text = f"{facts.host} has no hardware counters: perf records cpu-clock instead of {event}."
-                yield _warning("events", text, "Choose cpu-clock, so that the result names the event correctly.")
+                yield warning("events", text, "Choose cpu-clock, so that the result names the event correctly.")
             else:
                 where = "as in most virtual machines"
                 text = f"{event} cannot be measured: {facts.host} has no hardware counters, {where}."
-                level = Severity.ERROR if spec.recorder is RecorderName.PERF_RECORD else Severity.WARNING
+                level = Severity.ERROR if recorder_of(spec).samples else Severity.WARNING
                 yield PreflightFinding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
         elif group == "hardware" and names and name not in names:
             text = f"perf list on {facts.host} does not offer {event}."
-            yield _error("events", text, "This CPU does not support it. Choose another event from the list.")
+            yield error("events", text, "This CPU does not support it. Choose another event from the list.")
         elif group in ("cache", "tracepoint", None) and names and not {name, event} & names and not _pattern(name):
             text = f"perf list on {facts.host} does not offer {event}."
-            yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
+            yield warning("events", text, "Check the spelling. perf rejects unknown events.")
 
 
 def selected_events(spec: JobSpec) -> list[str]:
@@ -329,7 +272,7 @@ def samples_by_frequency(event: str, spec: JobSpec) -> bool:
 
 
 def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    if spec.recorder is not RecorderName.PERF_RECORD:
+    if not recorder_of(spec).samples:
         return
     rare = [
         event
@@ -338,7 +281,7 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     ]
     if rare:
         text = f"With a frequency, samples of an event as uneven as {rare[0]} give no total. Only counts are shown."
-        yield _hint("frequency", text, "Use a period, for example 100, or count it with perf stat.")
+        yield hint("frequency", text, "Use a period, for example 100, or count it with perf stat.")
     if facts.max_frequency is None:
         return
     most = f"{facts.host} samples at most {facts.max_frequency} times per second"
@@ -346,45 +289,45 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     for event in selected_events(spec):
         if parse_number(get_term(event, "freq") or "") > facts.max_frequency:
             # The kernel rejects a frequency in the event that is too high; perf only lowers that of -F.
-            yield _error("events", f"{most}: {event} is rejected.", advice)
+            yield error("events", f"{most}: {event} is rejected.", advice)
     if (spec.frequency or 0) > facts.max_frequency:
-        yield _warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
+        yield warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
 
 
 def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     """Finding for events that are sampled and counted in separate runs."""
-    events = countable_events(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
+    events = countable_events(spec, facts) if recorder_of(spec).samples else ()
     if events and spec.sudo:
         text = f"With sudo, events are not also counted: {events[0]} has no total."
-        yield _hint("sudo", text, "Count it in a job with perf stat.")
+        yield hint("sudo", text, "Count it in a job with perf stat.")
         return
     rare = [event for event in events if event_type(event, facts) != "tracepoint"]
     if rare and needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE):
         text = f"With tracepoints of the scheduler or locks, events are not also counted: {rare[0]} has no total."
-        yield _hint("events", text, "Count it in a separate job.")
+        yield hint("events", text, "Count it in a separate job.")
 
 
 def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    if spec.recorder is not RecorderName.PERF_RECORD or facts.perf is None:
+    if not recorder_of(spec).samples or facts.perf is None:
         return
     events = [event for event in selected_events(spec) if get_term(event, "call-graph") == "lbr"]
     if events and (facts.lbr is False or facts.hardware_counters is False):
         text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {events[0]} requires."
-        yield _error("events", text, "Write call-graph=dwarf, which works everywhere.")
+        yield error("events", text, "Write call-graph=dwarf, which works everywhere.")
     if spec.call_graph is CallGraph.LBR:
         hardware = [e for event in events_to_sample(spec, facts) for e in single_events(event)]
         if facts.lbr is False or facts.hardware_counters is False:
             text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR)."
-            yield _error("call_graph", text, "Choose dwarf, which works everywhere.")
+            yield error("call_graph", text, "Choose dwarf, which works everywhere.")
         elif not all(event_type(event, facts) in ("hardware", "cache", "raw") for event in hardware):
             text = "LBR works only with hardware events."
-            yield _error("call_graph", text, "Choose hardware events such as cycles, or dwarf.")
+            yield error("call_graph", text, "Choose hardware events such as cycles, or dwarf.")
     if spec.call_graph is CallGraph.DWARF and facts.options and "--call-graph dwarf" not in facts.options:
         text = f"perf on {facts.host} is built without an unwinder for dwarf."
-        yield _error("call_graph", text, "Choose fp, or install a perf with libdw or libunwind.")
+        yield error("call_graph", text, "Choose fp, or install a perf with libdw or libunwind.")
     if spec.call_graph is CallGraph.DWARF and facts.options and "-z" not in facts.options:
         text = f"perf on {facts.host} cannot compress: each sample takes {spec.stack_bytes} bytes on disk."
-        yield _hint("call_graph", text, "Record briefly, or lower the frequency.")
+        yield hint("call_graph", text, "Record briefly, or lower the frequency.")
 
 
 def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -392,9 +335,9 @@ def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     hidden = (facts.kptr_restrict or 0) >= (2 if facts.root else 1)
     if not hidden or is_user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
         return
-    if spec.recorder is RecorderName.PERF_RECORD and facts.perf is not None:
+    if recorder_of(spec).samples and facts.perf is not None:
         text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: kernel functions have no names."
-        yield _hint("events", text, SHOW_KERNEL_SYMBOLS)
+        yield hint("events", text, SHOW_KERNEL_SYMBOLS)
 
 
 _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] = (
@@ -406,3 +349,6 @@ _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] 
     _stacks,
     _names,
 )
+
+
+__all__ = ["PreflightFinding", "Severity", "preflight"]

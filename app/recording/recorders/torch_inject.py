@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-NAME, PREFIX, CLAIM_VARIABLE = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN"
+NAME, PREFIX, CLAIM, RANK_VARIABLES = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN", "PERFLOOM_RANKS"
 STEPS, WHOLE = "1,1,3,1", "whole"
 OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "with_stack", "MODULES": "with_modules"}
 """Options of torch.profiler.profile by the suffix of their variables."""
@@ -31,8 +31,8 @@ OPTIMIZER, BATCH = "optimizer step", "batch"
 NOTHING: Any = None
 OPERATORS = (b'"cpu_op"', b'"kernel"', b'"Operator"')  # categories in a trace with operators
 DEVICES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
-RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANKID", "SLURM_PROCID", "LOCAL_RANK")
-"""Variables with the rank of a process. The first that is set counts."""
+RANKS = ("RANK", *os.environ.get(RANK_VARIABLES, "").split(), "LOCAL_RANK")
+"""Variables with the rank of a process, also those of MPI launchers, by RANK_VARIABLES. The first set counts."""
 
 
 def parse_steps(text: str) -> tuple[int, ...] | None:
@@ -207,7 +207,7 @@ class TorchRecorder:
         """The program has started to use torch: processes that it starts from now on are its children."""
         if not self.used:
             self.used = True
-            os.environ[CLAIM_VARIABLE] = launcher_role()
+            os.environ[CLAIM] = launcher_role()
 
     def after_fork(self) -> None:
         """Called in a forked child. It may be a rank if its parent has not used torch; its profiler is the parent's."""
@@ -482,7 +482,7 @@ class TorchFinder:
 def main() -> None:
     """Install the finder, and import the sitecustomize.py that this file hides, if there is one."""
     out = os.environ.get(PREFIX + "OUT")
-    if out and os.environ.get(CLAIM_VARIABLE) != launcher_role():
+    if out and os.environ.get(CLAIM) != launcher_role():
         sys.meta_path.insert(0, TorchFinder(os.path.abspath(out)))
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from flask import Blueprint, jsonify, redirect, request
@@ -13,9 +13,11 @@ from werkzeug.wrappers import Response
 from ...domain.errors import Conflict, InvalidRequest, PerfloomError
 from ...domain.selection import check_choice
 from ...domain.units import TIME_UNITS, Quantity, format_quantity
+from ...ingest.rank_names import recognize_ranks
 from ...readers import READERS
 from ...store import Job
-from ...store.files.disk import disk_errors
+from ...store.files.disk import disk_errors, safe_name
+from ...store.files.originals import Original
 from ...store.ids import new_id
 from ..rendering import Page, render
 from ..security import is_api
@@ -24,16 +26,19 @@ from ..uploads import accepts_files, received_files, save_all
 
 blueprint = Blueprint("imports", __name__)
 TOGETHER_FIELD = "together"
+AUTO, ONE_RESULT, ONE_EACH = "auto", "1", "0"
+"""Values of `together`: ranks recognized by the names, one result, a result for each file."""
+MAX_NAMES = 5000
 
 
 @dataclass(frozen=True)
 class ImportPage(Page):
-    """`/import`. formats: labels of readable formats. clocks: time units; clock_of: the formats that use them. error:
-    why the last attempt failed."""
+    """`/import`. together: how several files are imported. formats: labels of readable formats. clocks: time units;
+    clock_of: the formats that use them. error: why the last attempt failed."""
 
     template: ClassVar[str] = "import.html"
     name: str
-    merge_files: bool
+    together: str
     clock: str
     clocks: tuple[tuple[str, str], ...]
     clock_of: str
@@ -55,9 +60,9 @@ def show() -> Response:
 def submit() -> Response:
     """Receive files (field `file`, several), create jobs, and redirect to them.
 
-    name: of the result, by default the file's. together: 1 for the files of one run, which become one result. clock:
-    ns, us, ms or s, the time unit for files without one. As JSON:
-    `{"jobs": [{"id", "name", "url"}]}`.
+    name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
+    one result if their names are those of the ranks of one run, in the order of the ranks. clock: ns, us, ms or s, the
+    time unit for files without one. As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
         jobs = _submit()
@@ -74,13 +79,29 @@ def submit() -> Response:
 def _submit() -> list[Job]:
     clock, files = parse_clock(), received_files("file")
     name = " ".join(request.form.get("name", "").split())
-    if len(files) > 1 and request.form.get(TOGETHER_FIELD, "") in ("1", "on"):
+    together = request.form.get(TOGETHER_FIELD, "")
+    ranks = recognize_ranks([file.filename or "" for file in files]) if together == AUTO else None
+    if ranks is not None:
+        return [_job([files[at] for at in ranks.order], name or ranks.name, clock)]
+    if len(files) > 1 and together in (ONE_RESULT, "on"):
         return [_job(files, name or f"{files[0].filename} and {len(files) - 1} more", clock)]
     numbered = len(files) > 1
     return [
         _job([file], (f"{name} ({number})" if numbered else name) if name else file.filename or "", clock)
         for number, file in enumerate(files, start=1)
     ]
+
+
+@blueprint.post("/import/ranks")
+def recognize() -> Response:
+    """Whether files with these names (`{"names": […]}`) are the ranks of one run: `{"ranks": null}`, or of one object
+    `count` (of ranks), `order` (indices of the names by rank), `reason` (a sentence) and `certain`."""
+    content = request.get_json(silent=True)
+    names = content.get("names") if isinstance(content, dict) else None
+    if not isinstance(names, list) or len(names) > MAX_NAMES or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(f"names must be a list of at most {MAX_NAMES} texts.", "names")
+    ranks = recognize_ranks(names)
+    return jsonify(ranks=asdict(ranks) if ranks else None)
 
 
 @blueprint.post("/results/<id>/again")
@@ -90,16 +111,23 @@ def import_again(id: str) -> Response:
     result, files = store.results.get(id), store.results.original(id)
     if not files or len(files) < len(result.originals):
         raise Conflict("The files of this result are no longer stored. Import them again, and choose the clock there.")
-    job_id = new_id()
-    directory = store.jobs.directory(job_id) / "artefacts"
+    job = import_stored(files, result.name, clock)
+    return redirect(f"/jobs/{job.id}", 303)
+
+
+def import_stored(files: Sequence[Original], name: str, clock: str = "") -> Job:
+    """A job that reads stored originals again. It shares their data on disk."""
+    store, id = current_services().store, new_id()
+    directory = store.jobs.directory(id) / "artefacts"
+    names: list[str] = []
     with disk_errors(directory):
         directory.mkdir(mode=0o700, parents=True)
         for file in files:
-            os.link(file.path, directory / file.path.name)
-    spec = import_spec([file.path.name for file in files], clock)
-    job = store.jobs.create("import", spec, result.name, id=job_id)
-    current_services().queue.enqueue_read(job_id)
-    return redirect(f"/jobs/{job.id}", 303)
+            names.append(safe_name(file.path.name, set(names)))
+            os.link(file.path, directory / names[-1])
+    job = store.jobs.create("import", import_spec(names, clock), name[:300], id=id)
+    current_services().queue.enqueue_read(id)
+    return job
 
 
 def parse_clock() -> str:
@@ -127,7 +155,7 @@ def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
 def _page(error: PerfloomError | None = None) -> Response:
     page = ImportPage(
         name=request.form.get("name", "") if error else "",
-        merge_files=bool(error) and TOGETHER_FIELD in request.form,
+        together=request.form.get(TOGETHER_FIELD, AUTO) if error else AUTO,
         clock=request.form.get("clock", "") if error else "",
         clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
         clock_of=", ".join(reader.label for reader in READERS.values() if reader.read_with_time_unit),

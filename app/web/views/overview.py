@@ -36,6 +36,7 @@ from ..services import current_services
 from .results.caveats import format_caveat
 from .results.clock_notes import ClockNote, build_clock_note
 from .results.functions import FunctionRow, build_function_rows
+from .results.merge import MergeOffer, find_merge_offer
 from .results.participants import Participants, format_hosts, list_participants
 from .results.result_frame import ResultFrame, open_result_frame
 from .results.run_notes import list_run_notes, list_stack_notes
@@ -143,6 +144,7 @@ class OverviewPage(Page):
     losses: tuple[LossSummary, ...]
     originals: tuple[DownloadLink, ...]
     size: Quantity
+    merge: MergeOffer | None
 
 
 @blueprint.get("/results/<id>")
@@ -201,6 +203,7 @@ def show(id: str) -> Response:
                 for number, original in enumerate(frame.result.originals, start=1)
             ),
             size=format_quantity(frame.result.bytes, "bytes"),
+            merge=find_merge_offer(frame.result),
         )
     )
 

@@ -12,7 +12,7 @@ MODULE = "perfloom.domain.targets.target"
 BEFORE = "    notes: str = declare("
 DECLARATION = """    rack: int | None = declare(
         None,
-        NumberField(1, 99, "as a rack"),
+        NumberField(-5, 99, "as a rack"),
         "Rack",
         "Where the machine is.",
         group="numbers",
@@ -67,6 +67,7 @@ def main(data: str) -> None:
     shown = {
         "status": added.exit_code,
         "help": run("add", "--help").output,
+        "negative": run("add", "below", "--ssh", "node7", "--rack", "-3").exit_code,
         "error": str(run("add", "other", "--rack", "100", "--counters", "99").exception),
         "json": json.loads(run("show", "far", "--format", "json").output)["target"],
         "file": exported,

@@ -23,10 +23,11 @@ def test_declaration_is_sufficient_for_a_field(tmp_path: Path) -> None:
     shown = json.loads(done.stdout.splitlines()[-1])
     assert shown["status"] == 0 and "--rack" in shown["help"] and "Number of the rack." in shown["help"]
     assert (
-        "--rack: 100 is out of range. Use 1 to 99 as a rack." in shown["error"] and "--counters: 99" in shown["error"]
+        "--rack: 100 is out of range. Use -5 to 99 as a rack." in shown["error"] and "--counters: 99" in shown["error"]
     )
+    assert "[-5 to 99]" in shown["help"] and shown["negative"] == 0
     assert shown["json"]["rack"] == 42 and "rack = 42" in shown["file"] and shown["from_file"] == 42
     assert '<label for="f-rack">' in shown["form"] and 'value="42"' in shown["form"]
     assert '<a href="#f-rack">“x” is not a whole number.' in shown["posted"]
     assert "<dt>Rack</dt><dd>42</dd>" in shown["page"]
-    assert "| `rack` | whole number, 1 to 99 |  | `--rack` | Rack. Where the machine is. |" in shown["reference"]
+    assert "| `rack` | whole number, -5 to 99 |  | `--rack` | Rack. Where the machine is. |" in shown["reference"]

@@ -7,7 +7,8 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.host_facts import PerfEvent
 from perfloom.recording.fields.events import EventIndex, event_problem, split_event_lists, split_events
-from perfloom.recording.fields.job_json import parse_unvalidated
+from perfloom.recording.fields.job_form import JobForm, parse
+from perfloom.recording.fields.job_json import from_json, parse_unvalidated
 from perfloom.recording.recorders.events import single_events
 
 
@@ -125,3 +126,11 @@ def test_events_may_be_listed_with_commas() -> None:
     assert split_event_lists(["a,b", "{c,d}:S,cpu/e=1,f=2/", "{open"]) == ("a", "b", "{c,d}:S", "cpu/e=1,f=2/", "{open")
     parsed = parse_unvalidated({"command": "true", "events": ["page-faults,{cs,faults}:S"]})
     assert parsed.spec is not None and parsed.spec.events == ("page-faults", "{cs,faults}:S")
+
+
+@pytest.mark.parametrize("text", [",", ",,"])
+def test_a_list_without_an_event_is_the_same_error_everywhere(text: str) -> None:
+    message = f"“{text.strip()}” has no event. Enter names of events, or leave the list empty."
+    assert parse(JobForm(command="true", events=text)).errors == {"events": message}
+    assert from_json({"command": ["true"], "events": [text.strip()]}).errors == {"events": message}
+    assert parse(JobForm(command="true", events="cycles,")).errors == {}

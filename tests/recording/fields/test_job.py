@@ -203,7 +203,7 @@ def errors(**typed: Any) -> dict[str, str]:
         ("frequency", {"frequency": "0"}, "out of range"),
         ("frequency", {"frequency": "9" * 19}, "not a whole number"),
         ("period", {"sampling": "period"}, "choose a frequency"),
-        ("period", {"sampling": "period", "period": "-1"}, "not a whole number"),
+        ("period", {"sampling": "period", "period": "-1"}, "-1 is out of range"),
         ("stack_bytes", {"stack_bytes": "100"}, "Use 104"),
         ("stack_bytes", {"stack_bytes": "65536"}, "out of range"),
         ("pid", {"scope": "process"}, "PID"),
@@ -408,14 +408,15 @@ def test_values_of_another_type_are_said_not_raised() -> None:
         ("mpi", 3),
         ("mpi", {}),
         ("mpi", {"flavour": "lam"}),
-        ("mpi", {"flavour": "openmpi", "tasks": 4}),
+        ("mpi.tasks", {"flavour": "openmpi", "tasks": 4}),
         ("batch", "normal"),
-        ("batch", {"partition": "x"}),
+        ("batch.partition", {"partition": "x"}),
         ("modules", "gcc"),
     ]
     for name, value in wrong:
         scope = "system" if name == "per_cpu" else "command"
-        described = {"command": ["true"], "scope": scope, "duration_s": 1, "target": "node", name: value}
+        part = name.partition(".")[0]
+        described = {"command": ["true"], "scope": scope, "duration_s": 1, "target": "node", part: value}
         assert set(from_json(described, TARGETS).errors) == {{"duration_s": "duration"}.get(name, name)}, name
     for word, value in (
         ("ranks", "4"),
@@ -443,7 +444,7 @@ def test_values_of_another_type_are_said_not_raised() -> None:
         ("hooks", True),
     ):
         described = {"command": ["true"], "recorder": "pytorch", "pytorch": {word: value}}
-        field = {"steps": "steps", "hooks": "pytorch"}.get(word, f"torch_{word}")
+        field = {"steps": "steps", "hooks": "pytorch.hooks"}.get(word, f"torch_{word}")
         assert set(from_json(described).errors) == {field}, word
     assert set(from_json({"command": ["true"], "recorder": "pytorch", "pytorch": "whole"}).errors) == {"pytorch"}
     assert validate_job(JobSpec(command=("a",), frequency=1, period=1)) == {
@@ -468,7 +469,7 @@ def test_every_wrong_field_of_json_is_reported_at_once() -> None:
     found = from_json(described).errors
     assert found.pop("freq").startswith("A job has no field “freq”. Its fields are: batch, ")
     assert found.pop("splitting").startswith("“somehow” is not valid. Use one of: one-run")
-    assert found.pop("mpi").startswith("“mpi” has no field “tasks”. Its fields are: ")
+    assert found.pop("mpi.tasks").startswith("“mpi” has no field “tasks”. Its fields are: ")
     assert found == {
         "modules": "“modules” must be a list of strings.",
         "mpi_arguments": "“mpi.arguments” must be a list of strings.",

@@ -117,7 +117,7 @@ class PlannedJob:
 
     def listed(self) -> dict[str, int]:
         """Its artefacts with their sizes."""
-        return dict(plans.parse_list_output(self.well(plans.list_script(self.place))))
+        return dict(plans.parse_list_output(self.well(plans.list_script(self.place, self.spec)), self.spec))
 
     def state(self, path: str) -> dict[str, str]:
         """A state file, the last line of each key."""

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.jobs import CallGraph
+from perfloom.domain.jobs import CallGraph, JobSpec
 from perfloom.recording.plan import plan as plans
 from tests.recording.plan.conftest import MakeJob
 from tests.support.parts import require
+
+SPEC = JobSpec(command=("x",))
 
 
 def run(script: str, shell: Path = Path("/bin/sh")) -> subprocess.CompletedProcess[bytes]:
@@ -30,23 +32,23 @@ def test_only_our_files_are_listed(tmp_path: Path, shell: Path) -> None:
     for name in ("9\n0 run0", "$(touch x)", "-n"):
         (job / "run0" / name).mkdir()
         (job / "run0" / name / "state").write_text("x")
-    listed = plans.parse_list_output(run(plans.list_script(str(job)), shell).stdout)
+    listed = plans.parse_list_output(run(plans.list_script(str(job), SPEC), shell).stdout, SPEC)
     assert listed == (("run0/0/perf.data", 16), ("run0/on-h.1/state", 17), ("run12/all/perf-stat.txt", 23))
 
 
 def test_missing_artifacts_are_an_empty_list(tmp_path: Path, shell: Path) -> None:
-    done = run(plans.list_script(str(tmp_path)), shell)
-    assert (done.returncode, plans.parse_list_output(done.stdout)) == (0, ())
+    done = run(plans.list_script(str(tmp_path), SPEC), shell)
+    assert (done.returncode, plans.parse_list_output(done.stdout, SPEC)) == (0, ())
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "run0/../../x", "../x"])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
     with pytest.raises(UnreadableInput):
-        plans.parse_list_output(f"  12 {path}\n".encode())
+        plans.parse_list_output(f"  12 {path}\n".encode(), SPEC)
 
 
 def test_arbitrary_list_is_parsed_without_error() -> None:
-    assert plans.parse_list_output(b"\xff\xfe 5\n 12 run0/0/perf.data\n12 run0/x/state\nwc: no\n 99 total\n") == (
+    assert plans.parse_list_output(b"\xff\xfe 5\n 12 run0/0/perf.data\n12 run0/x/state\nwc: no\n 99 total\n", SPEC) == (
         ("run0/0/perf.data", 12),
     )
 

@@ -172,7 +172,9 @@ def test_reserved_variable_in_target_is_reported() -> None:
 
 @pytest.mark.parametrize("directory", ["relative", "/", "/a/../b", ""])
 def test_only_full_paths_are_made_and_removed(directory: str) -> None:
-    for script in (plans.create_directory_script, plans.remove_script, plans.list_script, plans.symbolize_script):
+    with pytest.raises(InvalidRequest):
+        plans.list_script(directory, JobSpec())
+    for script in (plans.create_directory_script, plans.remove_script, plans.symbolize_script):
         with pytest.raises(InvalidRequest):
             script(directory)
 

@@ -181,7 +181,9 @@ def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
 def test_srun_pmi_is_selected(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
     tool(tmp_path / "tools", "srun", f"MPI plugin types are... {offered}")
     script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + f"ldd() {{ echo '{libraries}'; }}\n"
-    done = sh(f'{script}pl_launcher={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
+    done = sh(
+        f'{script}pl_launcher={tmp_path}/tools/srun; pl_pmi=; pl_check_program sh; pl_prepare_launcher; echo "$pl_pmi"'
+    )
     assert done.stdout.strip() == expected
 
 
@@ -272,7 +274,7 @@ def test_rank_number_is_detected(tmp_path: Path, flavour: str, variables: dict[s
     spec = JobSpec(command=("x",), mpi=Mpi(MpiFlavor(flavour)))
     files = plans.make_plan(spec, Target("t"), None, "x" * 12, "/d/x").files
     rank = files["rank.sh"]
-    body = rank[rank.index("# pl_number TEXT") : rank.index("# Whether this rank is among")]
+    body = rank[rank.index("# pl_number TEXT") : rank.index("# Whether this rank is selected")]
     clean = {"PATH": os.environ["PATH"], **variables}
     done = subprocess.run(
         ["/bin/sh", "-c", files["plan.sh"] + body + RANKS], capture_output=True, text=True, env=clean, cwd=tmp_path

@@ -5,13 +5,24 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.host_facts import HostFacts
-from perfloom.domain.jobs import CallGraph, EventSplitting, Executor, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
-from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
+from perfloom.domain.jobs import (
+    JOB_FIELDS,
+    CallGraph,
+    EventSplitting,
+    Executor,
+    JobSpec,
+    Mpi,
+    MpiFlavor,
+    RecorderName,
+    Scope,
+)
+from perfloom.domain.targets import TARGET_FIELDS, SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from perfloom.recording.plan.plan_text import parse_rank_ranges, recorder_argv, recorder_specs
 from perfloom.recording.plan.preview import MAX_RUNS
@@ -75,6 +86,36 @@ def test_choose_executor(target: Target, change: dict[str, object], expected: Ex
     spec = replace(JobSpec(command=("x",)), **change)  # type: ignore[arg-type]
     assert plans.choose_executor(spec, target) is expected
     assert plans.choose_executor(spec, target, run_as="ada") is Executor.SCRIPTS
+
+
+SCRIPTS_ONLY: dict[str, dict[str, Any]] = {
+    "target": {"directory": "/d", "scratch": "/s", "perf": "/p", "modules": ("m",), "environment": {"A": "b"}},
+    "job": {
+        "modules": ("gcc",),
+        "path": ("/a",),
+        "library_path": ("/a",),
+        "preload": ("/a",),
+        "splitting": EventSplitting.AT_ONCE,
+        "sudo": True,
+        "keep_recordings": False,
+        "leave_files": True,
+        "fresh_inputs": True,
+    },
+}
+"""A value for each field that a supervisor does not support."""
+
+
+def test_every_field_is_for_a_supervisor_or_selects_the_scripts() -> None:
+    """Where a new field is missing: add it to one of the two, so that it is not silently ignored on this machine."""
+    for name, value in SCRIPTS_ONLY["target"].items():
+        target = replace(Target("local"), **{name: value})
+        assert plans.choose_executor(JobSpec(command=("x",)), target) is Executor.SCRIPTS, name
+    for name, value in SCRIPTS_ONLY["job"].items():
+        change: dict[str, Any] = {name: value}
+        assert plans.choose_executor(JobSpec(command=("x",), **change), Target("local")) is Executor.SCRIPTS, name
+    jobs, targets = ({each.part or each.name for each in fields.values()} for fields in (JOB_FIELDS, TARGET_FIELDS))
+    assert jobs - {"mpi"} == plans.SUPERVISED_JOB_FIELDS | set(SCRIPTS_ONLY["job"])
+    assert targets == plans.SUPERVISED_TARGET_FIELDS | set(SCRIPTS_ONLY["target"])
 
 
 TARGET = Target("t")

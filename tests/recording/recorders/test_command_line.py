@@ -148,7 +148,7 @@ def test_several_processes() -> None:
     ],
 )
 def test_further_arguments_of_perf(recorder: RecorderName, arguments: tuple[str, ...]) -> None:
-    assert find_argument_problem(recorder, arguments) is None
+    assert find_argument_problem(RECORDERS[recorder], arguments) is None
     line = words(replace(SPEC, recorder=recorder, perf_arguments=arguments))
     at = line.index("--")
     assert tuple(line[at - len(arguments) : at]) == arguments
@@ -163,10 +163,10 @@ def test_further_arguments_of_perf(recorder: RecorderName, arguments: tuple[str,
     ],
 )
 def test_arguments_that_perf_does_not_get(line: str) -> None:
-    problem = find_argument_problem(RecorderName.PERF_RECORD, line.split())
+    problem = find_argument_problem(RECORDERS[RecorderName.PERF_RECORD], line.split())
     assert problem is not None and problem.endswith(".")
     for other in ("--pre x", "--post x", "-x,", "--append", "--log-fd 1", "-o x", "--metric-only"):
-        assert find_argument_problem(RecorderName.PERF_STAT, other.split())
+        assert find_argument_problem(RECORDERS[RecorderName.PERF_STAT], other.split())
 
 
 def test_counting_has_default_events() -> None:

@@ -13,8 +13,10 @@ from flask import Flask
 
 from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
+from perfloom.recording.fields.form_values import FormValues
 from perfloom.recording.fields.job_form import JobForm
 from perfloom.recording.fields.relevance import list_hiding_choices
+from perfloom.recording.fields.target_form import TargetForm
 from perfloom.recording.plan import command_line
 from perfloom.store import Store
 from perfloom.web.views.jobs import form
@@ -353,3 +355,10 @@ def test_the_style_sheet_knows_every_choice(browser_client: Browser) -> None:
 )
 def test_a_job_without_a_name_gets_one(spec: JobSpec, name: str) -> None:
     assert form.default_name(spec) == name
+
+
+@pytest.mark.parametrize(("path", "form"), [("/jobs/new", JobForm), ("/targets/new", TargetForm)])
+def test_every_field_has_a_control(browser_client: Browser, path: str, form: type[FormValues]) -> None:
+    """A field whose group no template shows has none."""
+    page = browser_client.page(path)
+    assert [name for name in form.DEFAULTS if f' name="{name}"' not in page] == []

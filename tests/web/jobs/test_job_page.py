@@ -305,6 +305,8 @@ def test_the_api(client: FlaskClient, store: Store) -> None:
         ({"command": "echo 'a"}, "command"),
         ({"command": ["true"], "frequency": "often"}, "frequency"),
         ({"command": ["true"], "nonsense": 1}, "nonsense"),
+        ({"command": ["true"], "call_graph": "\udc80"}, "call_graph"),
+        ({"command": ["true"], "\udc80": 1}, "?"),
         ({"scope": "process"}, "pid"),
         ([], None),
         (None, None),

@@ -185,6 +185,13 @@ def test_recording_outcome() -> None:
     ending = recording_outcome(SPEC, crashed, end_requested=False)
     assert (ending.outcome.exit_status, ending.outcome.signal) == (None, 11)
     assert "SIGSEGV" in ending.incomplete_reasons[0]
+    # Without its perf, the program ended with a status that was lost, and its script with 0.
+    lost = seen(
+        submission(exit_status=0),
+        runs=(RunStatus(0, "ended", 0),),
+        ranks=(RankStatus(0, None, "h", "done", perf_killed=True),),
+    )
+    assert recording_outcome(SPEC, lost, end_requested=False).outcome.exit_status is None
     cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunStatus(0, "ended", 143),))
     ending = recording_outcome(SPEC, cancelled, end_requested=True)
     assert (

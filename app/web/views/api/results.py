@@ -25,7 +25,8 @@ MAX_LIMIT = 1000
 def results() -> AnyResponse:
     """`{"total": n, "results": […]}`: results as the list shows them.
 
-    search, tag, sort (a name, with a minus for descending), offset, limit (100; at most 1000).
+    search, tag, format, host, target (where it was recorded), sort (a name, with a minus for descending), offset,
+    limit (100; at most 1000).
     """
     sort = request.args.get("sort") or "-created"
     found, total = current_services().store.results.search(
@@ -35,6 +36,9 @@ def results() -> AnyResponse:
         sort.startswith("-"),
         _parse_int("offset", 0),
         min(_parse_int("limit", 100), MAX_LIMIT),
+        format=request.args.get("format", ""),
+        host=request.args.get("host", ""),
+        target=request.args.get("target", ""),
     )
     return jsonify(total=total, results=[result_json(result) for result in found])
 

@@ -9,12 +9,13 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
 from ....domain.fields import Option
-from ....domain.jobs import JOB_FIELDS, JobSpec, Scope
+from ....domain.jobs import JOB_FIELDS, JobSpec, RecorderName, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
 from ....recording.fields.relevance import NO_MPI, FieldLabel, list_batch_labels, list_hiding_choices, make_hiding_rules
 from ....recording.mpi.registry import MPI_LAUNCHERS
+from ....recording.recorders import RECORDERS, Recorder
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
 from ....store.ids import is_id, new_id
@@ -78,6 +79,20 @@ class JobFormPage(DeclaredForm, Page):
         if self.form_check is None:
             return tuple(finding for finding in self.target_findings if finding.field == field)
         return self.form_check.by_field.get(field, ())
+
+    @property
+    def recorders(self) -> Mapping[RecorderName, Recorder]:
+        """The registered recorders."""
+        return RECORDERS
+
+    @property
+    def recorders_with_fields(self) -> tuple[Recorder, ...]:
+        """The recorders that have their own group of fields in the form, under their name."""
+        return tuple(each for name, each in RECORDERS.items() if name in self.groups)
+
+    def other_recorders(self, name: str) -> str:
+        """The choices of other recorders, as words that hide what is of this one."""
+        return " ".join(f"recorder-{other}" for other in RECORDERS if other != name)
 
     @property
     def command_lines(self) -> Lines:

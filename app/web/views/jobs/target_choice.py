@@ -100,7 +100,8 @@ def list_target_choices() -> tuple[TargetChoice, ...]:
 
 def select_target(name: str) -> SelectedTarget:
     """The facts of a target, whether it exists or not."""
-    stored = current_services().store.targets.find(name)
+    stored = current_services().store.targets.describe(name)
+    stored = None if stored is None or stored.problem else stored
     if name == LOCAL:
         host = current_host()
         own = stored or StoredTarget(LOCAL, Target(LOCAL))

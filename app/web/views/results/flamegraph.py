@@ -41,6 +41,7 @@ from .flame_controls import (
     parse_svg_style,
     parse_width,
 )
+from .missing_data import explain_no_samples
 from .result_frame import ResultFrame, open_result_frame, request_selection
 from .run_notes import list_stack_notes
 
@@ -77,7 +78,7 @@ def show(id: str) -> Response:
             frame=frame,
             title="Callers and callees" if function else "Flame graph",
             bar=_bar(id, profile, bool(function)),
-            graphs=_sandwich_graphs(frame, asked) if function else (_whole_graph(frame),),
+            graphs=_sandwich_graphs(frame, profile, asked) if function else (_whole_graph(frame, profile),),
             function=function,
             function_total=_weighs(frame, profile, _function(asked)) if function else "",
             whole=frame.url("flamegraph"),
@@ -166,25 +167,25 @@ def describe(id: str, function: int) -> Response:
     )
 
 
-def _whole_graph(frame: ResultFrame) -> FlameGraphView:
+def _whole_graph(frame: ResultFrame, profile: Profile) -> FlameGraphView:
     return FlameGraphView(
         label="Flame graph",
         data_url=f"/api/v1/results/{frame.id}/flamegraph",
         static_url=current_url(f"/results/{frame.id}/flamegraph.svg", width=str(DEFAULT_WIDTH)),
-        empty_text=_nothing(frame),
+        empty_text=_nothing(frame, profile),
         sandwich=f"/results/{frame.id}/flamegraph",
         hotspots=f"/results/{frame.id}/hotspots",
         functions=f"/api/v1/results/{frame.id}/functions",
     )
 
 
-def _sandwich_graphs(frame: ResultFrame, function: str) -> tuple[FlameGraphView, ...]:
+def _sandwich_graphs(frame: ResultFrame, profile: Profile, function: str) -> tuple[FlameGraphView, ...]:
     return tuple(
         FlameGraphView(
             label=part.capitalize(),
             data_url=f"/api/v1/results/{frame.id}/sandwich?{urlencode({'function': function, 'part': part})}",
             static_url=current_url(f"/results/{frame.id}/flamegraph.svg", part=part, width=str(DEFAULT_WIDTH)),
-            empty_text=_nothing(frame),
+            empty_text=_nothing(frame, profile),
             zoom_param=f"zoom-{part}",
             part=part,
             direction="up" if part == "callers" else "down",
@@ -196,13 +197,10 @@ def _sandwich_graphs(frame: ResultFrame, function: str) -> tuple[FlameGraphView,
     )
 
 
-def _nothing(frame: ResultFrame) -> str:
-    if frame.chips or frame.selection.invert or frame.selection.recursion:
+def _nothing(frame: ResultFrame, profile: Profile) -> str:
+    if frame.is_filtered:
         return "Nothing matches this selection. Remove a filter above, or press Reset."
-    return (
-        f"No samples of {frame.event or 'any event'} were recorded. The program may have been too short or idle: "
-        "record it for longer, or with another event."
-    )
+    return explain_no_samples(profile, frame.event)
 
 
 def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:

@@ -14,6 +14,7 @@ from ....domain.profile import Profile
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
+from .missing_data import explain_no_samples
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
@@ -23,7 +24,9 @@ blueprint = Blueprint("hotspots", __name__)
 
 @dataclass(frozen=True)
 class HotspotsPage(Page):
-    """by: function, module or thread. with_modules: whether any is known."""
+    """by: function, module or thread. empty_text: why the table is empty without a filter. with_modules: whether any
+    is known.
+    """
 
     template: ClassVar[str] = "results/hotspots.html"
     frame: ResultFrame
@@ -31,6 +34,7 @@ class HotspotsPage(Page):
     with_modules: bool
     choices: tuple[PageLink, ...]
     sheet: Sheet
+    empty_text: str
     csv: str
 
 
@@ -70,6 +74,7 @@ def show(id: str) -> Response:
                 mark="kind",
                 wide=False,
             ),
+            empty_text=explain_no_samples(profile, frame.event),
             csv=table_file_url("hotspots.csv"),
         )
     )

@@ -1,10 +1,11 @@
 """The list of results, and actions: rename, tag, note, delete, download the original files."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlencode
 
 import zstandard
 from flask import Blueprint, Response, flash, redirect, request
@@ -14,6 +15,7 @@ from ....domain.errors import InvalidRequest, NotFound
 from ....domain.event_names import SAMPLED_ONLY
 from ....domain.text import shorten
 from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
+from ....readers import format_title
 from ....store import Job, Result
 from ....store.result import EventTotal
 from ...pages import result_url
@@ -23,6 +25,7 @@ from .caveats import format_caveat
 from .tables import (
     ColumnHeading,
     Pager,
+    SortOrder,
     attachment,
     build_heading,
     build_pager,
@@ -34,6 +37,13 @@ from .tables import (
 blueprint = Blueprint("results", __name__)
 PAGE_SIZE = 50
 SORTS = ("name", "recorded", "created", "duration", "samples", "bytes")
+FILTERS = {"search": "Search", "tag": "Tag", "format": "Format", "target": "Target", "host": "Host"}
+"""What restricts the list, by its parameter."""
+SELECTS = (
+    ("format", "Format", "All formats"),
+    ("target", "Target", "All targets"),
+    ("host", "Host", "All hosts"),
+)
 CHUNK_BYTES = 1 << 20
 
 
@@ -75,8 +85,31 @@ class TagLink:
 
 
 @dataclass(frozen=True)
+class FilterSelect:
+    """A list of values to filter by. name: its parameter. options: (value, label), without the one for any value."""
+
+    name: str
+    label: str
+    any_label: str
+    options: tuple[tuple[str, str], ...]
+    value: str
+
+
+@dataclass(frozen=True)
+class ActiveFilter:
+    """A restriction of a list without results. count: how many results there are without it, at `url`."""
+
+    label: str
+    value: str
+    url: str
+    count: int
+
+
+@dataclass(frozen=True)
 class ResultListPage(Page):
-    """`/`. empty: whether there are no results. running: jobs that have not ended, newest first."""
+    """`/`. empty: whether there are no results. running: jobs that have not ended, newest first. filters: those with at
+    least two values. is_filtered: by anything, the search included. active: why nothing is listed; empty if there are
+    rows. query: the parameters of this list, for the way back."""
 
     template: ClassVar[str] = "results/list.html"
     search: str
@@ -86,6 +119,12 @@ class ResultListPage(Page):
     rows: tuple[ResultListRow, ...]
     pager: Pager
     tags: tuple[TagLink, ...]
+    filters: tuple[FilterSelect, ...]
+    is_filtered: bool
+    active: tuple[ActiveFilter, ...]
+    reset_url: str
+    first_page_url: str
+    query: str
     running: tuple[Job, ...]
     empty: bool
     data: str
@@ -126,11 +165,12 @@ def redirect_to_list() -> AnyResponse:
 
 @blueprint.get("/")
 def show_list() -> AnyResponse:
-    """All results, and the running jobs."""
+    """All results, and the running jobs. search, tag, format, host, target: restrict them."""
     store = current_services().store
-    search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
+    words = {name: request.args.get(name, "").strip() for name in FILTERS}
+    search, tag = words["search"], words["tag"]
     order, page = parse_order(SORTS, "-created"), parse_page()
-    found, total = store.results.search(search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE)
+    found, total = _search(words, order, (page - 1) * PAGE_SIZE, PAGE_SIZE)
     columns = (
         ("name", "Name", False, "name"),
         ("recorded", "Recorded", False, "fit"),
@@ -156,8 +196,14 @@ def show_list() -> AnyResponse:
                 )
                 for name, count in store.results.tags()
             ),
+            filters=_filter_selects(words),
+            is_filtered=any(words.values()),
+            active=_active_filters(words) if total == 0 else (),
+            reset_url=current_url_with(*((name, None) for name in FILTERS), ("page", None)),
+            first_page_url=current_url_with(("page", None)),
+            query=urlencode([(name, value) for name, value in request.args.items(multi=True) if value]),
             running=store.jobs.list(active=True, limit=20),
-            empty=total == 0 and not search and not tag,
+            empty=total == 0 and not any(words.values()),
             data=str(current_services().settings.data),
         )
     )
@@ -215,6 +261,60 @@ def original(id: str, number: int) -> AnyResponse:
     if not packed:
         response.content_length = file.bytes
     return attachment(response, file.name)
+
+
+def _search(
+    words: Mapping[str, str], order: SortOrder | None = None, offset: int = 0, limit: int = 0
+) -> tuple[tuple[Result, ...], int]:
+    """The results that `words` (by the names of `FILTERS`) leave, and how many there are in all."""
+    column, descending = (order.column, order.descending) if order else ("created", True)
+    return current_services().store.results.search(
+        words["search"],
+        words["tag"],
+        column,
+        descending,
+        offset,
+        limit,
+        format=words["format"],
+        host=words["host"],
+        target=words["target"],
+    )
+
+
+def _filter_selects(words: Mapping[str, str]) -> tuple[FilterSelect, ...]:
+    """Filters by format, target and host; one with a single value restricts nothing."""
+    values = current_services().store.results.filter_values()
+    found = []
+    for name, label, any_label in SELECTS:
+        chosen = words[name]
+        listed = list(values[name])
+        if chosen and chosen not in listed:
+            listed.append(chosen)
+        options = tuple(
+            sorted(((value, format_filter(name, value)) for value in listed), key=lambda option: option[1].casefold())
+        )
+        if len(options) > 1 or chosen:
+            found.append(FilterSelect(name, label, any_label, options, chosen))
+    return tuple(found)
+
+
+def _active_filters(words: Mapping[str, str]) -> tuple[ActiveFilter, ...]:
+    """Each restriction, and what the list would have without it."""
+    return tuple(
+        ActiveFilter(
+            FILTERS[name],
+            format_filter(name, value),
+            current_url_with((name, None), ("page", None)),
+            _search({**words, name: ""})[1],
+        )
+        for name, value in words.items()
+        if value
+    )
+
+
+def format_filter(name: str, value: str) -> str:
+    """The value of a filter as text."""
+    return format_title(value) if name == "format" else value
 
 
 def _total(main: EventTotal | None) -> Quantity:

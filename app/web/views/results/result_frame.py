@@ -37,6 +37,7 @@ class ResultFrame:
     ones (the main event by default), event empty if the result has none. measure: a description of its numbers.
     page_params: parameters of only this page. kept_params: all parameters except the event, for the form that switches
     it. time_units: to select, empty without times. loss_note: a note on all figures because of losses, else empty.
+    has_data: whether the result has data for the page, without the selection.
     """
 
     id: str
@@ -56,6 +57,12 @@ class ResultFrame:
     page_params: Pairs
     kept_params: Pairs
     loss_note: str
+    has_data: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the page can be empty because of a filter: one is set, and without it there are data."""
+        return bool(self.chips) and self.has_data
 
     def url(self, key: str | None = None, selection: Selection | None = None, *extra: tuple[str, str]) -> str:
         """A page of this result under a selection (by default the present one). key None: the page shown."""
@@ -159,5 +166,6 @@ def open_result_frame(id: str, key: str) -> tuple[ResultFrame, Profile]:
         page_params=own,
         kept_params=selection.replace(event=None).to_query() + own,
         loss_note=loss_impact_of(profile).note,
+        has_data=page.has_data(profile),
     )
     return frame, profile

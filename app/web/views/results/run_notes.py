@@ -9,6 +9,7 @@ from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....ingest.facts import STACKS_FACT
 from ....recording.recorders.events import event_type
+from .missing_data import explain_flat_stacks
 
 MAX_NAMED = 6
 MIN_COUNTERS = 4
@@ -43,7 +44,7 @@ def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
 def list_stack_notes(profile: Profile) -> tuple[str, ...]:
     """Notes on call stacks that were not recorded."""
     fact = profile.meta.facts.get(STACKS_FACT)
-    return (f"Call stacks were not recorded. They are {fact}.",) if fact else ()
+    return (f"Call stacks were not recorded. They are {fact}.",) if fact else explain_flat_stacks(profile)
 
 
 def _multiplexing_notes(rows: list[dict[str, Any]]) -> list[str]:

@@ -43,6 +43,7 @@ from .flame_controls import (
     parse_pattern,
     parse_width,
 )
+from .missing_data import explain_no_timeline
 from .result_frame import ResultFrame, open_result_frame, request_selection
 from .tables import parse_search
 
@@ -81,6 +82,7 @@ class TimelinePage(Page):
     source: str
     preparing: str
     empty: bool
+    empty_text: str
     pattern: str
     links: dict[str, str]
     rows: tuple[TrackRow, ...]
@@ -100,7 +102,8 @@ def show(id: str) -> Response:
             frame=frame,
             source=f"/api/v1/results/{id}/timeline",
             preparing=PREPARING_TEXT if timeline is None else "",
-            empty=timeline is not None and not found,
+            empty=timeline is not None and (not found or bool(explain_no_timeline(profile))),
+            empty_text=explain_no_timeline(profile) or "The recording has no tracks.",
             pattern=request.args.get("q", ""),
             links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED_PAGES},
             rows=tuple(

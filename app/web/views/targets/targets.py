@@ -47,11 +47,13 @@ class CheckStatusCount:
 
 @dataclass(frozen=True)
 class TargetListRow:
-    """A target in the list. lights: of its last check, by severity; empty without a check."""
+    """A target in the list. problem: why it cannot be used. lights: of its last check, by severity; empty without a
+    check."""
 
     name: str
     url: str
     where: str
+    problem: str
     scheduler: str
     lights: tuple[CheckStatusCount, ...]
     checked_text: str
@@ -187,9 +189,10 @@ def download(name: str) -> AnyResponse:
 def delete(name: str) -> AnyResponse:
     """Ask for confirmation, then delete a target. Its jobs and results remain."""
     targets = current_services().store.targets
-    target = targets.get(name)
+    target = targets.describe(name) or targets.get(name)
     if request.method == "GET":
-        return render(DeleteTargetPage(name=name, url=target_url(name), where=target_location(target.target)))
+        where = target.problem or target_location(target.target)
+        return render(DeleteTargetPage(name=name, url=target_url(name), where=where))
     targets.delete(name)
     flash(f"Deleted the target “{name}”.", "good")
     return redirect("/targets", 303)
@@ -201,6 +204,7 @@ def _row(stored_target: StoredTarget, jobs: int) -> TargetListRow:
         name=stored_target.name,
         url=target_url(stored_target.name),
         where=target_location(target),
+        problem=stored_target.problem,
         scheduler="" if target.scheduler is SchedulerName.NONE else scheduler_title(target.scheduler),
         lights=_lights(stored_target.lines),
         checked_text="" if stored_target.checked is None else format_utc(stored_target.checked),

@@ -67,6 +67,7 @@ class AdvicePage(Page):
     csv: str
     withheld_reason: str
     withheld_advice: str
+    applies: bool
 
 
 @blueprint.get("/results/<id>/advice")
@@ -98,6 +99,7 @@ def show(id: str) -> Response:
             csv=frame.url("advice.csv", None, *((k, v) for k, v in request.args.items() if k in keys and v)),
             withheld_reason=withheld_reason(profile),
             withheld_advice=WITHHELD_ADVICE,
+            applies=any(page.key == "advice" and page.has_data(profile) for page in RESULT_PAGES),
         )
     )
 

@@ -17,6 +17,7 @@ from ....analysis.memory.allocations import (
     compute_memory_events,
     compute_memory_operators,
     group_live_blocks,
+    has_memory,
     has_operator_allocations,
 )
 from ....analysis.memory.blocks import (
@@ -130,7 +131,8 @@ class MemoryTile:
 @dataclass(frozen=True)
 class MemoryPage(Page):
     """devices: to switch between, empty if there is only one. events: failures as sentences. flamegraph: URL of that of
-    live blocks at the peak, empty if there is none. picture: the same as SVG. note: limitations of the table."""
+    live blocks at the peak, empty if there is none. picture: the same as SVG. note: limitations of the table.
+    recorded: whether memory was recorded at all."""
 
     template: ClassVar[str] = "results/memory.html"
     frame: ResultFrame
@@ -145,6 +147,7 @@ class MemoryPage(Page):
     title: str
     sheet: Sheet
     note: str
+    recorded: bool
     flamegraph: str
     csv: str
 
@@ -183,6 +186,7 @@ def show(id: str) -> Response:
             title=_labels(profile)[kind],
             sheet=table.sheet,
             note=_note(profile, place, kind),
+            recorded=has_memory(profile),
             flamegraph=_flamegraph(frame, profile, place),
             csv=table_file_url("memory.csv"),
         )

@@ -1,0 +1,53 @@
+"""Why a page of a result is empty although nothing is filtered, and what to record instead."""
+
+import pyarrow.compute as pc
+
+from ....analysis.core.slice_selection import has_times
+from ....domain.profile import Profile
+from ....ingest.facts import STACKS_FACT
+
+PERF_FORMAT_PREFIX = "perf-"
+
+
+def explain_no_samples(profile: Profile, event: str) -> str:
+    """Why there are no samples of an event, for pages of call stacks."""
+    if profile.samples.num_rows:
+        return (
+            f"No samples of {event or 'any event'} were recorded. The program may have been too short or idle: "
+            "record it for longer, or with another event."
+        )
+    if profile.counts.num_rows or profile.count_metrics.num_rows:
+        return (
+            "The events were counted, not sampled, so there are no call stacks; Event counts has the totals. Record "
+            "with perf record to sample."
+        )
+    return "This recording has no samples. Record with perf record, or with a profiler that records call stacks."
+
+
+def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
+    """A note if each sample has only its innermost function; empty otherwise."""
+    if profile.slices.num_rows or not profile.samples.num_rows or STACKS_FACT in profile.meta.facts:
+        return ()
+    if (pc.max(profile.calls.column("depth")).as_py() or 0) > 1:
+        return ()
+    how = " with --call-graph fp" if profile.meta.format.startswith(PERF_FORMAT_PREFIX) else " with call stacks"
+    return (f"Call stacks were not recorded: each sample has only one function. Record{how} to see callers.",)
+
+
+def explain_no_timeline(profile: Profile) -> str:
+    """Why there is nothing to draw over time; empty if there is."""
+    if any(table.num_rows for table in (profile.slices, profile.instants, profile.counters)):
+        return ""
+    if profile.samples.num_rows:
+        return (
+            ""
+            if has_times(profile)
+            else "There is nothing to draw: this format has sums of call stacks without times. Record with perf "
+            "record, or import a trace."
+        )
+    if profile.counts.num_rows or profile.count_metrics.num_rows:
+        return (
+            "There is nothing to draw: the events were counted once for the complete run. Count in intervals "
+            "(perf stat -I), or sample with perf record."
+        )
+    return "There is nothing to draw: the recording has no samples, slices or counters with times."
