@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import shutil
@@ -155,16 +156,25 @@ def escape_controls(text: str, *, lines: bool = False) -> str:
 
 @contextmanager
 def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
-    """A file that is replaced atomically; compressed with gzip if its name ends with .gz.
+    """A file that is replaced atomically; compressed according to the end of its name: .gz, .zst or .xz.
 
-    packed: the data is already compressed. Raises Unavailable.
+    compressed: the data is already compressed. Raises Unavailable.
     """
     with _plain(output) as file:
-        if compressed or not output.lower().endswith(".gz"):
+        name = output.lower()
+        if not compressed and name.endswith(".gz"):
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
+                yield packer  # type: ignore[misc]
+        elif not compressed and name.endswith(".xz"):
+            with lzma.LZMAFile(file, "wb") as xz_packer:
+                yield xz_packer  # type: ignore[misc]
+        elif not compressed and name.endswith(".zst"):
+            import zstandard
+
+            with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as zstd_packer:
+                yield zstd_packer
+        else:
             yield file
-            return
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
-            yield packer  # type: ignore[misc]
 
 
 @contextmanager

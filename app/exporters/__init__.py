@@ -60,6 +60,9 @@ class Exporter:
         return self.write_chunks(profile, selection, options)
 
 
+COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz")
+"""Suffixes of compressed files; formats that are always compressed with gzip have only the first one."""
+
 EXPORTERS: dict[str, Exporter] = {
     exporter.name: exporter
     for exporter in (
@@ -163,11 +166,17 @@ def find_exporter_for_file(file: str) -> Exporter:
         (len(ending), one)
         for one in EXPORTERS.values()
         for ending in (one.suffix, *one.other_suffixes)
-        if name.endswith(ending) or name.removesuffix(".gz").endswith(ending)
+        if name.endswith((ending, *(ending + packed for packed in _compressed_suffixes(one))))
     ]
     if fitting:
         return max(fitting, key=lambda found: found[0])[1]
-    known = ", ".join(f"{one.suffix} ({one.name})" for one in EXPORTERS.values())
+    known = ", ".join(f"{', '.join((*one.other_suffixes, one.suffix))} ({one.name})" for one in EXPORTERS.values())
     raise InvalidRequest(
-        f"The output format is unknown: use --to, or a file name with -o that ends with {known}.", "to"
+        f"The output format of {file} is unknown: use --to, or a file name with -o that ends with {known}. "
+        f"{', '.join(COMPRESSED_SUFFIXES)} behind it compress the file; pprof is always a .gz.",
+        "to",
     )
+
+
+def _compressed_suffixes(exporter: Exporter) -> tuple[str, ...]:
+    return COMPRESSED_SUFFIXES[:1] if exporter.media_type == "application/gzip" else COMPRESSED_SUFFIXES

@@ -1,8 +1,8 @@
 """Trace events in JSON, as Perfetto and Chrome's trace viewer open them. Format: Google's "Trace Event Format".
 
 It contains slices with their arguments, flows, instants, counters and steps. The samples of one event become a profile
-of each thread (see cpu_profiles), and each sample of other events an instant with its call stack as an argument. If the
-profile has slices, samples are omitted, because they repeat the self time of slices.
+of each thread (see cpu_profiles), and each sample of other events an instant with its call stack as an argument.
+Samples that were computed from slices or from allocations are omitted, because they would repeat these.
 """
 
 import json
@@ -19,9 +19,9 @@ from ..analysis.core.sample_selection import event_id
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, NUMERIC_ARGUMENTS, ROOT, FlowKind, get_column, get_strings
+from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMERIC_ARGUMENTS, ROOT, FlowKind, get_column, get_strings
 from . import text_columns
-from .cpu_profiles import write_cpu_profiles
+from .cpu_profiles import has_duration, select_profile_samples, write_cpu_profiles
 from .filter import filter_profile
 from .overlap_tracks import assign_tracks
 
@@ -98,11 +98,38 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
     yield from _arrows(profile, places, thread)
     yield from _instants(profile, places, words)
     yield from _counters(profile)
-    if not profile.slices.num_rows and profile.samples.num_rows:
-        event = event_id(profile, profile.meta.main_event)
-        for sample in write_cpu_profiles(profile, event, places.pid, places.tid):
-            yield pa.array([EVENT_SEPARATOR + sample], pa.string())
-        yield from _samples(profile, places, get_column(profile.samples, "event") != event)
+    chosen = _select_samples(profile)
+    if chosen.any():
+        event = _choose_profile_event(profile, chosen)
+        if event is not None:
+            for sample in write_cpu_profiles(profile, event, places.pid, places.tid):
+                yield pa.array([EVENT_SEPARATOR + sample], pa.string())
+            chosen &= ~select_profile_samples(profile, event)
+        yield from _samples(profile, places, chosen)
+
+
+def _select_samples(profile: Profile) -> Array:
+    """The samples to write, as bools: all except those computed from slices or from instants, which are written."""
+    derived = np.zeros(profile.events.num_rows, bool)
+    if profile.slices.num_rows:
+        names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
+        of_allocations = profile.allocations.num_rows > 0
+        derived[:] = [
+            name in (HOST_TIME, DEVICE_TIME) or (of_allocations and unit == "bytes")
+            for name, unit in zip(names, units, strict=True)
+        ]
+    return ~derived[get_column(profile.samples, "event")]
+
+
+def _choose_profile_event(profile: Profile, chosen: Array) -> int | None:
+    """The event whose samples become profiles of threads: the main one, else that with most samples. None if there
+    are slices and no event has durations that can be shown next to them. chosen: the samples to write."""
+    count = np.bincount(get_column(profile.samples, "event")[chosen], minlength=profile.events.num_rows)
+    events = np.flatnonzero(count).tolist()
+    if profile.slices.num_rows:
+        events = [event for event in events if has_duration(profile, event)]
+    main = event_id(profile, profile.meta.main_event)
+    return main if main in events else max(events, key=lambda event: int(count[event]), default=None)
 
 
 def _places(profile: Profile) -> _ThreadIds:

@@ -26,6 +26,7 @@ except ImportError:
     # Three times as slow, otherwise equivalent.
     igzip = None
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 20
 XZ_MEMORY_BYTES = 512 << 20
 STEP_BYTES = 4 << 20
@@ -79,7 +80,7 @@ def is_empty_sparse_file(file: BinaryIO | io.FileIO) -> bool:
 
 
 class DecompressedStream(io.RawIOBase):
-    """A stream of decompressed bytes.
+    """A stream of decompressed bytes, without a UTF-8 byte order mark at its start: no supported format needs one.
 
     packed: the compression of the file, or None. defect: a sentence if the compressed data is truncated or damaged,
     known at the end of the stream: what could be decompressed was read. read_bytes: compressed bytes so far,
@@ -93,6 +94,7 @@ class DecompressedStream(io.RawIOBase):
         self._name = name
         self._head = b""
         self._done = False
+        self._started = False
         self.defect: str | None = None
         self.read_bytes = 0
         self.unpacked_bytes = 0
@@ -183,6 +185,16 @@ class DecompressedStream(io.RawIOBase):
         return piece
 
     def _next(self) -> bytes:
+        """The next decompressed bytes, without a byte order mark; none at the end."""
+        data = self._next_as_is()
+        if self._started:
+            return data
+        self._started = True
+        while len(data) < len(BYTE_ORDER_MARK) and not self._done:
+            data += self._next_as_is()
+        return data.removeprefix(BYTE_ORDER_MARK)
+
+    def _next_as_is(self) -> bytes:
         """The next decompressed bytes; none at the end."""
         while True:
             if self._unpack is None:

@@ -14,24 +14,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 
+from ..domain.arrays import MISSING
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
+from ..domain.timed_events import IDLE, IDLE_FUNCTION, SAMPLED_JAVASCRIPT
 from ..domain.units import NS_PER_US
+from .json_text import parse_json
 
 if TYPE_CHECKING:
     from .trace.events import TraceEvents
 
-EVENT = "sampled JavaScript"
-IDLE = "idle"
-"""The event of samples in which nothing ran, which would otherwise dominate the profile of a server."""
+EVENT = SAMPLED_JAVASCRIPT
 MAX_TIME_NS = 1 << 60
 BAD_NODE = "invalid node of a V8 profile"
 BAD_SAMPLE = "sample of a profile with an unknown stack or time"
 NO_PROFILE = "unreadable part of a V8 profile"
 OVERLAPPING_PROFILE = "second profile of a thread for the same time"
-V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, OVERLAPPING_PROFILE)
+NO_START = "V8 profile without its start: the times are inferred"
+V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, NO_START, OVERLAPPING_PROFILE)
 _CATEGORY = "cpu_profiler"
 
 
@@ -62,7 +63,9 @@ def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
     reason: its time already counts."""
     lost = [each for profile in profiles for each in profile.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
-    return tuple(f"{reason.capitalize()}: {count:,}, the first is {first[reason]}." for reason, count in counts.items())
+    return tuple(
+        f"{reason[0].upper()}{reason[1:]}: {count:,}, the first is {first[reason]}." for reason, count in counts.items()
+    )
 
 
 def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
@@ -100,14 +103,17 @@ class V8ProfileParser:
     def __init__(self) -> None:
         self._found = V8Profile()
         self._place: dict[int, int] = {}
-        self._now_us = 0
+        self._now_us: int | None = None
         self._end_us = 0
+        self._ends = True
+        """Whether the end and the samples have the same clock."""
         self._ids: list[int | None] = []
         self._times: list[int] = []
         self._children: dict[int, int] = {}
 
-    def feed(self, data: Mapping[str, Any]) -> None:
-        """Add `args.data` of an event."""
+    def feed(self, data: Mapping[str, Any], written_us: int | None = None) -> None:
+        """Add `args.data` of an event. The start must come before any samples. written_us: the time at which V8 wrote
+        the event, which is after the last of its samples."""
         for word in ("startTime", "endTime"):
             if (value := _parse_int(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
                 if word == "startTime":
@@ -122,15 +128,28 @@ class V8ProfileParser:
         samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
         if len(samples) != len(deltas):
             self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
+        if self._now_us is None and (samples or deltas):
+            self._now_us = self._infer_start(deltas, written_us)
         for at, delta in enumerate(deltas):
             self._add_sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
         if len(samples) > len(deltas):
             # The duration of the last sample with a time is unknown.
             self._add_sampled_node(None)
 
+    def _infer_start(self, deltas: Sequence[Any], written_us: int | None) -> int:
+        """A start for a profile without one, such that its first part ends when it was written."""
+        example = "no event Profile" if written_us is not None else "no startTime"
+        self._found.lost.append((NO_START, example))
+        start = (written_us or 0) - sum(_parse_int(delta) or 0 for delta in deltas)
+        if written_us is not None and abs(start) <= MAX_TIME_NS // NS_PER_US:
+            return start
+        self._ends = False
+        return 0
+
     def _add_sample(self, id: Any, delta: Any, given: bool) -> None:
         """Add a time and the sample at it; without a sample, it is missing and counted as lost already."""
         step = _parse_int(delta)
+        assert self._now_us is not None
         fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // NS_PER_US
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
@@ -140,6 +159,7 @@ class V8ProfileParser:
 
     def _add_sampled_node(self, id: int | None) -> None:
         """Node `id` was sampled now; None: the previous sample ends, and the next is unknown."""
+        assert self._now_us is not None
         self._ids.append(id)
         self._times.append(self._now_us * NS_PER_US)
 
@@ -182,7 +202,7 @@ class V8ProfileParser:
             self._place = {id: place - 1 for id, place in self._place.items()}
         order = sorted(range(len(self._times)), key=self._times.__getitem__)
         times = [self._times[at] for at in order]
-        ends = times[1:] + [max(self._end_us * NS_PER_US, last) for last in times[-1:]]
+        ends = times[1:] + [max(self._end_us * NS_PER_US * self._ends, last) for last in times[-1:]]
         for at, until in zip(order, ends, strict=True):
             known = self._ids[at]
             if known is None:
@@ -191,7 +211,10 @@ class V8ProfileParser:
             if node is None:
                 found.lost.append((BAD_SAMPLE, f"node {known} does not exist"))
                 continue
-            idle = node >= 0 and found.frames[node][0] == "(idle)"
+            idle = node >= 0 and found.frames[node][0] == IDLE_FUNCTION
+            if idle and at == order[-1] and until == self._times[at]:
+                # It only ends the previous sample.
+                continue
             found.time_ns.append(self._times[at])
             found.node.append(node)
             found.weight.append(until - self._times[at])
@@ -205,6 +228,9 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     threads: dict[tuple[int, int], tuple[int, int]] = {}
     names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
     rows = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
+    # The events of a trace may be in any order: starts first, then parts by time.
+    is_part = np.array([names.get(name) != "Profile" for name in events.name[rows].tolist()], bool)
+    rows = rows[np.lexsort((events.time_ns[rows], is_part))]
     phase = events.phase.copy()
     for row in rows.tolist():
         if _CATEGORY not in (events.texts[events.category[row]] if events.category[row] >= 0 else ""):
@@ -217,10 +243,11 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
             # Its parts come from the sampling thread.
             threads[key] = (int(events.process[row]), int(events.thread[row]))
         try:
-            data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
+            data = parse_json(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
         except ValueError:
             data = None
-        parts.feed(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}})
+        written_us = int(events.time_ns[row]) // NS_PER_US if events.time_ns[row] != MISSING else None
+        parts.feed(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}}, written_us)
     found = []
     for key, parts in profiles.items():
         sampled = parts.finish()
@@ -318,7 +345,7 @@ def _name_threads(events: TraceEvents, v8_profiles: Sequence[V8Profile]) -> None
         tid = _parse_int_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
         if events.arguments[row] >= 0:
             try:
-                thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
+                thread_name = parse_json(events.texts[events.arguments[row]]).get("name")
             except ValueError:
                 continue
             for sampled in v8_profiles:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, BinaryIO
-
-import orjson
+from typing import BinaryIO
 
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
+from ..ingest.json_text import parse_json_file
 from ..ingest.v8_profile import V8_LOSSES, V8ProfileParser, add_profiles, find_problems
 
 FORMAT = "cpuprofile"
@@ -35,10 +34,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         raise UnreadableInput(
             f"{source} is larger than the limit of 2 GB, which tools that write such files have, too."
         )
-    try:
-        found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        raise UnreadableInput(f"{source} is not complete JSON: {error}. Record again.") from None
+    found = parse_json_file(text, source, "Record again.")
     parts = V8ProfileParser()
     if isinstance(found, dict):
         parts.feed({"startTime": found.get("startTime")})

@@ -84,6 +84,23 @@ def plan_repair(data: Data) -> Repair | None:
     return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)
 
 
+def explain_truncation(data: Data) -> str:
+    """Describe how much of a file exists if it is shorter than its header says, as the end of a sentence; else empty.
+
+    data: the complete file.
+    """
+    size = len(data)
+    if size < HEADER_BYTES:
+        is_cut = not is_piped(bytes(data[:16])) and bytes(data[:8]) in (MAGIC, SWAPPED_MAGIC)
+        return f"it is cut short after {size:,} bytes, within its header." if is_cut else ""
+    order = _order(data)
+    if order is None:
+        return ""
+    words = list(struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data))
+    expected = _compute_expected_length(data, order, words)
+    return f"it is cut short, {size:,} of at least {expected:,} bytes are there." if size < expected else ""
+
+
 def _compute_expected_length(data: Data, order: str, words: list[int]) -> int:
     """The length of a file according to its header: to the end of its records, or of the last feature after them."""
     table = words[_DATA_OFFSET] + words[_DATA_SIZE]

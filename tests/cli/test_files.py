@@ -6,10 +6,12 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -233,6 +235,10 @@ def test_convert_says_which_other_events_there_are(run: Run) -> None:
     assert run("convert", EVENTS, "--to", "collapsed", "--event", first) == (0, out, "")
 
 
+def unpack_zstd(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().stream_reader(data).read()
+
+
 def test_convert_to_what_the_file_is_called(run: Run, tmp_path: Path) -> None:
     begins = {"a.folded": b"worker_one;", "B.SVG": b"<", "c.pb": b"\x1f\x8b", "d.speedscope.json": b'{"$schema"'}
     for name, begin in begins.items():
@@ -242,6 +248,22 @@ def test_convert_to_what_the_file_is_called(run: Run, tmp_path: Path) -> None:
         status, _, err = run("convert", SPIN, "-o", output)
         assert status == 2 and "--to" in err and ".speedscope.json (speedscope)" in err
     assert not (tmp_path / "e.json").exists()
+
+
+@pytest.mark.parametrize(("ending", "unpack"), [(".zst", unpack_zstd), (".xz", lzma.decompress)])
+def test_convert_compresses_according_to_the_suffix(
+    run: Run, tmp_path: Path, ending: str, unpack: Callable[[bytes], bytes]
+) -> None:
+    for name in ("a.folded", "d.trace.json"):
+        plain, packed = tmp_path / name, tmp_path / f"{name}{ending}"
+        assert run("convert", SPIN, "-o", str(plain)) == (0, "", "")
+        assert run("convert", SPIN, "-o", str(packed)) == (0, "", "")
+        assert unpack(packed.read_bytes()) == plain.read_bytes()
+    assert run("report", SPIN, "hotspots", "--format", "csv", "-o", str(tmp_path / f"j.csv{ending}")) == (0, "", "")
+    assert unpack((tmp_path / f"j.csv{ending}").read_bytes()).startswith(b"name,module,")
+    # Other tools expect gzip there.
+    status, _, err = run("convert", SPIN, "-o", str(tmp_path / f"a.pb{ending}"))
+    assert status == 2 and ".folded, .collapsed, .collapsed.txt (collapsed)" in err and ".gz, .zst, .xz" in err
 
 
 def test_convert_packs_what_is_called_so(run: Run, tmp_path: Path) -> None:

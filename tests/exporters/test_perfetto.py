@@ -1,9 +1,11 @@
 """Trace events: out, and in again by the reader of such files."""
 
+import gzip
 import io
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
+from perfloom.domain.timed_events import IDLE, SAMPLED_JAVASCRIPT
 from perfloom.exporters import get_exporter
 from perfloom.exporters.overlap_tracks import assign_tracks
-from perfloom.readers import chrome, pytorch
-from tests.support import real_traces
+from perfloom.readers import chrome, detect_format, pprof, pytorch
+from tests.support import paths, real_traces
 from tests.support.profiles import profile_of
+from tests.support.samples import Sample, samples_of
 from tests.support.traced import Trace, traces
 
 
@@ -152,8 +157,8 @@ def test_no_slice_overlaps_another_on_its_track(spans: list[tuple[int, int]]) ->
 def test_samples_are_a_profile_of_each_thread() -> None:
     """Of the main event, in whole µs; of other events each is an instant."""
     profile = profile_of(
-        [("main;work", 7, 0, 1_000), ("main", 7, 0, 9_000), ("", 7, 1, 2_500), ("main", 3, 1, 3_000, 1)],
-        events=(("cycles", "count"), ("faults", "count")),
+        [("main;work", 7, 0, 1_000), ("main", 8, 0, 30_000), ("", 9, 1, 2_500), ("main", 3, 1, 3_000, 1)],
+        events=(("requests", "count"), ("faults", "count")),
     )
     data = written(profile)
     instants = [event for event in json.loads(data)["traceEvents"] if event["ph"] == "i"]
@@ -162,10 +167,81 @@ def test_samples_are_a_profile_of_each_thread() -> None:
     ]
     again = chrome.read(io.BytesIO(data))
     assert not again.losses.num_rows
-    threads = get_strings(again.threads, "name")
-    rows = [(threads[row["thread"]], row["time_ns"], row["weight"], row["stack"]) for row in again.samples.to_pylist()]
-    assert [row[:3] for row in rows] == [("thread 0", 0, 8_000), ("thread 1", 1_000, 0), ("thread 0", 8_000, 0)]
-    assert {"main", "work"} == set(get_strings(again.functions, "name"))
+    assert [(one.comm, one.time_ns, one.event, one.weight, stack_of(one)) for one in samples_of(again)] == [
+        ("thread 0", 0, SAMPLED_JAVASCRIPT, 7_000, "main;work"),
+        ("thread 1", 2_000, SAMPLED_JAVASCRIPT, 9_000, ""),
+        ("thread 0", 7_000, IDLE, 22_000, "(idle)"),
+        ("thread 0", 29_000, SAMPLED_JAVASCRIPT, 8_000, "main"),
+    ]
+
+
+def stack_of(sample: Sample) -> str:
+    return ";".join(frame.name for frame in sample.stack)
+
+
+def by_function(profile: Profile, event: str) -> dict[str, int]:
+    rows = compute_hotspots(profile, Selection(event=event)).to_dict("records")
+    return {row["name"]: row["self"] for row in rows if row["self"]}
+
+
+def data_of(name: str) -> Callable[[], Profile]:
+    def read() -> Profile:
+        raw = (paths.DATA / name).read_bytes()
+        raw = gzip.decompress(raw) if name.endswith(".gz") else raw
+        return detect_format(raw).read(io.BytesIO(raw), name)
+
+    return read
+
+
+def go_heap() -> Profile:
+    values = [("main;alloc", 7_411_945), ("main;alloc", 3), ("main;read", 524_496), ("main", 1)]
+    heap = profile_of([(stack, value, 0, 0) for stack, value in values], events=(("inuse_space", "bytes"),))
+    return pprof.read(io.BytesIO(gzip.decompress(b"".join(get_exporter("pprof").write(heap, Selection(), {})))))
+
+
+@pytest.mark.parametrize(
+    ("profile_read", "event", "unit_ns"),
+    [
+        (data_of("perf/spin.script.txt"), "cpu-clock:ppp", 1),
+        (data_of("v8/trace.json.gz"), SAMPLED_JAVASCRIPT, 1),
+        (data_of("v8/trace.json.gz"), IDLE, 1),
+        (data_of("samplers/austin.wall"), "wall time", 1),
+        (data_of("samplers/py-spy.raw"), "samples", 1000),
+        (data_of("callgrind/calls.out"), "Ir", 1000),
+        (data_of("samplers/memray.csv"), "memory", 1000),
+        (go_heap, "inuse_space", 1000),
+    ],
+)
+def test_totals_by_function_are_the_same_when_read_again(
+    profile_read: Callable[[], Profile], event: str, unit_ns: int
+) -> None:
+    """A weight that is not a time lasts 1 µs per unit."""
+    profile = profile_read()
+    again = chrome.read(io.BytesIO(written(profile)))
+    expected = {name: value * unit_ns for name, value in by_function(profile, event).items()}
+    found = by_function(again, IDLE if event == IDLE else SAMPLED_JAVASCRIPT)
+    assert found.keys() == expected.keys()
+    # 1 µs for each stack of a thread, because each is rounded.
+    assert all(abs(found[name] - value) <= 1000 for name, value in expected.items())
+    assert again.slices.num_rows == profile.slices.num_rows
+
+
+def test_cycles_last_as_long_as_they_ran() -> None:
+    """Two threads of 3 GHz at 1 kHz: shares by cycles, and the time that they ran."""
+    samples = [("main;fast", 3_000_000, 0, at * 1_000_000) for at in range(10)]
+    samples += [("main;slow", 1_500_000, 1, at * 1_000_000 + 500) for at in range(10)]
+    again = chrome.read(io.BytesIO(written(profile_of(samples))))
+    found = by_function(again, SAMPLED_JAVASCRIPT)
+    assert found["fast"] == pytest.approx(2 * found["slow"], rel=1e-3)
+    assert sum(found.values()) == pytest.approx(18_000_000, rel=0.01)
+    assert again.meta.duration_ns is not None and again.meta.duration_ns < 20_000_000
+
+
+def test_memory_samples_are_not_written_next_to_memory_events() -> None:
+    profile = data_of("pytorch/memory.pt.trace.json.gz")()
+    events = json.loads(written(profile))["traceEvents"]
+    assert sum(event["ph"] == "i" for event in events) == profile.instants.num_rows
+    assert not any(event["ph"] == "P" for event in events)
 
 
 @settings(max_examples=15)

@@ -108,7 +108,7 @@ def test_a_file_that_is_cut_off() -> None:
     good = gzip.decompress(written(profile_of([(f"a;b{n}", n) for n in range(1, 50)])))
     found = read(good[:-3])
     assert found.samples.num_rows == 2 * 49
-    assert [row["reason"] for row in found.losses.to_pylist()] == [pprof.format.CUT_OFF]
+    assert [row["reason"] for row in found.losses.to_pylist()] == [pprof.format.CUT_OFF, pprof.format.NO_STRING]
 
 
 def test_what_other_tools_say() -> None:

@@ -47,6 +47,20 @@ except TooLarge as error:
 packed = pytest.mark.parametrize("name", PACKERS)
 
 
+@pytest.mark.parametrize("pack", [bytes, *PACKERS.values()])
+def test_byte_order_mark_is_skipped(pack: Callable[[bytes], bytes]) -> None:
+    mark = b"\xef\xbb\xbf"
+    for content in (TEXT, b"a", b"", mark + b"a", mark[:2]):
+        stream = open_decompressed(io.BytesIO(pack(mark + content)), LIMIT)
+        assert stream.peek(2) == content[:2]
+        assert stream.read() == content
+    stream = open_decompressed(io.BytesIO(pack(mark + TEXT)), LIMIT)
+    buffer = bytearray(len(TEXT) + 9)
+    assert stream.readinto(buffer) == len(TEXT) and buffer[: len(TEXT)] == TEXT
+    stream = open_decompressed(io.BytesIO(pack(mark[:2] + TEXT)), LIMIT)
+    assert stream.read() == mark[:2] + TEXT
+
+
 @packed
 def test_compression_is_detected_by_content(name: str) -> None:
     data = PACKERS[name](TEXT)

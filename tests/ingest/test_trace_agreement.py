@@ -40,8 +40,11 @@ numbers = st.sampled_from(
     ]
 ) | st.integers(-(10**6), 10**18).map(str)
 words = st.sampled_from(["true", "false", "null", "nul", "None"])
+scopes = st.sampled_from(
+    ['{"local": "0x1"}', '{"global":"7"}', '{ "local":"\\u00e9" }', '{"local":1}', '{"locals": "1"}']
+)
 values = st.recursive(
-    numbers | strings | words,
+    numbers | strings | words | scopes,
     lambda inner: (
         st.lists(inner, max_size=4).map(lambda parts: "[" + ", ".join(parts) + "]")
         | st.lists(st.tuples(strings, inner), max_size=3).map(
@@ -67,7 +70,10 @@ numbered = st.sampled_from(
 )
 arguments = objects(numbered | numbered | strings, values | numbers)
 members = st.sampled_from(
-    [f'"{key}"' for key in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "bind_id", "bp", "n\\u0061me", "nam")]
+    [
+        f'"{key}"'
+        for key in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "id2", "bind_id", "bp", "n\\u0061me", "nam")
+    ]
 )
 
 

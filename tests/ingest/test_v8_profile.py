@@ -17,7 +17,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.validation import find_error
-from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, OVERLAPPING_PROFILE
+from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, NO_START, OVERLAPPING_PROFILE
 from perfloom.readers import chrome, cpuprofile, detect_format
 from tests.support import paths
 from tests.support.made import events_of, losses, slices
@@ -112,6 +112,61 @@ def test_profile_chunks_are_combined() -> None:
     assert not profile.losses.num_rows and profile.meta.duration_ns == 90_000
 
 
+def parts_of(id: str, tid: int, start_us: int) -> list[dict[str, Any]]:
+    """A profile of 3 samples and its end, 100 µs after its start, as V8 writes it."""
+    nodes = [node(1, "(root)"), node(2, "main", parent=1)]
+    first = {"cpuProfile": {"nodes": nodes, "samples": [2]}, "timeDeltas": [10]}
+    then = {"cpuProfile": {"nodes": [node(3, "f", parent=2)], "samples": [3, 2]}, "timeDeltas": [20, 5]}
+    parts = [
+        chunk(id, tid, {"startTime": start_us}, "Profile") | {"ts": start_us},
+        chunk(id, 9, first) | {"ts": start_us + 12},
+        chunk(id, 9, then) | {"ts": start_us + 36},
+        chunk(id, 9, {"endTime": start_us + 100}) | {"ts": start_us + 101},
+    ]
+    return parts
+
+
+PARTS = [(0, EVENT, 20, "main"), (20, EVENT, 5, "main;f"), (25, EVENT, 65, "main")]
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 2, 3, 0), (0, 2, 1, 3)])
+def test_order_of_parts_does_not_matter(order: tuple[int, ...]) -> None:
+    parts = parts_of("0x1", 8, 1_000_000)
+    profile = read({"traceEvents": [parts[at] for at in order]})
+    assert stacks(profile) == PARTS and not profile.losses.num_rows
+    assert profile.threads.to_pylist()[0]["tid"] == 8
+
+
+def test_profile_without_a_start_is_placed_by_the_time_of_its_parts() -> None:
+    work = {"ph": "X", "name": "work", "pid": 7, "tid": 8, "ts": 1_000_000, "dur": 100}
+    profile = read({"traceEvents": [work, *parts_of("0x1", 8, 1_000_000)[1:]]})
+    # The first part was written 2 µs after its last sample.
+    assert [one for one in stacks(profile) if one[1] == EVENT] == [
+        (12, EVENT, 20, "main"),
+        (32, EVENT, 5, "main;f"),
+        (37, EVENT, 63, "main"),
+    ]
+    assert profile.meta.duration_ns == 100_000
+    assert losses(profile)[NO_START] == (1, "no event Profile")
+    assert not profile.meta.complete and "V8 profile without its start" in profile.meta.reasons[0]
+
+
+def test_profiles_with_different_id2_are_separate() -> None:
+    parts = [*parts_of("0x1", 8, 1_000_000), *parts_of("0x2", 10, 1_000_050)]
+    scoped = [
+        {word: value for word, value in part.items() if word != "id"} | {"id2": {"local": part["id"]}} for part in parts
+    ]
+    profile = read({"traceEvents": scoped})
+    assert not profile.losses.num_rows
+    assert events_of(profile) == {EVENT: 180_000} and profile.threads.column("tid").to_pylist() == [8, 10]
+
+
+def test_file_without_a_start_begins_at_0() -> None:
+    profile = read({word: value for word, value in FILE.items() if word != "startTime"})
+    assert sum(events_of(profile).values()) == 60_000
+    assert losses(profile)[NO_START] == (1, "no startTime") and not profile.meta.complete
+
+
 def test_samples_next_to_the_events() -> None:
     trace = {
         "traceEvents": [{"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": 5, "dur": 20}],
@@ -175,7 +230,7 @@ def test_samples_and_times_must_match(samples: Any, deltas: Any, weights_us: Any
     assert [one[2] for one in stacks(profile)] == weights_us
     reason = NO_PROFILE if len(samples) != len(deltas) else BAD_SAMPLE
     assert [(each, count) for each, (count, _) in losses(profile).items()] == [(reason, 1)]
-    assert not profile.meta.complete and reason.capitalize() in profile.meta.reasons[0]
+    assert not profile.meta.complete and reason[1:] in profile.meta.reasons[0]
 
 
 JSON = st.recursive(

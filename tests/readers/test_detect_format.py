@@ -186,3 +186,15 @@ def test_text_after_an_empty_line_is_no_perfetto_trace() -> None:
     for letter in range(0x20, 0x7F):
         text = b"\n" + bytes([letter]) + b"@ PAX;main;Py;PP 12\nb;c 3\n" * 20
         assert detect_format(text).name == "collapsed"
+
+
+def test_metadata_before_the_events_can_be_longer_than_the_head() -> None:
+    """Nested more deeply than the scanner supports, or long."""
+    events = b',"traceEvents":[{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5}]}'
+    for metadata in (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, b'"' + b"a" * 400_000 + b'"'):
+        data = b'{"metadata":' + metadata + events
+        reader = detect_format(data[:HEAD_BYTES])
+        assert reader.name == "chrome-trace"
+        assert reader.read(io.BytesIO(data), "x").slices.num_rows == 1
+    with pytest.raises(UnreadableInput):
+        detect_format(b'{"metadata":{}}')

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.losses import SAMPLE_LABELS
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_column, get_strings
@@ -20,6 +21,7 @@ from perfloom.ingest import protobuf_wire
 from perfloom.ingest.compression import open_decompressed
 from perfloom.readers import detect_format, pprof
 from perfloom.readers.formats import HEAD_BYTES
+from perfloom.readers.pprof.format import NO_STRING
 from tests.support import nsight_made, paths
 from tests.support.parts import require
 
@@ -170,6 +172,44 @@ def test_truncated_file_is_incomplete() -> None:
     assert pprof.read(io.BytesIO(data)).meta.complete
     cut = pprof.read(io.BytesIO(data[:-1]))
     assert not cut.meta.complete and f"byte {len(data) - 4}" in cut.meta.reasons[0]
+
+
+def small_file(*strings: bytes, types: tuple[tuple[int, int], ...] = ((1, 2), (3, 4))) -> bytes:
+    """A file with types (indices of name and unit) and one sample in one function, whose name is string 5."""
+    message, number, packed = protobuf_wire.encode_message, protobuf_wire.encode_number, protobuf_wire.encode_packed
+    parts = [message(1, number(1, name), number(2, unit)) for name, unit in types]
+    parts.append(message(2, packed(1, [1]), packed(2, [7] * len(types))))
+    parts.append(message(4, number(1, 1), message(4, number(1, 1))))
+    parts.append(message(5, number(1, 1), number(2, 5)))
+    return b"".join((*parts, *(message(6, text) for text in strings)))
+
+
+STRINGS = (b"", b"contentions", b"count", b"delay", b"nanoseconds", b"main.work")
+
+
+def test_names_that_are_not_in_the_string_table_are_a_loss() -> None:
+    """A file that was truncated between two strings looks valid."""
+    whole = pprof.read(io.BytesIO(small_file(*STRINGS)))
+    assert whole.meta.complete and not whole.losses.num_rows
+    cut = pprof.read(io.BytesIO(small_file(*STRINGS[:5])))
+    assert of_profile(cut) == Counter({("contentions", "count", ("[unknown]",)): 7, ("delay", "ns", ("[unknown]",)): 7})
+    assert [(row["reason"], row["count"], row["example"]) for row in cut.losses.to_pylist()] == [
+        (NO_STRING, 1, "string 5")
+    ]
+    assert not cut.meta.complete and "string 5" in cut.meta.reasons[0]
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_file_without_names_of_types_is_refused(count: int) -> None:
+    with pytest.raises(UnreadableInput, match="x is not complete: the names of its sample types"):
+        pprof.read(io.BytesIO(small_file(*STRINGS[:count])), "x")
+
+
+def test_types_with_the_same_name_are_refused() -> None:
+    same = pprof.read(io.BytesIO(small_file(*STRINGS, types=((1, 2),))))
+    assert of_profile(same) == Counter({("contentions", "count", ("main.work",)): 7})
+    with pytest.raises(UnreadableInput, match="x has two sample types of one name"):
+        pprof.read(io.BytesIO(small_file(*STRINGS, types=((1, 2), (1, 2)))), "x")
 
 
 def test_invalid_utf8_and_duplicate_strings() -> None:

@@ -18,6 +18,7 @@ from perfloom.readers import detect_format, speedscope
 from perfloom.readers.speedscope import profile as speedscope_assembly
 from tests.exporters.test_speedscope import of_profile
 from tests.support.profiles import profiles
+from tests.support.samples import samples_of
 from tests.support.traced import traces
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -179,3 +180,54 @@ def test_round_trip(profile: Profile) -> None:
         return
     assert find_error(found) is None and +of_profile(found) == wanted
     assert not found.losses.num_rows
+
+
+def values_of(file: dict[str, Any]) -> dict[tuple[str, str], dict[str, int]]:
+    profile = speedscope.read(io.BytesIO(json.dumps(file).encode()))
+    assert profile.meta.complete and not profile.losses.num_rows
+    units = dict(zip(get_strings(profile.events, "name"), get_strings(profile.events, "unit"), strict=True))
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for one in samples_of(profile):
+        of_event = found.setdefault((one.event, units[one.event]), {})
+        stack = ";".join(frame.name for frame in one.stack)
+        of_event[stack] = of_event.get(stack, 0) + one.weight
+    return found
+
+
+@pytest.mark.parametrize(
+    ("weights", "unit", "expected"),
+    [
+        ([0.25, 0.5], "0.01 count", [25, 50]),
+        ([1.0, 2.0], "count", [1, 2]),
+        ([1, 0.1], "0.1 count", [10, 1]),
+        ([1e-9, 3], "0.000000001 count", [1, 3 * 10**9]),
+        # More decimals than are kept, and more than fit next to a large value.
+        ([1 / 3, 1], "0.000000001 count", [333_333_333, 10**9]),
+        ([1e15, 0.123456], "0.001 count", [10**18, 123]),
+    ],
+)
+def test_decimals_are_kept(weights: list[float], unit: str, expected: list[int]) -> None:
+    sampled = {"type": "sampled", "name": "p", "unit": "none", "samples": [[0], [0, 1]], "weights": weights}
+    file = {
+        "shared": {"frames": [{"name": "f"}, {"name": "g"}]},
+        "profiles": [sampled | {"startValue": 0, "endValue": 1}],
+    }
+    assert values_of(file) == {("weight", unit): {"f": expected[0], "f;g": expected[1]}}
+
+
+def test_decimals_of_begin_and_end_events_are_kept() -> None:
+    """All profiles of one unit have the same scale."""
+    events = [("O", 0, 0.0), ("O", 1, 0.25), ("C", 1, 0.5), ("C", 0, 0.75)]
+    evented = {"type": "evented", "name": "p", "unit": "bytes", "startValue": 0, "endValue": 1.0}
+    evented["events"] = [{"type": letter, "frame": frame, "at": at} for letter, frame, at in events]
+    sampled = {
+        "type": "sampled",
+        "name": "q",
+        "unit": "bytes",
+        "startValue": 0,
+        "endValue": 1,
+        "samples": [[0]],
+        "weights": [3],
+    }
+    file = {"shared": {"frames": [{"name": "f"}, {"name": "g"}]}, "profiles": [evented, sampled]}
+    assert values_of(file) == {("weight", "0.01 bytes"): {"f": 350, "f;g": 25}}

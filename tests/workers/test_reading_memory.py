@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,6 +54,26 @@ def test_memory_limit_reads_or_rejects_every_format(settings: Settings, tmp_path
             assert wanted in error.message, megabytes
             # A smaller recording would need as much.
             assert error.message.split("BYTES=")[1] in ("1GB.", "2GB.")
+
+
+def test_json_that_exceeds_the_memory_limit_is_not_reported_as_damaged(settings: Settings, tmp_path: Path) -> None:
+    """orjson does not raise a MemoryError."""
+    frames = [{"name": f"function {at}"} for at in range(200_000)]
+    samples = [[at] for at in range(200_000)]
+    profile = {
+        "type": "sampled",
+        "name": "a",
+        "unit": "seconds",
+        "startValue": 0,
+        "endValue": 2e5,
+        "samples": samples,
+        "weights": [1] * 200_000,
+    }
+    path = tmp_path / "large.json"
+    path.write_text(json.dumps({"shared": {"frames": frames}, "profiles": [profile]}))
+    for megabytes in (450, 600):
+        with pytest.raises(UnreadableInput, match="Reading needs more than the memory limit"):
+            reading.read_profile(replace(settings, read_memory_bytes=megabytes * 10**6), [path])
 
 
 @pytest.mark.parametrize("name", ["chrome-trace", "pprof", "perf-script", "pytorch-memory-snapshot"])

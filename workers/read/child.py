@@ -39,7 +39,8 @@ EXIT_OUT_OF_MEMORY = 3
 """Exit status after the memory limit was reached."""
 OUT_OF_MEMORY_MESSAGES = re.compile(
     r"can't start new thread|out of memory|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
-    r"|MemoryError|cannot map|failed to map segment|could not find/load|mmap failed|Unable to allocate",
+    r"|MemoryError|Not enough memory|cannot map|failed to map segment|could not find/load|mmap failed"
+    r"|Unable to allocate",
     re.IGNORECASE,
 )
 """Messages of Python, the dynamic linker, LLVM and C++ if the address space is exhausted. Not all of these errors are

@@ -25,7 +25,13 @@ from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_state import INCOMPLETE, THROTTLED
 from perfloom.ingest.perf_text import script_header
 from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
-from perfloom.readers.perf_header import count_throttle_events, explain_version_mismatch, get_perf_version, plan_repair
+from perfloom.readers.perf_header import (
+    count_throttle_events,
+    explain_truncation,
+    explain_version_mismatch,
+    get_perf_version,
+    plan_repair,
+)
 from perfloom.store.files.disk import disk_errors
 
 REQUIRED_FIELDS = frozenset({"comm", "event"})
@@ -189,6 +195,10 @@ def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None =
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
+    with _bytes_of(perf_data) as data:
+        truncated = explain_truncation(data)
+    if truncated:
+        raise UnreadableInput(f"perf cannot read this recording: {truncated} Copy it again, or record it again.")
     advice = explain_versions(perf, perf_data) or "Record it again, or read it where it was recorded."
     raise UnreadableInput(f"perf cannot read this recording: {message} {advice}")
 

@@ -18,10 +18,10 @@ _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
 """How many lines without their addresses are cached."""
 
-# perf writes time with 6 digits, or 9 with --ns; other tools with any number, or none. The text before it is short (a
-# comm has at most 15 characters); it is limited here so that no line takes quadratic time.
+# perf writes time with 6 digits, or 9 with --ns; other tools with any number, or none, and some with a comma. The text
+# before it is short (a comm has at most 15 characters); it is limited here so that no line takes quadratic time.
 _TIMED = re.compile(
-    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})\.(?P<fraction>\d{1,18}):"
+    rb"(?P<prefix>.{0,200}?)(?<!\S)(?P<seconds>\d{1,12})[.,](?P<fraction>\d{1,18}):"
     rb"(?:\s+(?P<period>\d+)(?=\s|$))?(?:\s+(?P<event>[^\s:]\S*?):(?=\s|$))?(?P<tail>.*)",
     re.DOTALL,
 )
@@ -38,9 +38,11 @@ _UNTIMED = re.compile(
 _MAYBE_TIME = re.compile(rb"(?<!\S)([^\sA-Za-z:]+):(?=\s|$)")
 _FITTING_SECONDS = 12
 _PREFIX = re.compile(
-    rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+))?(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
+    rb"(?P<comm>.*?)(?:(?:^|\s+)(?:(?P<pid>-?\d+)/)?(?P<tid>-?\d+)(?:\s+[KUHGgMESp]{1,3}(?=\s|$))?)?"
+    rb"(?:\s+\[(?P<cpu>-?\d+)\](?:\s+[A-Za-z.]{1,8})?)?\s*",
     re.DOTALL,
 )
+_TIME_OF_DAY = re.compile(rb"(?<!\S)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:\s+|$)")
 _RECORD = re.compile(rb"(?:.{0,200}?[\d:\]]\s+|\s*)PERF_RECORD_([A-Z0-9_]+)", re.DOTALL)
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)?\b\D*(\d+)")
 _ARROW = re.compile("(?<!operator)->")
@@ -111,7 +113,7 @@ def format_example(line: bytes, number: int) -> str:
 
 def parse_header(line: bytes) -> SampleHeader | None:
     """The header in `line` (no line end), or None if it is none."""
-    line = line.lstrip()
+    line = strip_time_of_day(line.lstrip())
     if parse_record(line):
         return None
     match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
@@ -148,7 +150,7 @@ def has_odd_time(prefix: bytes) -> bool:
     if b":" not in prefix:
         return False
     for match in _MAYBE_TIME.finditer(prefix + b" "):
-        whole, dot, fraction = decode_text(match[1]).partition(".")
+        whole, dot, fraction = decode_text(match[1]).replace(",", ".").partition(".")
         if (whole + fraction).isdecimal() and (dot or len(whole) > _FITTING_SECONDS or not whole.isascii()):
             return True
     return False
@@ -162,8 +164,14 @@ def _parse_ns(fraction: bytes, rest: bytes) -> int:
     return int(fraction[:9].ljust(9, b"0"))
 
 
+def strip_time_of_day(line: bytes) -> bytes:
+    """A header without the date and time of day that `-F +tod` prints after the CPU."""
+    return _TIME_OF_DAY.sub(b"", line, 1) if b"-" in line and b":" in line else line
+
+
 def parse_task(prefix: bytes) -> Task:
     """Command, process, thread and CPU from the text before the time."""
+    prefix = strip_time_of_day(prefix)
     match = _PREFIX.fullmatch(prefix.strip())
     if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-import orjson
+from ..json_text import parse_json
 
 INT64_LIMIT = 1 << 63
 MAX_FLOAT = 1e300
@@ -13,7 +13,7 @@ MAX_FLOAT = 1e300
 def parse_arguments(text: str) -> dict[str, Any]:
     """The arguments in a text; empty if they are malformed."""
     try:
-        found = orjson.loads(text)
+        found = parse_json(text)
     except ValueError:
         try:
             found = json.loads(text, strict=False)

@@ -33,8 +33,8 @@ def pair_thread_events(events: TraceEvents, rows: Array) -> SlicePairs:
     """The slices of B and E events, `rows`, of one thread.
 
     As in Perfetto (trace_processor, SliceTracker::End): an end with a name belongs to the last open begin with that
-    name, one without a name to the last open begin. Slices within it end with it; an end whose name is not open is
-    ignored.
+    name, one without a name to the last open begin; if both have a category, it must be equal. Slices within it end
+    with it; an end whose name is not open is ignored.
     """
     return _pair(events, rows, events.process, events.thread, BEGIN, nested=True)
 
@@ -54,20 +54,25 @@ def _pair(events: TraceEvents, rows: Array, first: Array, second: Array, letters
     same = np.zeros(len(rows), np.int8)
     order, _ = sort_slices(key, len(shown), time_ns, time_ns - time_ns, same)
     begins = np.isin(events.phase[rows], list(letters))
-    name = events.name
+    name, category = events.name, events.category
     if "" in events.texts:
-        # It has no name.
-        name = np.where(name == events.texts.index(""), -1, name).astype(np.int32)
-    begin, end, lone = match_begin_end(rows[order], key[order], begins[order], name, nested)
+        # They have no name or category.
+        name, category = (
+            np.where(codes == events.texts.index(""), -1, codes).astype(np.int32) for codes in (name, category)
+        )
+    begin, end, lone = match_begin_end(rows[order], key[order], begins[order], name, category, nested)
     stop = np.where(end < 0, OPEN_END_NS, events.time_ns[end])
     return SlicePairs(begin, end, events.time_ns[begin], stop, lone)
 
 
 @jit
-def match_begin_end(rows: Array, key: Array, begins: Array, name: Array, nested: bool) -> tuple[Array, Array, Array]:
+def match_begin_end(
+    rows: Array, key: Array, begins: Array, name: Array, category: Array, nested: bool
+) -> tuple[Array, Array, Array]:
     """(begins, the end of each or -1, ends without a begin), all rows (int32). An end belongs to the last open begin
-    with its key and name. If there is none it belongs to the last open begin, or with `nested`, if it has a name, to
-    none; and with `nested` nothing within the ended slice remains open. rows: by key, those of one key in order."""
+    with its key, name and category; an end without a name or category (-1) matches any, and a begin without a category
+    matches any category. If there is none it belongs to the last open begin, or with `nested` to none; and with
+    `nested` nothing within the ended slice remains open. rows: by key, those of one key in order."""
     n = len(rows)
     begin, end = np.empty(n, np.int32), np.full(n, -1, np.int32)
     lone = np.empty(n, np.int32)
@@ -87,10 +92,12 @@ def match_begin_end(rows: Array, key: Array, begins: Array, name: Array, nested:
             alone += 1
         else:
             at = level - 1
-            found = name[row] < 0
+            found = name[row] < 0 and category[row] < 0
             if not found:
                 for back in range(1, min(level, NESTED_COMPARED if nested else NAMES_COMPARED) + 1):
-                    if name[begin[opened[level - back]]] == name[row]:
+                    one = begin[opened[level - back]]
+                    same_category = category[row] < 0 or category[one] < 0 or category[one] == category[row]
+                    if same_category and (name[row] < 0 or name[one] == name[row]):
                         at = level - back
                         found = True
                         break

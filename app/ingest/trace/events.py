@@ -30,12 +30,13 @@ class TraceEvents:
 
     texts: every distinct text once. phase: uint8, the letter `ph` (0: none). name, category, process, thread, id: int32
     indices into `texts`, -1 if missing; process and thread are the texts of `pid` and `tid`, a number as it is in the
-    file, a string as its content. id: int32, equal if the texts of `id`, else of `bind_id`, are; -1 if there is none (a
-    whole number below ID_TEXT is itself, another text its index in `texts` plus ID_TEXT). time_ns, duration_ns: int64
-    exact nanoseconds from `ts` and `dur` (µs), MISSING if there is none; less than 2^62 from zero. arguments: int32
-    indices into `texts` of the members of `args` as a JSON object, each as it is in the file, without those that are in
-    `numbers`; -1 if none are left. numbers: by key, those of `tables.NUMBERED` that are whole numbers. top: the members
-    next to `traceEvents`. lost: (reason, count, first example) of losses.
+    file, a string as its content. id: int32, equal if the texts of `id`, else of `id2` (if local, with that of `pid`),
+    else of `bind_id`, are; -1 if there is none (a whole number below ID_TEXT is itself, another text its index in
+    `texts` plus ID_TEXT). time_ns, duration_ns: int64 exact nanoseconds from `ts` and `dur` (µs), MISSING if there is
+    none; less than 2^62 from zero. arguments: int32 indices into `texts` of the members of `args` as a JSON object,
+    each as it is in the file, without those that are in `numbers`; -1 if none are left. numbers: by key, those of
+    `tables.NUMBERED` that are whole numbers. top: the members next to `traceEvents`. lost: (reason, count, first
+    example) of losses.
     """
 
     texts: list[str]

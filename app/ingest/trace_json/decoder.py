@@ -175,6 +175,8 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
     event = DecodedEvent()
     for name, field_name in _TEXTS.items():
         setattr(event, field_name, _get_text(texts.get(name), raw, lost))
+    if event.id is None and b"id2" in texts:
+        event.id = _get_scoped_id(texts[b"id2"], raw, lost)
     if event.id is None:
         event.id = _get_text(texts.get(b"bind_id"), raw, lost)
     for name, field_name in _TIMES.items():
@@ -213,6 +215,15 @@ def _get_text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]
     if text[:1] in b"-0123456789":
         return text
     lost(NO_TEXT, raw)
+    return None
+
+
+def _get_scoped_id(text: bytes, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+    """An `id2` as it is in the file, or None if it is not an object: see `resolve_scoped_ids`."""
+    if text[:1] == b"{":
+        return text
+    if text != b"null":
+        lost(NO_TEXT, raw)
     return None
 
 

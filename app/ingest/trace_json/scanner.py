@@ -21,6 +21,7 @@ from .values import (
     find_literal_end,
     find_nested_end,
     find_number_end,
+    find_scoped_id_end,
     find_string_end,
     find_value_end,
     mask_low_bytes,
@@ -31,8 +32,8 @@ STOP, FULL, ODD, OTHER = 0, 1, 2, 3
 
 SLOTS = 128
 MAX_INT = 2**63 - 1
-NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
-FIELDS = 6
+NAME, CATEGORY, PROCESS, THREAD, ID, ID2, BIND = range(7)
+FIELDS = 7
 """The members of an event that are texts."""
 MEMBERS = 100
 """Objects with more arguments are left to the decoder."""
@@ -66,7 +67,7 @@ def _make_key(text: str) -> np.uint64:
     return np.uint64(_make_words(text.encode())[0])
 
 
-_PH, _TS, _ID = _make_key("ph"), _make_key("ts"), _make_key("id")
+_PH, _TS, _ID, _ID2 = _make_key("ph"), _make_key("ts"), _make_key("id"), _make_key("id2")
 _CAT, _PID, _TID, _DUR = _make_key("cat"), _make_key("pid"), _make_key("tid"), _make_key("dur")
 _NAME, _ARGS, _BIND = _make_key("name"), _make_key("args"), _make_key("bind_id")
 
@@ -368,6 +369,11 @@ def scan_events(
                     p = find_literal_end(data, p)
                 else:
                     return ODD
+            elif text == _ID2:
+                start = p
+                p = find_literal_end(data, p) if byte == 110 else find_scoped_id_end(data, p)
+                starts[ID2] = start
+                lengths[ID2] = BAD if byte == 110 else p - start
             else:
                 field = (
                     NAME
@@ -432,8 +438,9 @@ def scan_events(
         rows.phase[row] = phase
         rows.time_ns[row] = time_ns
         rows.duration_ns[row] = duration_ns
-        if lengths[ID] < 0:
-            starts[ID], lengths[ID] = starts[BIND], lengths[BIND]
+        for field in range(ID2, BIND + 1):
+            if lengths[ID] < 0:
+                starts[ID], lengths[ID] = starts[field], lengths[field]
         small = _parse_small_int(data, starts[ID], lengths[ID])
         rows.id[row] = small
         for field in range(ID if small >= 0 or lengths[ID] < 0 else ID + 1):

@@ -7,6 +7,8 @@ from .grammar import MalformedValue, NeedMoreData, decode_string, scan_value, sk
 
 _PHASE = re.compile(rb'"ph"\s*+:\s*+"')
 MANY_EVENTS_BYTES = 32 << 10
+_BEFORE_EVENTS = ("metadata", "otherData", "stackFrames", "samples", "systemTraceEvents", "powerTraceAsString")
+"""Keys of Google's "Trace Event Format" with values that can be so long that `traceEvents` is not in the head."""
 _UNDERSTOOD = ("traceEvents", "schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
 
 
@@ -15,31 +17,39 @@ def is_trace_json(head: bytes) -> bool:
     text = _recode_to_utf8(head).lstrip()
     if text.startswith(b"["):
         return text[1:].lstrip().startswith(b"{") and _PHASE.search(text) is not None
-    return any(key in _UNDERSTOOD for key in find_top_keys(head))
+    keys, is_cut = _scan_top_keys(head)
+    return any(key in _UNDERSTOOD for key in keys) or (is_cut and keys[-1:] != [] and keys[-1] in _BEFORE_EVENTS)
 
 
 def find_top_keys(head: bytes) -> list[str]:
     """The keys up to and including `traceEvents` of the object with which a file begins, as far as `head` contains
     them."""
+    return _scan_top_keys(head)[0]
+
+
+def _scan_top_keys(head: bytes) -> tuple[list[str], bool]:
+    """(the same keys, whether the value of the last key is truncated in `head` or nested too deeply)"""
     text = _recode_to_utf8(head)
     keys: list[str] = []
     position = len(text) - len(text.lstrip())
     if text[position : position + 1] != b"{":
-        return keys
+        return keys, False
     position += 1
     try:
         while True:
             position = skip_blanks(text, position)
             if text[position : position + 1] != b'"':
-                return keys
+                return keys, False
             value = scan_value(text, position)
             keys.append(decode_string(text[value.start + 1 : value.end - 1]))
             if keys[-1] == "traceEvents" and len(text) - value.end > MANY_EVENTS_BYTES:
                 # If there are many, their end is beyond the window.
-                return keys
+                return keys, False
             position = scan_value(text, text.index(b":", value.end) + 1).end
-    except (MalformedValue, NeedMoreData, ValueError):
-        return keys
+    except (MalformedValue, NeedMoreData):
+        return keys, True
+    except ValueError:
+        return keys, False
 
 
 def _recode_to_utf8(head: bytes) -> bytes:

@@ -5,6 +5,8 @@ Used by the loops of `scanner`. BAD if something is not strict, or deeper or lon
 
 from typing import Any
 
+import numpy as np
+
 from ...domain.arrays import Array
 from ..jit.decorators import jit_inline, uint64
 from .grammar import MAX_NUMBER_CHARS
@@ -19,6 +21,7 @@ from .simd import (
 
 BAD = -1
 MAX_NESTING = 60
+_LOCAL, _GLOBAL = (np.uint64(int.from_bytes(word, "little")) for word in (b'local"', b'global"'))
 
 
 @jit_inline
@@ -212,3 +215,28 @@ def find_nested_end(data: Array, start: int, end: int) -> int:
         in_string = uint64(0) - (strings >> uint64(63))
         p += 64
     return BAD
+
+
+@jit_inline
+def find_scoped_id_end(data: Array, p: int) -> int:
+    """The end of the `id2` at p, as in {"local": "0x1"}; BAD if it has another form."""
+    if data[p] != 123:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    if data[p] != 34:
+        return BAD
+    word = load_word(data, p + 1)
+    p += 7 if mask_low_bytes(word, 6) == _LOCAL else 8 if mask_low_bytes(word, 7) == _GLOBAL else 0
+    if data[p - 1] != 34:
+        return BAD
+    p = find_blank_end(data, p)
+    if data[p] != 58:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    if data[p] != 34:
+        return BAD
+    p = find_string_end(data, p + 1)
+    if p < 0:
+        return BAD
+    p = find_blank_end(data, p + 1)
+    return p + 1 if data[p] == 125 else BAD

@@ -10,6 +10,7 @@ import orjson
 
 from ...domain.arrays import MISSING
 from ...domain.tables import FrameKind
+from ...ingest.json_text import parse_json
 from ...ingest.trace.events import TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.slices import SliceClassifier, SliceType
@@ -88,7 +89,7 @@ def convert_events(events: TraceEvents) -> TraceEvents:
 
 def _get_file(arguments: str) -> str:
     try:
-        found: Any = orjson.loads(arguments)
+        found: Any = parse_json(arguments)
     except ValueError:
         return ""
     file = found.get("filename") if isinstance(found, dict) else None

@@ -37,9 +37,8 @@ def _pair_rows(lines: TraceLines) -> Int64Array:
     new = np.zeros(len(rows), bool)
     new[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
     sorted_rows = rows[order].astype(np.int32)
-    begin, end, _ = match_begin_end(
-        sorted_rows, np.cumsum(new, dtype=np.int32), lines.kind[sorted_rows] == BEGIN, lines.name, False
-    )
+    begins, no_category = lines.kind[sorted_rows] == BEGIN, np.full_like(lines.name, NONE)
+    begin, end, _ = match_begin_end(sorted_rows, np.cumsum(new, dtype=np.int32), begins, lines.name, no_category, False)
     other = np.full(len(lines.kind), NONE, np.int64)
     begin, end = begin[end >= 0], end[end >= 0]
     other[begin], other[end] = end, begin

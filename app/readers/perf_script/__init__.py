@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20
+STACK_SEARCH_BYTES = 1 << 20
+"""An empty line after a stack within this part of a text shows that samples end with an empty line."""
 THREADS = 4
 # The arguments of the recorded command may span lines, which then have no "#".
 _HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
+_ENDED_STACK = re.compile(rb"^[ \t][^\n]*\n\n", re.MULTILINE)
 TOO_LONG = "line of more than 64 MiB"
 LOSSES = (
     *(UNRECOGNIZED_LINE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
@@ -85,6 +88,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     heading = _HEADING.match(begun)
     beside = _make_sched_collector(begun)
     headed, number = False, 1
+    last = b""
+    ends_stacks = _ENDED_STACK.search(begun[:STACK_SEARCH_BYTES].replace(b"\r\n", b"\n")) is not None
     if heading:
         assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
@@ -99,8 +104,12 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             beside.feed(chunk.data)
         headed = headed or b"# captured on" in chunk.data[:4096]
         number += len(tokens.starts) - 1
+        last = chunk.data[chunk.data.rfind(b"\n", 0, -1) + 1 :]
         if chunk.unfinished:
-            assembly.add_truncated_line(chunk.data[:-1].rpartition(b"\n")[2], number - 1)
+            assembly.add_truncated_line(last[:-1], number - 1)
+            last = b""
+    if ends_stacks and last:
+        assembly.add_truncated_sample(last, number - 1)
     defect = getattr(stream, "defect", None)
     if defect:
         assembly.reasons.append(defect)

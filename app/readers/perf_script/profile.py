@@ -168,6 +168,14 @@ class ScriptProfileBuilder:
         if self._describe_line(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
             self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
+    def add_truncated_sample(self, line: bytes, number: int) -> None:
+        """Check the last line (with its line end) of a text whose samples end with an empty line."""
+        header = parse_header(line[:-1]) if line[:1] != b"\t" else None
+        if (header and header.certain and not header.tail) or (
+            line[:1] in b" \t" and self._describe_line(line) is not None
+        ):
+            self.reasons.append(f"The text ends in the middle of a sample, after line {number}; the rest is missing.")
+
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
         """Record a loss."""
         self.builder.add_loss(reason, example, count)

@@ -5,11 +5,11 @@ import math
 from typing import Any
 
 import numpy as np
-import orjson
 
 from ...domain.arrays import Array, Int32Array, Int64Array
 from ...ingest.jit.decorators import HAS_NUMBA
 from ...ingest.jit.protobuf_columns import CONTENT, FieldColumns, MessageColumns, read_messages
+from ...ingest.json_text import parse_json
 from ...ingest.protobuf_wire import MalformedMessage, iterate_fields, to_signed
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from .format import BAD_ARGUMENT
@@ -197,7 +197,7 @@ class ArgumentDecoder:
 
 def _to_json(raw: bytes) -> str:
     try:
-        orjson.loads(raw)
+        parse_json(raw)
     except ValueError:
         return json.dumps(decode_text(raw))
     return raw.decode()

@@ -1,6 +1,7 @@
 """Functions and code locations of a pprof file, as whole tables."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,10 @@ class CodeTables:
         texts: PprofStrings,
         mappings: MessageColumns,
         locations: MessageColumns,
-        functions: MessageColumns,
+        read_functions: Callable[[], MessageColumns],
     ) -> None:
-        self._builder, self._texts, self._functions = builder, texts, functions
+        # The messages of a million functions need as much memory as their names.
+        self._builder, self._texts, self._read_functions = builder, texts, read_functions
         # Of several with one id the last counts.
         self._rows = RowIndex(locations.get_number(1)[::-1], np.arange(len(locations))[::-1])
         mapping = RowIndex(mappings.get_number(1)[::-1], np.arange(len(mappings))[::-1]).lookup(locations.get_number(2))
@@ -53,18 +55,19 @@ class CodeTables:
         count = np.bincount(places.row, minlength=len(locations))
         # The innermost comes first; all before each of the others are inlined into it.
         depth = np.cumsum(count)[places.row] - 1 - np.arange(len(lines))
-        function = RowIndex(self._functions.get_number(1)[::-1], np.arange(len(self._functions))[::-1]).lookup(
-            lines.get_number(1)
-        )
+        functions = self._read_functions()
+        function = RowIndex(functions.get_number(1)[::-1], np.arange(len(functions))[::-1]).lookup(lines.get_number(1))
         lost = np.flatnonzero((function < 0) | (lines.malformed != 0))
         if len(lost):
             self._builder.add_loss(NO_FUNCTION, f"function {int(lines.get_number(1)[lost[0]])}", len(lost))
         kept = np.flatnonzero((function >= 0) & (lines.malformed == 0))
         bare = np.flatnonzero(count == 0)
         row = np.concatenate((places.row[kept], bare))
-        names, shown, file, first = self._resolve_names(function[kept], bare)
+        names, shown, file, first = self._resolve_names(functions, function[kept], bare)
+        del functions, function
         number, rows = factorize_rows(names, self._module[row], file, first)
         self._build_function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
+        del names, shown, file, first, rows
         line = np.concatenate((lines.get_number(2)[kept], np.zeros(len(bare), np.int64)))
         line = np.where((line > 0) & (line <= MAX_LINE_NUMBER), line, 0)
         depth = np.concatenate((np.clip(depth[kept], 0, MAX_INLINED), np.zeros(len(bare), np.int64)))
@@ -77,9 +80,9 @@ class CodeTables:
         self.frames_of = frame[order]
         self.begin = np.append(0, np.cumsum(np.bincount(row, minlength=len(locations))))
 
-    def _resolve_names(self, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
+    def _resolve_names(self, of: MessageColumns, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
         """(name, displayed name, file, first line) of the functions of lines, then of locations without a line."""
-        texts, of = self._texts, self._functions
+        texts = self._texts
         shown, system, file = (texts.get_codes(of.get_number(field)) for field in (2, 3, 4))
         first = of.get_number(5)
         first = np.where((first > 0) & (first <= MAX_LINE_NUMBER), first, 0)
@@ -89,7 +92,7 @@ class CodeTables:
             name[nameless] = texts.add_texts([UNKNOWN])[0]
         addresses = self._address[bare].view(np.uint64).tolist()
         more = texts.add_texts([f"0x{address:x}" if address else UNKNOWN for address in addresses])
-        nothing = np.full(len(bare), texts.none)
+        nothing = np.full(len(bare), texts.none, np.int32)
         return (
             np.concatenate((name[function], more)),
             np.concatenate((shown[function], nothing)),

@@ -23,6 +23,7 @@ from .format import (
     FORMAT,
     NEGATIVE,
     NO_LOCATION,
+    NO_STRING,
     NO_VALUES,
 )
 from .stacks import StackTree
@@ -64,7 +65,7 @@ class _PprofConverter:
             at = f"byte {int(file.malformed[0]) - 1:,} of {len(data):,}"
             self._builder.add_loss(CUT_OFF, at)
             self._reasons.append(f"The file is truncated or damaged at {at}; the rest is missing.")
-        self._texts = PprofStrings(self._data, self._parts[_STRINGS].select_contents().spans)
+        self._texts = PprofStrings(self._data, self._parts.pop(_STRINGS).select_contents().spans)
         self._taken = 0
 
     def finish(self, source: str, defect: str | None) -> Profile:
@@ -72,12 +73,23 @@ class _PprofConverter:
         events = self._intern_events()
         if not events:
             raise UnreadableInput(f"{source} is a pprof file without sample types. Record again.")
+        if self._texts.missing:
+            raise UnreadableInput(
+                f"{source} is not complete: the names of its sample types are not in its string table. Copy or record "
+                "it again."
+            )
+        if len({event for _, event, _ in events}) < len(events):
+            names = ", ".join(name for name, _, _ in events)
+            raise UnreadableInput(
+                f"{source} has two sample types of one name ({names}), whose values cannot be distinguished. Export "
+                "it with different names."
+            )
         code = CodeTables(
             self._builder,
             self._texts,
             self._read(_MAPPINGS, (1, 5)),
             self._read(_LOCATIONS, (1, 2, 3), (4,)),
-            self._read(_FUNCTIONS, (1, 2, 3, 4, 5)),
+            lambda: self._read(_FUNCTIONS, (1, 2, 3, 4, 5)),
         )
         self._add_samples(events, code)
         if not self._taken:
@@ -88,6 +100,12 @@ class _PprofConverter:
         main = self._texts[self._get_number(_DEFAULT)] or events[-1][0]
         _, places = read_numbers(self._data, self._parts[_COMMENTS], np.zeros(1, bool))
         comments = [self._texts[place] for place in places.tolist()]
+        if self._texts.missing:
+            example = f"string {self._texts.first_missing}"
+            self._builder.add_loss(NO_STRING, example, self._texts.missing)
+            self._reasons.append(
+                f"Names are not in the string table of the file: {self._texts.missing:,}, the first is {example}."
+            )
         reasons = [*self._reasons, *([defect] if defect else [])]
         return self._builder.finish(
             Meta(
@@ -107,8 +125,8 @@ class _PprofConverter:
         return int(numbers.value[-1]) if len(numbers) else 0
 
     def _read(self, field: int, fields: tuple[int, ...], listed: tuple[int, ...] = ()) -> MessageColumns:
-        """The valid messages of a kind; others are lost."""
-        places = self._parts[field]
+        """The valid messages of a kind; others are lost. Each kind can be read only once."""
+        places = self._parts.pop(field)
         messages = read_messages(self._data, places.select_contents().spans, fields, (), listed)
         wrong = np.flatnonzero(messages.malformed)
         count = len(wrong) + len(places) - len(messages)

@@ -7,10 +7,14 @@ from ...domain.arrays import Array
 
 
 class PprofStrings:
-    """The strings of a file, and some more. Each has a code: equal texts have equal codes."""
+    """The strings of a file, and some more. Each has a code: equal texts have equal codes.
+
+    missing: number of look-ups of an index that is not in the file's table; first_missing: the first such index.
+    """
 
     def __init__(self, data: Array, spans: Array) -> None:
         self._count = spans.shape[1]
+        self.missing = self.first_missing = 0
         # The last one, an empty one, represents invalid indices.
         spans = np.append(spans, np.full((2, 1), spans[1, -1] if self._count else 0), axis=1)
         offsets = np.append(spans.T.ravel(), spans[1, -1]).astype(np.int32)
@@ -26,6 +30,9 @@ class PprofStrings:
         self._codes = encoded.indices.to_numpy()
         self.words: pa.StringArray = encoded.dictionary
         self.none = int(self._codes[-1])
+        # Encoding a million names needs three times the memory of the result.
+        del pieces, raw, texts
+        pa.default_memory_pool().release_unused()
 
     def __getitem__(self, place: int) -> str:
         """The string at an index of the file's table."""
@@ -38,6 +45,11 @@ class PprofStrings:
     def get_codes(self, places: Array) -> Array:
         """The codes (int32) of the strings at these indices of the file's table; the empty one if it is shorter."""
         there = (places >= 0) & (places < self._count)
+        # The first string is empty: index 0 means no string.
+        beyond = np.flatnonzero(~there & (places != 0))
+        if len(beyond):
+            self.first_missing = self.first_missing or int(places[beyond[0]])
+            self.missing += len(beyond)
         codes: Array = self._codes[np.where(there, places, self._count)]
         return codes
 

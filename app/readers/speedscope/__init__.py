@@ -1,12 +1,11 @@
 """Reader of speedscope files, which py-spy, rbspy, and many converters write. Format: file-format-schema.json."""
 
 import re
-from typing import Any, BinaryIO
-
-import orjson
+from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from ...ingest.json_text import parse_json_file
 from .format import FORMAT, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
@@ -29,8 +28,4 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     text = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than the limit of speedscope itself. Export a part of it.")
-    try:
-        found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        raise UnreadableInput(f"{source} is not complete JSON: {error}. Export it again.") from None
-    return build_profile(found, source, getattr(stream, "defect", None))
+    return build_profile(parse_json_file(text, source, "Export it again."), source, getattr(stream, "defect", None))

@@ -2,13 +2,15 @@
 
 A profile of time becomes slices: begin and end events as they are, samples consecutively, each as long as its weight,
 and frames common to two samples continue. A profile of another unit becomes samples; if it contains begin and end
-events, its values count up, and each sample is the increment since the previous event.
+events, its values count up, and each sample is the increment since the previous event. Weights are whole numbers: if
+values have decimals, the unit is a fraction of the unit of the file, such as "0.01 count".
 """
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from ...domain.builder import ProfileBuilder
@@ -26,6 +28,8 @@ from .format import BACKWARDS, FORMAT, NEVER_ENDED, NO_FRAME, NO_PROFILE, NO_TIM
 TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
 UNITS = {"bytes": "bytes", "none": "count"}
 MAX_VALUE = 1 << 61
+MAX_DECIMALS = 9
+"""More decimals are rounded."""
 
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")
@@ -182,11 +186,32 @@ def _read_samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterat
         yield stack, weight
 
 
-def _read_steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
+def _count_decimals(profiles: list[dict[str, Any]]) -> int:
+    """The number of decimals of the values of some profiles that are not of time, as far as they can be kept."""
+    decimals, largest = 0, 1.0
+    for one in profiles:
+        events = one.get("events") if one["type"] == "evented" else one.get("weights")
+        given = [one.get("startValue"), one.get("endValue")] if one["type"] == "evented" else []
+        values = given + [
+            each.get("at") if isinstance(each, dict) else each for each in (events if isinstance(events, list) else [])
+        ]
+        numbers = [abs(value) for value in values if isinstance(value, int | float) and abs(value) < MAX_VALUE]
+        largest = max(largest, max(numbers, default=0) if one["type"] == "evented" else sum(numbers))
+        for value in numbers:
+            if decimals < MAX_DECIMALS and value != int(value):
+                exponent = Decimal(repr(value)).as_tuple().exponent
+                decimals = max(decimals, -int(exponent))
+    decimals = min(decimals, MAX_DECIMALS)
+    while decimals and largest * 10**decimals >= MAX_VALUE:
+        decimals -= 1
+    return decimals
+
+
+def _read_steps(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """The same for begin and end events at values: the increments from one event to the next."""
     frames: list[int] = []
-    last = _parse_number(one.get("startValue"), 1)
-    for sort, at, frame in _read_spans(one, 1, lost):
+    last = _parse_number(one.get("startValue"), factor)
+    for sort, at, frame in _read_spans(one, factor, lost):
         last = at if last is None else last
         if at < last:
             lost.note(BACKWARDS, f"{at} behind {last}")
@@ -201,7 +226,7 @@ def _read_steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[i
         else:
             while (ended := frames.pop()) != frame:
                 lost.note(NEVER_ENDED, f"frame {ended} before {at}")
-    end = _parse_number(one.get("endValue"), 1)
+    end = _parse_number(one.get("endValue"), factor)
     for frame in frames:
         lost.note(NEVER_ENDED, f"frame {frame}")
     if frames and last is not None and end is not None and end > last:
@@ -268,16 +293,26 @@ def _add_counted(
     count = 0
     units = [str(one.get("unit") or "none") for _, one in counts]
     alike = len(set(units)) == 1
+    # Profiles of one unit are one event.
+    decimals = {
+        unit: _count_decimals([one for (_, one), its in zip(counts, units, strict=True) if its == unit])
+        for unit in set(units)
+    }
     for index, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
         unit_name = UNITS.get(unit, unit)
         # memray counts each time for one thread.
         shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else unit_name
-        event = builder.intern_event(shown, unit_name)
+        factor = 10 ** decimals[unit]
+        # A fraction of the unit, so that weights are whole numbers.
+        scaled = unit_name if factor == 1 else f"{Decimal(1).scaleb(-decimals[unit]):f} {unit_name}"
+        event = builder.intern_event(shown, scaled)
         thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - index)
         if not of_memray:
             builder.set_thread_name(thread, 0, name)
         rows = []
-        for stack, weight in _read_samples(one, 1, lost) if one["type"] == "sampled" else _read_steps(one, lost):
+        for stack, weight in (
+            _read_samples(one, factor, lost) if one["type"] == "sampled" else _read_steps(one, factor, lost)
+        ):
             known = [frames[frame] for frame in stack if frame in frames]
             if len(known) < len(stack):
                 lost.note(NO_FRAME, stack)

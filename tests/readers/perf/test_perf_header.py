@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from perfloom.readers.perf_header import (
     INCOMPLETE_RECORDING,
     count_throttle_events,
+    explain_truncation,
     explain_version_mismatch,
     get_perf_version,
     parse_version,
@@ -87,6 +88,18 @@ def test_missing_bytes_are_reported() -> None:
         120,
         "The recording is truncated: at least 39 bytes at its end are missing.",
     )
+
+
+def test_truncation_is_explained(spin: bytes) -> None:
+    assert explain_truncation(spin) == "" and explain_truncation(unfinished(spin)) == ""
+    assert explain_truncation(spin[:50]) == "it is cut short after 50 bytes, within its header."
+    for size in (104, 200, 300, len(spin) - 1):
+        explanation = explain_truncation(spin[:size])
+        assert explanation.startswith(f"it is cut short, {size:,} of at least ") and explanation.endswith(
+            " bytes are there."
+        )
+    # Other files, and recordings that were written to a pipe, have no such header.
+    assert explain_truncation(b"") == explain_truncation(b"PERFILE2" + struct.pack("<Q", 16)) == ""
 
 
 def test_truncated_features_are_dropped(spin: bytes) -> None:

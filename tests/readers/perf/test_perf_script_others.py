@@ -55,6 +55,55 @@ def test_times_with_any_number_of_digits(time: str, nanoseconds: int) -> None:
     assert get_column(profile.samples, "time_ns").tolist() == [0, 1_000_000_000 + nanoseconds]
 
 
+@pytest.mark.parametrize(
+    ("start", "task"),
+    [
+        ("render 100/101 [003] 1000,00111:", ("render", 100, 101, 3)),
+        ("render 101 [003] 1000,001110:", ("render", None, 101, 3)),
+        ("alu 24252 2026-11-25 07:25:14.081918   1000.001110:", ("alu", None, 24252, -1)),
+        ("alu 24250/24252 [001] 2026-11-25 07:25:14.081918   1000.001110:", ("alu", 24250, 24252, 1)),
+        ("alu 24252 2026-11-25 07:25:14.081918 ", ("alu", None, 24252, -1)),
+        ("alu 24252 U       1000.001110:", ("alu", None, 24252, -1)),
+        ("alu 24250/24252 K     1000.001110:", ("alu", 24250, 24252, -1)),
+        ("alu 24252 [001] K     1000.001110:", ("alu", None, 24252, 1)),
+        ("alu 24252 [001] U     2026-11-25 07:25:14.081918  1000.001110:", ("alu", None, 24252, 1)),
+        ("a 7 K 24252   1000.001110:", ("a 7 K", None, 24252, -1)),
+    ],
+)
+def test_times_with_a_comma_dates_and_modes_are_not_part_of_a_name(start: str, task: tuple[object, ...]) -> None:
+    """As perf prints them in locales with a decimal comma, and with -F +tod and +misc."""
+    profile = read(f"{start}    119596 cpu-clock:{STACK}" + f"{start}    119597 cpu-clock:{STACK}")
+    found = samples_of(profile)
+    assert [(one.comm, one.pid, one.tid, one.cpu) for one in found] == [task] * 2
+    assert [(one.event, one.weight, len(one.stack)) for one in found] == [
+        ("cpu-clock", 119_596, 1),
+        ("cpu-clock", 119_597, 1),
+    ]
+    assert profile.threads.num_rows == 1
+    if "1000" in start:
+        assert found[0].time_ns == 1_000_001_110_000
+    assert profile.meta.complete and not profile.losses.num_rows
+
+
+def test_text_truncated_within_a_stack_is_incomplete() -> None:
+    frames = "\n\t            1270 spin+0x5f (/bin/mt)\n\t            12af main+0x25 (/bin/mt)\n\n"
+    sample = "alu 24252   979.698043:    2004008 cpu-clock: "
+    whole = 3 * (sample + frames)
+    assert read(whole).meta.complete and not read(whole).losses.num_rows
+    lines = whole.splitlines(keepends=True)
+    for kept in range(4, len(lines)):
+        profile = read("".join(lines[:kept]))
+        in_sample = kept % 4 != 0
+        assert profile.meta.complete != in_sample, kept
+        # The part of the last sample that exists counts.
+        assert profile.samples.num_rows == (kept + 3) // 4
+        if in_sample:
+            assert f"in the middle of a sample, after line {kept}" in profile.meta.reasons[0]
+    # Samples that never end with an empty line: of other tools, and without stacks.
+    assert read((sample + frames[:-1]) * 3).meta.complete
+    assert read((sample + " 1270 spin+0x5f (/bin/mt)\n") * 3).meta.complete
+
+
 def test_unrecognized_lines_make_a_result_incomplete() -> None:
     sample = "a 1 1.000000: 5 cycles:" + STACK
     few = read(sample * 100 + "what is this\n\n")

@@ -227,21 +227,22 @@ def test_speedscope_reads_our_other_forms_too(page: Page, elsewhere: str) -> Non
 
 
 def test_speedscope_shows_samples_of_trace_events(page: Page, elsewhere: str) -> None:
-    """A sample holds until the next: 3 ms of aten::mm below train, then 2 ms of train alone."""
+    """A sample lasts for its weight: 3 ms of aten::mm below train, 2 ms of train alone, and after 2 ms 1 ms more."""
     Elsewhere.folder = str(speedscope_app())
     profile = profile_of(
         [
-            ("train;aten::mm", 1, 0, 0),
-            ("train;aten::mm", 1, 0, 1_000_000),
-            ("train", 1, 0, 3_000_000),
-            ("", 1, 0, 5_000_000),
-        ]
+            ("train;aten::mm", 1_000_000, 0, 1_000_000),
+            ("train;aten::mm", 2_000_000, 0, 3_000_000),
+            ("train", 2_000_000, 0, 5_000_000),
+            ("train", 1_000_000, 0, 8_000_000),
+        ],
+        events=(("cpu-clock", "ns"),),
     )
     Elsewhere.written["x.json"] = b"".join(EXPORTERS["perfetto"].write(profile, Selection(), {}))
     page.goto("about:blank")
     page.goto(f"{elsewhere}/#profileURL=/written/x.json&view=sandwich")
     found = sandwich(page)
-    assert found["aten::mm"] == ["3.00ms", "3.00ms"] and found["train"] == ["5.00ms", "2.00ms"]
+    assert found["aten::mm"] == ["3.00ms", "3.00ms"] and found["train"] == ["6.00ms", "3.00ms"]
 
 
 def key_of(browser_client: Browser, query: str = "") -> tuple[str, str]:
