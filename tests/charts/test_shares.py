@@ -75,7 +75,7 @@ def test_labels_that_do_not_fit_are_left_out_evenly() -> None:
     assert 5 < len(labels) < 20 and {b - a for a, b in itertools.pairwise(labels)} == {labels[1]}
 
 
-def test_neighbours_share_a_column_where_there_are_many() -> None:
+def test_many_adjacent_steps_share_a_column() -> None:
     svg = draw_page_columns(
         "steps", PARTS, [StackedValues(f"step {n}", (n % 2, 0), "/") for n in range(100_000)], "ns", "Step"
     )

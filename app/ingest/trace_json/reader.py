@@ -31,8 +31,8 @@ def _read_events(stream: BinaryIO) -> TraceEvents:
 
 
 def resolve_scoped_ids(events: TraceEvents) -> TraceEvents:
-    """Replace the texts of `id2`, {"local": "0x1"} or {"global": "0x1"}, by ids: a local id differs in each process, and
-    both differ from the same text in `id`."""
+    """Replace the texts of `id2`, such as {"local": "0x1"} or {"global": "0x1"}, by ids: a local id differs in each
+    process, and both differ from the same text in `id`."""
     codes = np.unique(events.id[events.id >= ID_TEXT]) - ID_TEXT
     scopes = {code: _parse_scope(events.texts[code]) for code in codes.tolist() if events.texts[code].startswith("{")}
     # By code: a number, equal for equal ids, and whether the id is local to its process.
