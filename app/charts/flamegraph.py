@@ -23,7 +23,7 @@ from .palette import GROUP_KIND
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
-"""About the number that fits in `WIRE_BYTES`. More are reduced to the widest first, to avoid compressing twice."""
+"""About the number that fits in `WIRE_BYTES`. If there are more, the widest are sent, to avoid compressing twice."""
 MIN_FRAME_PX = 0.5
 WIDTH_RANGE = (100, 16_000)
 MAX_NAME_CHARACTERS = 2_000

@@ -11,8 +11,8 @@ class RankStatus:
     """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
     clock, since the epoch. recorded: whether perf was to record it. size: the number of ranks as MPI reports it.
-    stopped: the cause that ended it, or "": "limit" (the time limit of the job), "disk"
-    (it was full), "starter" (the MPI launcher killed it), "signal TERM" and the like (from the system)."""
+    stopped: the cause that ended it, or "": `limit` (the time limit of the job), `disk` (it
+    was full), `starter` (the MPI launcher killed it), `signal TERM` or another signal (from the system)."""
 
     run: int
     rank: int | None

@@ -191,7 +191,7 @@ class TargetRow(Base):
 
 
 class CredentialRow(Base):
-    """Secrets encrypted to the key of one worker, which only that worker can decrypt. sealed: hexadecimal."""
+    """Secrets encrypted to the key of one worker, which only that worker can decrypt. `sealed`: hexadecimal."""
 
     __tablename__ = "credentials"
     __table_args__ = (Index(None, "expires"),)

@@ -10,7 +10,7 @@ GAP_ENDS = " left out here …]\n".encode()
 
 
 def gap_line(missing: int) -> bytes:
-    """The line in place of omitted bytes; empty if none are omitted."""
+    """The line that replaces omitted bytes; empty if none are omitted."""
     return f"\n[… {missing:,} bytes are".encode() + GAP_ENDS if missing else b""
 
 

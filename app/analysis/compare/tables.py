@@ -156,7 +156,7 @@ def diff_table(
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
-    their own profile. by: what rows of operators are, one of `list_groupings`; their names where empty. The
+    the respective profile. by: what rows of operators are, one of `list_groupings`; their names where empty. The
     selected step, ranks and window apply to both. Raises InvalidRequest.
     """
     compared = COMPARED_TABLES[name]

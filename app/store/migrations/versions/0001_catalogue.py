@@ -1,4 +1,4 @@
-"""The catalogue: results with their tags and comparisons, jobs, presets, hosts, leases, derived events."""
+"""The first tables: results with their tags and comparisons, jobs, presets, hosts, leases, derived events."""
 
 import sqlalchemy as sa
 from alembic import op

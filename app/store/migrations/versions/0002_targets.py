@@ -1,4 +1,4 @@
-"""Targets, sealed secrets, the keys of workers, and which target a job is for."""
+"""Targets, encrypted secrets, public keys of workers, and the target of a job."""
 
 import sqlalchemy as sa
 from alembic import op

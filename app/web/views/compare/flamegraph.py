@@ -148,7 +148,7 @@ def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
 
 @blueprint.get("/api/v1/compare/flamegraph")
 def get_json() -> Response:
-    """Like the flame graph of one result, with the weight of each frame in the base. base, other: ids; normalise=1|0;
+    """Like the flame graph of one result, with the weight of each frame in the base. base, other: ids; `normalise=1|0`;
     reverse=1: widths and frames are those of the base."""
     pair, selection = _pair(), request_selection()
     data = build_difference_payload(

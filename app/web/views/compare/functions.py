@@ -232,8 +232,8 @@ def download_table(file_format: str) -> Response:
 
 @blueprint.get("/api/v1/compare")
 def get_json() -> Response:
-    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
-    format=csv|parquet: as a file."""
+    """The table as a list of objects. base, other: ids; by=function|stack; `normalise=1|0`; parameters of a
+    selection. format=csv|parquet: as a file."""
     query = _parse_query()
     rows = filter_rows(_with_status(query, _rows(query)), parse_search(), SEARCHED_COLUMNS)
     return table_response(f"{query.base.name} to {query.other.name}", rows, *query.profiles, columns=COLUMNS)

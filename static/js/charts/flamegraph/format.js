@@ -158,7 +158,7 @@ function literally(text) {
 }
 
 /**
- * A name short enough to stand in a sentence.
+ * A name short enough for a sentence.
  * @param {string} name
  */
 export function short(name, most = 80) {

@@ -44,7 +44,7 @@ export class FlameView {
   /**
    * @param stage the element that gets the graph's height
    * @param onHover called with the node under the pointer (-1: none) and the pointer's place
-   * @param covered how many pixels of the window, from the top, something stands before the graph
+   * @param covered how many pixels at the top of the window are covered by elements in front of the graph
    */
   constructor(stage, { onHover = () => {}, covered = () => 0 } = {}) {
     this.#stage = stage;
