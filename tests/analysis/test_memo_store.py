@@ -1,4 +1,4 @@
-"""What is kept of a large trace is the same as what is made of it."""
+"""What is stored for a large trace equals what is computed from it."""
 
 from __future__ import annotations
 

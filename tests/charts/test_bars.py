@@ -102,7 +102,7 @@ def test_names_cannot_break_out() -> None:
         assert max(len(t.text or "") for t in root.iter(f"{SVG}text")) <= 120
 
 
-def test_every_part_has_a_tooltip_and_a_colour() -> None:
+def test_every_part_has_a_tooltip_and_a_color() -> None:
     profile = profile_of([("main;hot", 70), ("main;cold", 20, 1), ("", 10, 1)])
     data = build_bars(profile, Selection(), "thread")
     assert data == BarData(

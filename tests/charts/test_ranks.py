@@ -40,7 +40,7 @@ def test_four_ranks_of_which_one_works_twice_as_long() -> None:
     assert drawn[1].findtext(f"{SVG}title") == "rank 1 on node0: 200, 1.60 × the mean"
 
 
-def test_neighbours_share_a_column_where_there_are_many() -> None:
+def test_many_adjacent_ranks_share_a_column() -> None:
     values = [RankValue(n, None if n == 1 else 10 + n % 3, note="Nothing came back.") for n in range(3 * MAX_COLUMNS)]
     drawn = columns(values)
     assert len(drawn) == MAX_COLUMNS

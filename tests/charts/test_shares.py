@@ -55,7 +55,7 @@ def test_columns_lie_on_each_other_and_the_highest_fills_the_drawing() -> None:
     assert [link.get("href") for link in root.iter(f"{SVG}a")] == ["/x?step=1"]
 
 
-def test_neighbours_share_a_column_where_there_are_many() -> None:
+def test_many_adjacent_steps_share_a_column() -> None:
     svg = draw_columns("steps", PARTS, [StackedValues(f"step {n}", (n % 2, 0), "/") for n in range(100_000)], "ns")
     root = drawn(svg)
     assert len(root.findall(f"{SVG}g")) <= MAX_COLUMNS and len(svg) < 100_000

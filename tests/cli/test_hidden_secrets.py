@@ -43,7 +43,7 @@ def test_secrets_are_in_no_environment(ordinary_user: OrdinaryUser, way: str) ->
             (ordinary_user.home / name).write_text(f"{value}\n")
         given = {f"{name}_FILE": str(ordinary_user.home / name) for name in given}
     log, seen = ordinary_user.home / "log", ordinary_user.home / "seen"
-    # Whoever looks as this user does see what is not hidden.
+    # Control: this user can read the variables of a process that does not hide them.
     open_one = subprocess.Popen(ordinary_user.command("sleep", "600"), env=env | {"PLAIN": "not hidden"})
     with open(log, "wb") as output:
         argv = ordinary_user.command(*PERFLOOM, "serve", "--port", "0")

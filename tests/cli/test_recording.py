@@ -121,7 +121,7 @@ def test_preflight_error_creates_no_job(settings: Settings, run: Run) -> None:
         store.close()
 
 
-def test_events_with_terms_of_their_own_in_a_list(run: Run) -> None:
+def test_events_with_individual_terms_are_recorded(run: Run) -> None:
     """What perf takes is not refused, and is named by what it measures."""
     events = "cpu-clock/freq=199/u,{page-faults/period=10/u}"
     status, out, err = run("record", *LIGHT[-2:], "-e", events, "--", sys.executable, "-c", "sum(range(10**6))")
@@ -294,7 +294,7 @@ def test_running_worker_runs_job(settings: Settings, tmp_path: Path, redis_serve
         assert "hush-hush" not in json.dumps(job.spec)
 
 
-def test_when_its_worker_vanishes_it_goes_on_alone(
+def test_recording_continues_without_its_worker(
     settings: Settings, tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_client, "WORKER_TIMEOUT_S", 1.0)

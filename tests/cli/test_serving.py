@@ -254,7 +254,7 @@ def test_a_worker_without_any_broker(settings: Settings) -> None:
 def test_web_and_worker_apart(
     settings: Settings, tmp_path: Path, redis_server: RedisServer, postgres_database: str
 ) -> None:
-    """As in a real deployment: a Redis server and a PostgreSQL database by URL, and three processes of ours."""
+    """As in a real deployment: a Redis server and a PostgreSQL database by URL, and three processes of Perfloom."""
     with redis_server.client() as client:
         client.flushall()
     settings = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The HTML report: what stands in it, that nothing of a result becomes markup, and that a browser opens it from disk."""
+"""The HTML report: its content, that nothing of a result becomes markup, and that a browser opens it from disk."""
 
 import base64
 import re
@@ -55,7 +55,7 @@ def a_trace() -> Profile:
     return trace.finish()
 
 
-def test_what_stands_in_it() -> None:
+def test_report_has_graphs_and_filled_tables() -> None:
     found = _Read(written(a_trace()))
     assert set(found.ids) >= {"graph-0", "graph-1", "operators", "kernels", "hotspots", "threads"}
     assert "losses" not in found.ids, "a table without rows is left out"

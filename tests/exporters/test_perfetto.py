@@ -119,7 +119,7 @@ def crossing(events: list[dict[str, Any]]) -> int:
     return count
 
 
-def test_slices_that_overlap_get_tracks_of_their_own() -> None:
+def test_overlapping_slices_get_separate_tracks() -> None:
     source = [
         {"ph": "X", "name": name, "pid": 1, "tid": 2, "ts": ts, "dur": dur}
         for name, ts, dur in (("a", 0, 10), ("b", 5, 10), ("c", 6, 2), ("d", 7, 30), ("e", 20, 1))

@@ -105,7 +105,7 @@ def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a=1", "operator+", "1-1", " x", "\u00a0", "–1", "\u3164x", "한=1", "_Z3fooi", "std::a<b>"]
 )
-def test_any_other_text_stands_as_it_is(text: str) -> None:
+def test_any_other_text_is_unchanged(text: str) -> None:
     assert escape_csv_cell(text) == text
 
 

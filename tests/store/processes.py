@@ -3,7 +3,7 @@
     python -m tests.store.processes WHAT DATA DATABASE_URL    prints one JSON object
     python -m tests.store.processes                           the same for every such line on standard input
 
-A process of its own, because it forks many others, which pytest's should not.
+A separate process, because it forks many others, which the process of pytest should not.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def race_to_publish(store: Store) -> dict[str, Any]:
 def kill_while_publishing(store: Store) -> dict[str, Any]:
     """After each kill: there whole or not at all, what was there before unharmed, and publishing again succeeds.
 
-    At every touch of the disk in turn; those are the same whatever holds the catalogue, so once at each will do.
+    At each disk access in turn. These are the same for SQLite and PostgreSQL, so only SQLite is tested at each.
     """
     stride = 1 if store.settings.uses_sqlite else 5
     original = store.settings.data / "uploads" / "perf.txt"
@@ -253,7 +253,7 @@ def bytes_free(path: Path) -> int:
 
 
 def delete_on_full_disk(store: Store) -> dict[str, Any]:
-    """Catalogue and results lie on one disk without a single free byte. The second time nothing has them open."""
+    """Database and results are on one disk without a free byte. The second time no process has them open."""
     data = store.settings.data
     first, second, kept = (store_result(store, name) for name in ("first", "second", "kept"))
     for result in (first, second):

@@ -98,7 +98,7 @@ def test_deleting_on_a_full_disk_frees_it(tmp_path: Path, root: Path) -> None:
     assert told["left"] and told["rows"] == 1, told
 
 
-def test_deleting_while_the_catalogue_cannot_be_written(tmp_path: Path, root: Path) -> None:
+def test_deletion_while_the_database_cannot_be_written(tmp_path: Path, root: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     told = _on_a_small_disk(elsewhere, root, "delete-with-full-catalogue", tmp_path / "data", elsewhere)

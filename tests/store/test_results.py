@@ -104,7 +104,7 @@ def test_a_profile_is_opened_once_until_it_is_deleted(store: Store) -> None:
     store.results.delete(result.id)
     with pytest.raises(NotFound):
         store.results.open(result.id)
-    # Whoever still holds it can go on reading.
+    # A reader that has opened it can continue to read.
     assert get_column(profile.samples, "weight").tolist() == [3, 4, 1]
 
 

@@ -21,7 +21,7 @@ from .making import store_result
 
 
 def test_migrations_make_what_the_models_say(store: Store) -> None:
-    """And what is made of an empty database in one go."""
+    """The result is also the schema of a new database, which is created in one step."""
     with store.database.engine.connect() as connection:
         made = _schema(connection)
         Base.metadata.drop_all(connection)

@@ -163,7 +163,7 @@ class Browser:
 
 @pytest.fixture
 def client(app: Flask) -> FlaskClient:
-    """Somebody who has not shown the token."""
+    """A client that has not signed in."""
     return app.test_client()
 
 

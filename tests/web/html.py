@@ -35,7 +35,7 @@ class _Reader(HTMLParser):
             and named.get("type") != ("application/json")
         ):
             self.faults.append("a script in the page")
-        # The one frame there is shows an SVG of ours, where no script runs.
+        # The only permitted frame shows an SVG of Perfloom, where no script runs.
         ours = str(named.get("src", "")).startswith(("/results/", "/compare/")) and "scripts" not in (
             named.get("sandbox") or "scripts"
         )

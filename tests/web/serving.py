@@ -1,4 +1,4 @@
-"""The web application as it is really served: gunicorn in a process of its own, over results stored beforehand."""
+"""The web application as it is deployed: gunicorn in a separate process, with results stored beforehand."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def background(page: Page) -> str:
     return found
 
 
-def test_colours(watch: Callable[..., Watched], server: Served) -> None:
+def test_color_scheme_can_be_selected(watch: Callable[..., Watched], server: Served) -> None:
     page = watch(color_scheme="light").page
     page.goto(server.url)
     light = background(page)

@@ -315,7 +315,7 @@ def test_what_was_only_counted_shows_nothing_of_samples(browser_client: Browser,
     assert tiles == ["Samples", "Processes", "Threads"]
 
 
-def test_percent_stands_in_the_heading_alone(browser_client: Browser, stored: Callable[..., str]) -> None:
+def test_percent_sign_is_only_in_the_heading(browser_client: Browser, stored: Callable[..., str]) -> None:
     builder = ProfileBuilder("perf stat")
     event = builder.intern_event("cycles", "count")
     builder.add_count(run=0, event=event, thread=-1, cpu=-1, value=5.0, status="ok", enabled_ns=8, running_ns=4)

@@ -82,7 +82,7 @@ def _cookie(client: FlaskClient) -> tuple[str, str]:
 
 
 def test_signing_out_ends_the_session_on_the_server(browser_client: Browser, app: Flask) -> None:
-    """Whoever has a copy of the cookie is out, too."""
+    """A copy of the cookie is also invalid."""
     thief = app.test_client()
     thief.set_cookie(*_cookie(browser_client.client))
     assert thief.get("/").status_code == 200
@@ -109,7 +109,7 @@ def test_sessions_are_listed_and_ended_individually(browser_client: Browser, app
     assert "Lynx" not in browser_client.page("/sessions")
 
 
-def test_the_catalogue_has_nothing_that_opens_a_session(browser_client: Browser, app: Flask) -> None:
+def test_database_does_not_contain_session_ids(browser_client: Browser, app: Flask) -> None:
     with browser_client.client.session_transaction() as held:
         id = held["id"]
     store = app.extensions["perfloom"].store

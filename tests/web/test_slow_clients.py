@@ -1,4 +1,4 @@
-"""Clients that send slowly, or never to the end, hold up nobody else: over real sockets, against the real server."""
+"""Clients that send slowly, or never finish, do not delay others: over real sockets, against the real server."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def wsgi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """`gunicorn wsgi:app` with a certificate of its own."""
+    """`gunicorn wsgi:app` with its own certificate."""
     folder = tmp_path_factory.mktemp("tls")
     key, crt = folder / "tls.key", folder / "tls.crt"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
@@ -292,7 +292,7 @@ def test_a_header_that_is_too_large_is_answered_431(target: Target) -> None:
 
 
 def test_empty_lines_before_a_request_are_refused_at_once(web: Target) -> None:
-    """All but the first. Nobody looks through them again for each byte that follows."""
+    """All but the first. They are not scanned again for each byte that follows."""
     asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     assert web.ask(b"\r\n" + asked).startswith(b"HTTP/1.1 200")
     for lines in (2, 15_000):

@@ -1,4 +1,4 @@
-"""A data directory, its store and its road for the tests of the job road; nothing of a job outlives its test."""
+"""A data directory, its store and its job context for the tests of jobs; no process of a job outlives its test."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")
 
 
 class Running:
-    """A command of ours that stays in the foreground."""
+    """A command of Perfloom that stays in the foreground."""
 
     def __init__(self, settings: Settings, log: Path, *arguments: str) -> None:
         self.log = log
@@ -41,7 +41,7 @@ class Running:
             )
 
     def tree(self) -> list[processes.ProcessStat]:
-        """It, and all below it that is no recording: those have left its sessions. Nobody, once it was waited for."""
+        """Its process and all descendants except recordings (other sessions). Empty after it was waited for."""
         if self.process.returncode is not None:
             return []
         below = processes.descendants(self.process.pid)
@@ -126,5 +126,5 @@ def reached(store: Store, job_id: str, *states: JobState, limit_s: float = 40.0)
 
 
 def environment() -> dict[str, str]:
-    """That of the tests, without settings of ours."""
+    """The environment of the tests, without settings of Perfloom."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PERFLOOM_")}

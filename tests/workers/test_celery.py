@@ -1,4 +1,4 @@
-"""The road with real workers on a real Redis, and what is lost when they are killed: nothing."""
+"""Jobs with real workers on a real Redis; nothing is lost when workers are killed."""
 
 import dataclasses
 import sys
@@ -51,7 +51,7 @@ def rung(store: Store, queue: TaskQueue, *commands: tuple[str, ...]) -> list[str
     return ids
 
 
-def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: str) -> None:
+def test_worker_checks_records_imports_and_cancels(settings: Settings, tmp_path: Path, postgres_database: str) -> None:
     """With PostgreSQL; all others have SQLite."""
     settings = dataclasses.replace(settings, database_url=postgres_database)
     store = open_store(settings)
@@ -102,7 +102,7 @@ def test_an_emptied_broker_loses_no_job(
     assert {job.state for job in jobs} == {JobState.FAILED, JobState.STORED}
 
 
-def test_of_two_sweepers_one_rings(
+def test_one_of_two_sweepers_enqueues_tasks(
     settings: Settings, store: Store, queue: TaskQueue, redis_server: RedisServer
 ) -> None:
     submit(store, spec_of("true"))

@@ -69,7 +69,7 @@ def worker(kept: Worker) -> Worker:
 
 @SLOW
 def test_of_200_jobs_none_is_lost(worker: Worker) -> None:
-    """Most of them end quickly, for want of a program; some are recorded."""
+    """Most of them end quickly, because their program does not exist; some are recorded."""
     commands = [BUSY if number % 25 == 0 else (f"{NOWHERE}-{number}",) for number in range(200)]
     before = _final(worker.store)
     ids = worker.ring(*commands)
@@ -109,7 +109,7 @@ def _from(state: JobState) -> list[JobState]:
 
 def test_one_process_after_the_other(worker: Worker) -> None:
     """The process manager restarts them."""
-    # Nobody is killed before he has begun.
+    # No process is killed before it has begun.
     (first,) = worker.ring(BUSY)
     assert ended(worker.store, first).state is JobState.STORED
     (id,) = worker.ring(BUSY)
@@ -131,7 +131,7 @@ def test_terminated_worker(worker: Worker) -> None:
     assert ended(worker.store, id).state is JobState.CANCELLED and not processes.find_by_variable("PERFLOOM_JOB", id)
 
 
-def test_rings_for_jobs_that_are_not_there_any_more(worker: Worker) -> None:
+def test_tasks_of_absent_jobs_are_ignored(worker: Worker) -> None:
     before = _folders(worker.settings)
     for absent in ("a" * 12, "../../x", "", "'; drop table jobs; --"):
         worker.queue.enqueue_job(absent)

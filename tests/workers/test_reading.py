@@ -297,7 +297,7 @@ def test_ended_by_who_watches(settings: Settings, store: Store, tmp_path: Path) 
 
 
 def test_ends_with_its_parent(settings: Settings, tmp_path: Path) -> None:
-    """Whoever asked is killed with SIGKILL: neither the child nor perf stays."""
+    """The parent is killed with SIGKILL: neither the child nor perf remains."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     holder = os.open(fifo, os.O_RDWR)

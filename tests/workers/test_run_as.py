@@ -1,5 +1,5 @@
-"""Programs that run as another user than the worker: a real worker, as root and by sudo. The user is of a /etc/passwd, and
-the rule for sudo of a /etc/sudoers.d, that nobody else sees."""
+"""Programs that run as another user than the worker: a real worker, as root and by sudo. The user is in a /etc/passwd, and
+the rule for sudo in a /etc/sudoers.d, that are visible only in a mount namespace of the test."""
 
 import contextlib
 import dataclasses

@@ -175,7 +175,7 @@ def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path
                 pytest.fail("two private brokers at one place")
 
 
-def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path) -> None:
+def test_one_server_for_each_sqlite_database(settings: Settings, tmp_path: Path) -> None:
     """Wherever it is, and under any name."""
     (tmp_path / "link").symlink_to(settings.data)
     url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
@@ -204,7 +204,7 @@ def _refused(store: Store) -> bool:
         return True
 
 
-def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
+def test_one_server_for_each_postgresql_database(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
         with services.lock_server(one.settings, one.database):
@@ -286,7 +286,7 @@ def _locked(url: str) -> bool:
 
 
 class HalfOpen:
-    """The road to PostgreSQL, which can be cut so that only we notice."""
+    """A proxy of connections to PostgreSQL, which can be cut so that only Perfloom notices."""
 
     def __init__(self, folder: Path, server: Path) -> None:
         self.there = server / ".s.PGSQL.5432"

@@ -312,7 +312,7 @@ def test_values_without_samples_are_never_marked_as_few() -> None:
 
 
 def test_threads_with_other_names_do_not_group() -> None:
-    """Else each would be a new frame of its own, though the functions are the same."""
+    """Otherwise each thread would be a new frame, although the functions are the same."""
     base, other = (profile_of([("main;f", 99, number), ("main;g", 99, number)]) for number in (1, 2))
     assert flame_diff(base, other, Selection(), Selection()).group is FlameGroup.NONE
     assert flame_diff(base, base, Selection(), Selection()).group is FlameGroup.COMM

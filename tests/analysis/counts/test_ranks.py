@@ -150,7 +150,7 @@ def test_one_repeated_count_keeps_its_deviation() -> None:
             run=0, rank=rank, thread=-1, cpu=-1, event=event, value=5.0, status="ok", deviation_percent=1.5
         )
     profile = builder.finish()
-    # How that of a sum is, nobody can tell: whether ranks vary together was not measured.
+    # The deviation of a sum is unknown: whether ranks vary together was not measured.
     assert [row["deviation_percent"] for row in rows_of("events", profile)] == [1.5, None]
     assert [row["deviation_percent"] for row in rows_of("counts", profile)] == [1.5] * 3
 

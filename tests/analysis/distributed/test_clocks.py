@@ -1,4 +1,4 @@
-"""Clocks of ranks: whatever a rank's clock says, what is told between ranks is the same."""
+"""Clocks of ranks: results that compare ranks do not depend on the offset of a rank's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The critical path, by hand where it can be told, and what must hold of every one."""
+"""The critical path: small cases calculated by hand, and invariants of every path."""
 
 import numpy as np
 import pytest

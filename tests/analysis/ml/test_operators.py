@@ -1,4 +1,4 @@
-"""Operators, kernels and modules of a small trace by hand: every number told by counting."""
+"""Operators, kernels and modules of a small trace; every expected number is counted by hand."""
 
 from __future__ import annotations
 

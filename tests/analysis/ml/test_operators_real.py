@@ -1,6 +1,6 @@
-"""Operators and kernels of real traces beside what torch-tb-profiler made of them, and PyTorch itself.
+"""Operators and kernels of real traces, compared with the output of torch-tb-profiler and of PyTorch itself.
 
-Where that tool is wrong (docs/metrics.md has each case) both numbers stand here.
+Where that tool is wrong (docs/metrics.md has each case), the test has both numbers.
 """
 
 from __future__ import annotations

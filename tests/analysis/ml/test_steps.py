@@ -105,7 +105,7 @@ def test_without_steps_all_operators_are_one() -> None:
     assert rows(made.finish(), "devices") == rows(made.finish(), "idle") == []
 
 
-def test_ranks_have_steps_of_their_own() -> None:
+def test_each_rank_has_its_own_steps() -> None:
     made = Trace()
     for rank, busy in ((0, 10), (1, 40)):
         host, stream = made.thread(rank), made.stream(rank=rank)
@@ -124,7 +124,7 @@ def test_ranks_have_steps_of_their_own() -> None:
 def test_shares_of_a_device() -> None:
     profile = small()
     (row,) = rows(profile, "devices")
-    # Looked at from 0 to 200. Kernels 36–105 and 136–156; multiprocessors: ½ from 36 to 50, ¾ to 56, ¼ to 105, ½ again.
+    # Observed from 0 to 200. Kernels 36–105 and 136–156; multiprocessors: ½ from 36 to 50, ¾ to 56, ¼ to 105, ½ again.
     assert row["observed_us"] == 200 and row["kernel_us"] == 89 and row["busy_us"] == 107
     assert row["utilization_percent"] == pytest.approx(44.5)
     assert row["sm_efficiency_percent"] == pytest.approx(100 * (14 * 0.5 + 6 * 0.75 + 49 * 0.25 + 20 * 0.5) / 200)
@@ -158,7 +158,7 @@ def test_gaps_are_named_after_the_work_that_ends_them() -> None:
     made.work(stream, "e", 500, 10)
     profile = made.finish()
     found = {row["cause"]: (row["gaps"], row["idle_us"], row["longest_us"]) for row in rows(profile, "idle")}
-    # The gap before d: launched in it. Before b: in time, and short. Before c: in time. Before e: nobody knows.
+    # The gap before d: launched in it. Before b: in time, and short. Before c: in time. Before e: unknown.
     assert found == {
         "host wait": (1, 15, 15),
         "kernel wait": (1, 5, 5),
@@ -170,7 +170,7 @@ def test_gaps_are_named_after_the_work_that_ends_them() -> None:
     assert (first["cause"], first["idle_us"]) == ("host wait", 12)
 
 
-def test_streams_have_gaps_of_their_own() -> None:
+def test_each_stream_has_its_own_gaps() -> None:
     found = [row for row in rows(small(), "idle") if row["cause"] == "host wait" and row["gaps"]]
     assert [(row["stream"], row["gaps"], row["idle_us"]) for row in found] == [(None, 1, 23), (7, 1, 23), (8, 1, 80)]
 

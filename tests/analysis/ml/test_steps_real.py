@@ -1,4 +1,4 @@
-"""Steps, devices and communication of real traces, beside what torch-tb-profiler made of them."""
+"""Steps, devices and communication of real traces, compared with the output of torch-tb-profiler."""
 
 from __future__ import annotations
 

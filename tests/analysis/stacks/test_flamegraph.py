@@ -216,7 +216,7 @@ def boxes_of(profile: Profile, selection: Selection, group: FlameGroup) -> list[
             at += sum(w for _, _, w in members[i : j + 1])
             i = j + 1
 
-    # Groups stand in the order of their numbers, which the graph's own labels tell.
+    # Groups are ordered by their numbers, which are the indexes of the graph's labels.
     labels = flame_tree(profile, selection, group=group).labels
     order = sorted(
         range(len(samples)), key=lambda i: (labels.index(groups[i]) if groups[i] else 0, samples[i].thread, i)

@@ -1,4 +1,4 @@
-"""What a timeline shows against the tables that it is made of, on random traces."""
+"""A timeline shows the data of the tables that it is computed from, on random traces."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_time_span_of_events() -> None:
         *((name, "ns") for name in ("sched:sched_stat_runtime", "delay", "samples")),
         *((name, "ns") for name in ("host time", "running time", "lock wait time")),
     ):
-        # Each under a name of its own, though an event of two units is one.
+        # Each has its own name: one name with two units would be one event.
         builder.intern_event(name if unit == "ns" or name != "cpu-clock" else "cpu-clock:k", unit)
     assert spans_of(builder.finish()) == (
         *[SampleSpan.BEFORE] * 5,
@@ -210,14 +210,14 @@ def test_threads_that_share_a_cpu_are_not_all_busy(tmp_path: Path) -> None:
     assert sum(lengths.values()) >= 0.8 * sum(track.weight for track in shown), "nor is most of it clipped"
     strip = build_minimap(profile, timeline, ALL, whole)
     assert strip.host.unit == CPUS_UNIT
-    # A sample stands for the time before it, in which its thread may have waited for the CPU: so in short parts there
-    # may seem to be more than one CPU, in long ones not.
+    # A sample covers the time before it, in which its thread may have waited for the CPU. Therefore short parts may
+    # show more than one CPU, long ones not.
     assert strip.host.values.mean() <= 1.1
 
 
 def shared_cpu(header: str, period: int, threads: int = 8) -> bytes:
-    """The text of a recording of threads that take turns of 4 ms on one CPU of 3 GHz, sampled every `period` cycles of
-    each."""
+    """The text of a recording of threads that share one CPU of 3 GHz in time slices of 4 ms, sampled every `period`
+    cycles of each."""
     lines, used, turn, count = [header], [0] * threads, 4 * MS, 0
     for n in range(threads * 90):
         thread, begin = n % threads, n * turn

@@ -281,7 +281,7 @@ def test_each_mistake_is_said_at_its_field(field: str, typed: dict[str, str], pa
 
 
 def test_nothing_invisible_can_be_wrong() -> None:
-    """Fields that recorder and scope leave unused are not looked at, and come into no spec."""
+    """Fields that recorder and scope leave unused are not checked, and are in no spec."""
     typed = JobForm(command="true", recorder="perf-stat", frequency="often", stack_bytes="x", call_graph="y", pid="z")
     assert parse(typed).spec == JobSpec(recorder=RecorderName.PERF_STAT, command=("true",))
     torch = JobForm(command="a", recorder="pytorch", events="cpu/x", splitting="?", sudo=True, stack_bytes="x")

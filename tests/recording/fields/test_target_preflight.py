@@ -70,7 +70,7 @@ def test_queues(batch: Batch, field: str, part: str) -> None:
     found = said(replace(SPEC, batch=batch))
     assert list(found) == [field] and part in found[field].replace("\u00a0", " ")
     assert said(replace(SPEC, batch=Batch("debug,long"))) == {}
-    # What the check did not ask for is not held against the job.
+    # Without queues in the facts (the check did not ask for them) there are no findings.
     assert said(replace(SPEC, batch=batch), replace(FACTS, queues=())) == {}
 
 

@@ -119,7 +119,7 @@ def test_selected_ranks_are_recorded(make_job: MakeJob, mpi_program: MpiProgram)
 
 
 def test_each_rank_is_counted(make_job: MakeJob, mpi_program: MpiProgram) -> None:
-    """Repeats are runs of their own: a rank's program cannot be started a second time by perf."""
+    """Each repeat is a run: perf cannot start a rank's program a second time."""
     require("perf")
     job = make_job(
         str(mpi_program(MpiFlavor.OPENMPI)),

@@ -35,7 +35,7 @@ def look(*jobs: PollRequest, shell: Path = Path("/bin/sh"), most: int = 1000) ->
     return dict(parse_poll_output(jobs, done.stdout))
 
 
-def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None:
+def test_heartbeat_is_any_change(tmp_path: Path, shell: Path) -> None:
     """Also for a job without any, of another version."""
 
     def life(**files: str) -> str:

@@ -277,7 +277,7 @@ def test_runs_follow_each_other_and_have_their_numbers(make_job: MakeJob) -> Non
     assert "page-faults:u" in job.text("run1/all")
 
 
-def test_runs_at_once_are_submissions_of_their_own(make_job: MakeJob, tmp_path: Path) -> None:
+def test_simultaneous_runs_are_separate_submissions(make_job: MakeJob, tmp_path: Path) -> None:
     meet = f"touch {tmp_path}/{{run}}; until [ -e {tmp_path}/0 ] && [ -e {tmp_path}/1 ]; do sleep 0.05; done"
     job = make_job(
         "sh",
@@ -376,8 +376,8 @@ def test_scratch_is_cleaned_up(make_job: MakeJob, tmp_path: Path, scratch: str) 
         assert "NOT_SET" in sight.ranks[0].note
 
 
-def test_a_link_in_place_of_the_scratch_directory_is_not_followed(make_job: MakeJob, tmp_path: Path) -> None:
-    """Whoever may write there could have perf write anywhere."""
+def test_link_as_scratch_directory_is_not_followed(make_job: MakeJob, tmp_path: Path) -> None:
+    """Otherwise a user who can write there could make perf write anywhere."""
     (tmp_path / "own").mkdir()
     (tmp_path / "elsewhere").mkdir()
     job = make_job("sh", "-c", BUSY, target=replace(HERE, scratch=str(tmp_path / "own")))

@@ -137,7 +137,7 @@ def test_earlier_facts_survive_failed_check(store: Store, perf: str) -> None:
     assert stored.facts is not None and [line.light for line in stored.lines] == [CheckStatus.BAD]
 
 
-def test_questions_of_the_catalogue_are_answered_once(store: Store, tmp_path: Path, perf: str) -> None:
+def test_check_requests_are_answered_once(store: Store, tmp_path: Path, perf: str) -> None:
     store.targets.save(Target("here", perf=perf, directory=f"{tmp_path}/jobs"))
     check = store.checks.ask(CheckRequest("here").to_json())
     checks.answer_check(store, check.id)

@@ -106,7 +106,7 @@ def test_a_step_is_one_of_an_optimizer(program: Runner) -> None:
     assert ran.only["options"]["record_shapes"] is True and ran.only["options"]["with_stack"] is False
 
 
-def test_spans_have_files_of_their_own(program: Runner) -> None:
+def test_each_span_has_its_own_file(program: Runner) -> None:
     ran = program(TRAIN.format(20), steps="2,0,1,2", OLD="1")
     assert [one["perfloom"]["steps_over"] for one in ran.traces.values()] == [3, 6]
     first, second = ran.traces

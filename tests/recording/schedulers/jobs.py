@@ -20,7 +20,7 @@ PATIENT = 'trap "echo told; echo completed; exit 0" TERM; : >"$1/ready"; while :
 
 @dataclass(frozen=True)
 class Jobs:
-    """Jobs in a folder of their own."""
+    """Jobs of a batch system, with their own folder."""
 
     system: BatchSystem
     folder: Path

@@ -61,7 +61,7 @@ def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
             {"mpi": MPI, "batch": Batch(resources="select[mem>1] rusage[mem=5]")},
             ["-n", "8", "-R", "select[mem>1] rusage[mem=5] span[ptile=4]"],
         ),
-        # Whoever spreads the ranks themselves, or asks for what no span may be added to, is left alone.
+        # No span is added to a request that has one, or that cannot have one.
         ({"mpi": MPI, "batch": Batch(resources="span[hosts=1]")}, ["-n", "8", "-R", "span[hosts=1]"]),
         ({"mpi": MPI, "batch": Batch(resources="1*{a}+7*{b}")}, ["-n", "8", "-R", "1*{a}+7*{b}"]),
         ({"mpi": MPI, "batch": Batch(resources="{a} || {b}")}, ["-n", "8", "-R", "{a} || {b}"]),
@@ -117,7 +117,7 @@ def test_what_is_more_than_one_job_that_runs_once_is_refused(name: SchedulerName
 
 
 @pytest.mark.parametrize("name", ["slurm", "lsf"])
-def test_no_word_of_ours_or_theirs_is_part_of_a_script(name: str) -> None:
+def test_arguments_are_never_part_of_a_script(name: str) -> None:
     scheduler = SCHEDULERS[SchedulerName(name)]
     word = "$(touch x)"
     for argv in (

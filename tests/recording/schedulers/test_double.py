@@ -212,7 +212,7 @@ def test_what_has_ended_is_forgotten_but_by_history(lsf_jobs: Jobs, lsf: LsfDoub
     assert (lsf_jobs.back(id).state, lsf_jobs.back(id).exit_status) == (BatchState.FAILED, 6)
 
 
-def test_another_user_has_jobs_of_their_own(lsf: LsfDouble, ordinary_user: servers.OrdinaryUser) -> None:
+def test_job_of_another_user_runs_as_that_user(lsf: LsfDouble, ordinary_user: servers.OrdinaryUser) -> None:
     """If the tests run as root, as over SSH: the job runs as the user who submitted it."""
     environment = {**ordinary_user.environment(), "PATH": lsf.variables["PATH"]}
     shutil.copy("/bin/true", ordinary_user.home / "true")

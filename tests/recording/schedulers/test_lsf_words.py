@@ -132,7 +132,7 @@ def test_half_an_answer_is_none(stdout: str, stderr: str, status: int) -> None:
         LSF.parse_status_output(["1"], stdout, stderr, status)
 
 
-def test_a_name_that_nobody_has() -> None:
+def test_unknown_name_is_not_found() -> None:
     assert LSF.parse_find_output("", "Job <perfloom-a-0> is not found\n", 255) is None
     for stderr, status in (("", 0), ("", 255), ("LSF is down. Please wait ...\n", 255)):
         with pytest.raises(Unreachable):

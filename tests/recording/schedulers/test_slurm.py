@@ -85,8 +85,8 @@ def test_output_that_cannot_be_opened(slurm_jobs: Jobs) -> None:
         assert slurm_jobs.back(id).reason.startswith("Its output could not be opened on its node")
 
 
-def test_what_the_controller_has_forgotten_stands_in_the_list_of_completed_jobs(slurm_jobs: Jobs) -> None:
-    """MinJobAge is five minutes: a scontrol that knows nothing stands in for waiting so long."""
+def test_job_that_the_controller_has_purged_is_found_among_completed_jobs(slurm_jobs: Jobs) -> None:
+    """MinJobAge is five minutes: a simulated scontrol that knows no job avoids the wait."""
     id = slurm_jobs.shell("exit 3")
     slurm_jobs.wait(id)
     until(lambda: (slurm_jobs.system.folder / "completed").read_text(), lambda text: f"JobId={id} " in text)
@@ -98,7 +98,7 @@ def test_what_the_controller_has_forgotten_stands_in_the_list_of_completed_jobs(
 
 
 def test_the_script_is_what_slurm_signals(slurm_jobs: Jobs) -> None:
-    """No shell of Slurm's stands between, and only the batch script is told: it ends its steps itself."""
+    """Slurm starts no shell in between, and signals only the batch script, which ends its steps itself."""
     id = slurm_jobs.shell(
         'srun --overlap sh -c \'trap "echo step told" TERM; while [ ! -e "$0/go" ]; do sleep 0.05; done\' "$1" & '
         'trap "echo script told; touch $1/go" TERM; : >"$1/ready"; wait; wait; echo completed'
@@ -111,7 +111,7 @@ def test_the_script_is_what_slurm_signals(slurm_jobs: Jobs) -> None:
 
 
 def test_another_user(slurm: Slurm, ordinary_user: servers.OrdinaryUser) -> None:
-    """Where root runs the cluster, as over SSH: jobs run as whoever submitted them."""
+    """Where root runs the cluster, as over SSH: jobs run as the user who submitted them."""
     environment = {**ordinary_user.environment(), "PATH": slurm.variables["PATH"]}
     argv = ["sbatch", "--parsable", f"--output={ordinary_user.home}/out", "--wrap", "srun id -u"]
     done = subprocess.run(
@@ -132,7 +132,7 @@ def test_programs_of_another_folder(slurm: Slurm, tmp_path: Path) -> None:
 
 
 def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> None:
-    """Its own parser says which must have one, where it stands last."""
+    """Its own parser reports which ones need a value if they are last."""
     for name in sorted(LONG_WITH_VALUE | LONG_WITHOUT_VALUE):
         said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", f"--{name}"])[1]
         if "unrecognized option" in said or "is ambiguous" in said:
@@ -144,7 +144,7 @@ def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> 
             assert ("requires an argument" in said) == (letter in SHORT_WITH_VALUE), (letter, said)
 
 
-def test_what_the_real_sbatch_takes_for_an_option_of_ours_is_refused(slurm_jobs: Jobs) -> None:
+def test_abbreviations_of_reserved_options_are_refused(slurm_jobs: Jobs) -> None:
     """Its getopt_long takes a long option cut short, as long as no other begins so."""
     taken = []
     for name in (name for name in RESERVED_OPTIONS if name.startswith("--")):

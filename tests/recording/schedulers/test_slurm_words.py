@@ -36,7 +36,7 @@ LISTED = """\
 
 @pytest.mark.parametrize("shell", ["sh", "busybox"])
 def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path: Path) -> None:
-    """A squeue that prints a cluster's list stands in for one with other users."""
+    """A simulated squeue prints the list of a cluster with other users."""
     executable(tmp_path / "squeue", f"#!/bin/sh\necho \"$*\" >>{tmp_path}/called\ncat <<'END'\n{LISTED}END\n")
     if shell == "busybox":
         for name in ("sh", "awk"):

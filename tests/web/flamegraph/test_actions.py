@@ -121,7 +121,7 @@ def test_the_sandwich_shows_callers_above_and_callees_below(graph: Graph) -> Non
     table = compute_hotspots(making.small(), Selection())
     total = table[table.name == "left"].total_percent.iloc[0]
     assert f"{total:.2f}" in graph.page.locator(".flame-sandwich").inner_text()
-    # Each has a zoom of its own.
+    # Each has its own zoom.
     graph.click("main")
     assert graph.zoomed() == "main" and set(graph.query()) == {"function", "zoom-callers"}
     assert graph.page.evaluate(script)[0] == ["all", "left", "leaf", "other"]

@@ -40,7 +40,7 @@ def colour(graph: Graph, name: str) -> str:
     return pixel(graph, x, y - 6)
 
 
-def test_frames_of_few_samples_are_grey(compare: Callable[..., Graph]) -> None:
+def test_frames_of_few_samples_are_gray(compare: Callable[..., Graph]) -> None:
     """Four samples in each: what they differ by says nothing."""
     graph = compare("normalise=0", "base=small0000000&other=changed00000")
     assert colour(graph, "fresh") == colour(graph, "right") == palette.LIGHT.too_few_samples
@@ -65,7 +65,7 @@ def test_more_is_red_less_is_blue_and_the_same_is_pale(compare: Callable[..., Gr
     assert graph.ask("({view}) => view.box(2).width / view.width") == pytest.approx(60 / 120, abs=0.01)
 
 
-def test_normalised_it_is_the_share_that_counts(compare: Callable[..., Graph]) -> None:
+def test_normalized_graph_compares_shares(compare: Callable[..., Graph]) -> None:
     graph = compare()
     # 45 of 100 before, 45 of 120 now.
     blue = graph.ask("({view, picture}) => { const b = view.box(5); return [b.left + b.width / 2, b.top + 3]; }")
@@ -175,7 +175,7 @@ def test_hostile_names_in_both_results(compare: Callable[..., Graph]) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_svg_tells_and_colours_the_same(reverse: bool) -> None:
+def test_svg_has_the_same_text_and_colors(reverse: bool) -> None:
     base, other = making.small(making.OFTEN), making.changed(making.OFTEN)
     tree = flame_diff(base, other, Selection(), Selection(), group=FlameGroup.NONE, normalize=False, reverse=reverse)
     document = flamegraph_svg.write_svg(

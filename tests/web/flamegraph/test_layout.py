@@ -149,7 +149,7 @@ random_trees = settings(max_examples=60, suppress_health_check=[HealthCheck.func
 
 @random_trees
 @given(trees)
-def test_hit_and_neighbours_agree_with_looking_at_every_frame(run: Run, rows: list[tuple[int, int]]) -> None:
+def test_hit_and_adjacent_frames_agree_with_a_scan_of_all_frames(run: Run, rows: list[tuple[int, int]]) -> None:
     faults = run(
         """({model}, wire) => {
             const p = new model.Picture(wire);

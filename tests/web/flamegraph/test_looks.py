@@ -98,7 +98,7 @@ def test_it_follows_a_window_moved_to_a_sharper_screen(graph: Graph) -> None:
     assert graph.ask("({view}) => view.box(0).height") * 2 == 36
 
 
-def test_colours_are_those_of_the_theme_and_change_with_it(other_graph: Callable[..., Graph]) -> None:
+def test_colors_follow_the_theme(other_graph: Callable[..., Graph]) -> None:
     graph = other_graph(color_scheme="dark")
     graph.open("small0000000", "group=none")
     step = palette.fnv1a("left") % palette.SHADE_COUNT
@@ -254,7 +254,7 @@ def test_nothing_reaches_past_the_window(other_graph: Callable[..., Graph], widt
 
 
 @pytest.mark.parametrize("theme", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
-def test_text_can_be_read_on_every_colour(theme: palette.Theme) -> None:
+def test_text_has_contrast_on_every_color(theme: palette.Theme) -> None:
     def luminance(colour: str) -> float:
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)

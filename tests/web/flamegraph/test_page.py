@@ -417,7 +417,7 @@ def shifted(place: tuple[float, float]) -> tuple[float, float]:
 
 
 def pixel(graph: Graph, x: float, y: float) -> str:
-    """The colour drawn at a place of the window."""
+    """The color drawn at a position of the window."""
     found: str = graph.ask(
         """({view}, [x, y]) => {
             const box = view.canvas.getBoundingClientRect();

@@ -203,7 +203,7 @@ def test_a_failing_command_is_stored_with_its_status(page: Page, served: Served)
 
 def test_errors_are_shown_during_input(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
-    # Nobody is blamed for what was not come to yet.
+    # Fields that the user has not reached yet have no errors.
     assert page.locator(".finding").count() == 0
     page.fill("#f-command", "echo 'a")
     page.wait_for_selector("#e-command .finding[data-level=error]")

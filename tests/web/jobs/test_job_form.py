@@ -41,13 +41,13 @@ NO_WORKER = "No worker is running"
 
 @pytest.fixture
 def host(store: Store) -> None:
-    """A machine whose worker was heard of some time ago: its facts are known, and nobody answers."""
+    """A machine whose worker sent its last heartbeat an hour ago: its facts are known, and no worker answers."""
     store.hosts.publish(FACTS, now=time.time() - 3600)
 
 
 @pytest.fixture
 def answering(app: Flask, host: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The worker's answer to a check, for tests without one; what it was asked lies in the list."""
+    """The worker's answer to a check, for tests without one. Returns the list of what it was asked."""
     asked: list[Any] = []
 
     def check(spec: Any, timeout_s: float) -> list[Any]:
@@ -63,7 +63,7 @@ def jobs_in(store: Store) -> int:
 
 
 def value_of(page: str, name: str) -> str:
-    """What stands in a text area."""
+    """The content of a text area."""
     found = re.search(rf'<textarea[^>]* name="{name}"[^>]*>\n(.*?)</textarea>', page, re.DOTALL)
     assert found, name
     return html.unescape(found[1])

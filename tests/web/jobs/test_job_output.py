@@ -58,7 +58,7 @@ def test_pieces_of_a_growing_file_read_like_the_whole(
     assert shown == sanitize_output(data)
 
 
-def test_colours_and_titles_are_left_out_and_the_rest_is_shown() -> None:
+def test_colors_and_titles_are_omitted_and_the_rest_is_shown() -> None:
     assert sanitize_output(b"\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1b(B") == "red link "
     assert sanitize_output(b"a\0b\x07c\x7f") == "a␀b␇c␡"
     assert sanitize_output("user\u202egnp.exe".encode()) == "user\ufffdgnp.exe"

@@ -26,7 +26,7 @@ ROAD = (JobState.QUEUED, JobState.STAGING, JobState.RUNNING, JobState.COLLECTING
 
 
 def job(store: Store, state: JobState = JobState.QUEUED, *, spec: JobSpec = SPEC, **columns: Any) -> Job:
-    """A job that has gone the road as far as `state`, or ended there from RUNNING."""
+    """A job that has passed through the states up to `state`, or ended with it from RUNNING."""
     made = store.jobs.create("record", spec.to_json(), columns.pop("name", spec.name))
     way = ROAD[: ROAD.index(state) + 1] if state in ROAD else (*ROAD[:3], state)
     if state is JobState.STORED:

@@ -19,7 +19,7 @@ SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(Mp
 
 
 def seen(store: Store, made: Job, sight: JobStatus, events: Any = None) -> None:
-    """Write what the road would have."""
+    """Write what the workers would have."""
     directory = store.jobs.directory(made.id)
     (directory / "run").mkdir(parents=True, exist_ok=True)
     (directory / "run" / "sight.json").write_text(json.dumps(sight.to_json()))
@@ -87,7 +87,7 @@ def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
     assert "1 being read 2 done 1 failed" in text and "2 waiting 1 starting 1 running" in text
     assert "rank 3 node1 · signal 11" in text
     assert "0 3 node1 Ended with signal 11." in text
-    # MPI said that there are three (two) ranks: the wrong starter runs them each for itself.
+    # MPI reported three (two) ranks: the wrong MPI launcher runs each rank as a separate program.
     assert "MPI reports 3 ranks instead of 4" in text
 
 

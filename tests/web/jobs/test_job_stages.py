@@ -109,7 +109,7 @@ def test_a_stage_entered_twice_counts_both_times() -> None:
     assert shape(at(JobState.RUNNING, *again))[:2] == [("queued", "done", 4.0), ("staging", "done", 6.0)]
 
 
-def test_an_import_has_its_own_road_and_a_batch_job_its_own_stage() -> None:
+def test_import_and_batch_job_have_their_own_stages() -> None:
     assert [stage.name for stage in list_stages(replace(JOB, kind="import"), 101.0)] == ["queued", "reading", "stored"]
     assert [stage.name for stage in list_stages(at(JobState.PENDING), 112.0)][:4] == [
         "queued",

@@ -117,9 +117,7 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
         assert ask(wrong, status)["error"]
 
 
-def test_the_page_has_a_picture_and_a_table_for_whoever_has_no_scripts(
-    stored: Callable[..., str], browser_client: Browser
-) -> None:
+def test_page_without_scripts_has_a_picture_and_a_table(stored: Callable[..., str], browser_client: Browser) -> None:
     stored(trace())
     page = browser_client.page("/results/ordinary0000/timeline")
     assert read(page).faults == [] and "stream 7" in page and "rank 1" in page
@@ -181,7 +179,7 @@ def test_what_an_earlier_version_kept_is_not_shown_and_goes(
     assert model.CACHE_NAME != "timeline-1"
 
 
-def test_what_goes_wrong_while_preparing_is_told(
+def test_error_during_preparation_is_reported(
     stored: Callable[..., str], store: Store, browser_client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timelines, "SMALL_ROWS", 0)

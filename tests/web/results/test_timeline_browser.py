@@ -203,7 +203,7 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     page.go_back()
     shown.until(f"!shown.view.moving && Math.abs(shown.view.start - {seen[0]}) < 1e3")
     assert shown.words("view-ms") == before and shown.words("start-ms")
-    # Arrows of all that is in sight, and those of what is told of; its row stays above the panel.
+    # Arrows of all visible slices, and those of the selected one, whose row remains above the panel.
     page.set_viewport_size({"width": 1280, "height": 480})
     shown.open(TRACE, "?flows=1&view-ms=0-3&slice=5")
     panel.get_by_role("heading", name="cudaLaunchKernel").wait_for()
@@ -243,14 +243,14 @@ def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server
     page.locator('[data-timeline="number"]', has_text="1 of 3").wait_for()
     page.keyboard.press("Enter")
     page.locator('[data-timeline="number"]', has_text="2 of 3").wait_for()
-    # The number stands there before the details have come.
+    # The number is shown before the details arrive.
     shown.until("shown.details?.name === 'sgemm'")
     page.keyboard.press("Escape")
     assert matched.inner_text() == ""
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     assert page.locator('[data-timeline="panel"]').is_hidden() and shown.words("start-ms")
-    # Folded, pinned and filtered tracks stand in the address.
+    # Folded, pinned and filtered tracks are in the address.
     page.get_by_role("button", name="Fold main").click()
     assert shown.words("fold") == ["-/1/1"]
     page.get_by_role("button", name="Pin to the top: stream 7").focus()

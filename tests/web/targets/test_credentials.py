@@ -1,4 +1,4 @@
-"""Passwords that a target asks for: typed into a page, sealed to the workers there are, and nowhere in clear."""
+"""Passwords that a target asks for: typed into a page, encrypted for the workers, and nowhere in plaintext."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDS = (
 
 @pytest.fixture
 def worker(store: Store) -> KeyPair:
-    """A worker that has told its key, as the one half of a household does."""
+    """A worker that has published its public key."""
     pair = KeyPair.generate()
     store.hosts.publish_key("node17", pair.key_id, pair.public)
     return pair
@@ -59,7 +59,7 @@ def test_the_form_asks_where_the_target_does(browser_client: Browser, asking: No
     assert shown == [{"name": "password", "text": "Password of ada@ws3"}]
 
 
-def test_what_is_typed_is_sealed_and_shown_nowhere(
+def test_typed_password_is_encrypted_and_never_shown(
     browser_client: Browser, store: Store, asking: None, worker: KeyPair, caplog: pytest.LogCaptureFixture
 ) -> None:
     typed = {"target": "ws", "command": "./solver", "secret:password": SECRET}

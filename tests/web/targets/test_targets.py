@@ -305,7 +305,7 @@ def test_waiting_for_a_probe_job(
     assert "The probe job 4711 waits in the queue, 3 ahead: Resources." in page and "Cancel the probe job" in page
     live = browser_client.client.get(f"/targets/big/check/{id}").json
     assert not live["final"] and live["id"] == id and "4711" in live["html"]
-    # After a while the next look is asked for, and the page goes on with that.
+    # Later the next check is requested, and the page continues with that one.
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 2)
     live = browser_client.client.get(f"/targets/big/check/{id}").json
@@ -317,7 +317,7 @@ def test_waiting_for_a_probe_job(
     assert questions(store, "big", cancelled.headers["Location"]) == CheckRequest("big", None, job, True)
 
 
-def test_a_question_that_nobody_answers(
+def test_unanswered_check_is_reported(
     browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = asked(store, CheckRequest("far host"))
@@ -447,7 +447,7 @@ def test_a_kept_connection_can_be_closed(browser_client: Browser, store: Store, 
     assert "will close the connection" in browser_client.page("/targets/far%20host")
 
 
-def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(
+def test_password_is_encrypted_for_the_worker_and_not_stored(
     browser_client: Browser, store: Store, far: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
     prompts = (Prompt("password ada@node7", "Password of ada on node7"), Prompt("answer x", "Code"))
@@ -471,7 +471,7 @@ def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(
     assert "correct horse" not in json.dumps(questions(store, "far host", response.headers["Location"]).to_json())
 
 
-def test_a_probe_job_goes_on_while_somebody_types(browser_client: Browser, store: Store, cluster: Target) -> None:
+def test_probe_job_continues_after_a_prompt(browser_client: Browser, store: Store, cluster: Target) -> None:
     pair = KeyPair.generate()
     store.hosts.publish_key("here", pair.key_id, pair.public)
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time())

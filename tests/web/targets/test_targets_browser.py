@@ -67,7 +67,7 @@ def places(served: Served) -> dict[str, str]:
         checks.answer(check.id, answer.to_json())
         return f"/{name}?check={check.id}".replace(" ", "%20")
 
-    # Looked at from afar: its next look lies in the future.
+    # Polled rarely: its next check is in the future.
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time(), BatchState.PENDING, "PD", "Resources", 3)
     targets.save(replace(big, poll_s=3000.0))
     return {

@@ -145,7 +145,7 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
 
 
 def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
-    """Accessible in both schemes; the values under the pointer are told; a drag narrows, a click asks what lived."""
+    """Accessible in both schemes; values under the pointer; drag to select, click to list allocations."""
     with served(tmp_path, filled=False) as here:
         store = open_store(here.settings)
         put(store, ORDINARY, "a training", snapshot())

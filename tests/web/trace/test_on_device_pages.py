@@ -28,7 +28,7 @@ def of_mllm() -> Profile:
 
 
 def told(text: str) -> str:
-    """What stands on a page, its blanks alike."""
+    """The text of a page, with one blank for each run of white space."""
     return " ".join(" ".join(read(text).text).split())
 
 
@@ -109,7 +109,7 @@ def test_missing_data_is_not_shown(browser_client: Browser, stored: Callable[...
 def test_a_clock_that_was_assumed_can_be_changed(
     browser_client: Browser, stored: Callable[..., str], store: Store
 ) -> None:
-    """The page says which, and the files are read again: into a result of its own."""
+    """The page says which, and the files are read again, into a new result."""
     path = DATA / "mllm" / "perf.json"
     id = stored(of_mllm(), originals=[path])
     page = browser_client.page(f"/results/{id}")
@@ -130,7 +130,7 @@ def test_a_clock_that_was_assumed_can_be_changed(
 def test_a_program_that_was_traced_with_the_header(
     browser_client: Browser, stored: Callable[..., str], tmp_path: Path
 ) -> None:
-    """Built, run, its trace read, its pages looked at: what it did is what they tell."""
+    """A program is built and run, and its trace read: its pages show what it did."""
     program = built(tmp_path, "decode", "gcc", "c11")
     made = subprocess.run([program, "trace.txt", "4"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     assert len(made.split()) == 4

@@ -44,7 +44,7 @@ def sampled(ranks: int, hosts: tuple[str, ...] = ("node7", "node8"), note: str =
 
 
 def counted() -> Profile:
-    """Two runs of two ranks, each with events of its own; those of the first took turns. One was repeated."""
+    """Two runs of two ranks, each with its own events; those of the first were multiplexed. One was repeated."""
     builder = ProfileBuilder("perf-stat")
     for run, events in enumerate((("instructions", "branches"), ("cycles",))):
         builder.add_run(f"./solve {run}", event_group=run, duration_ns=(run + 1) * S, exit_status=run)

@@ -1,4 +1,4 @@
-"""Taking jobs at targets along their road in the tests."""
+"""Running jobs at targets through their states in the tests."""
 
 import time
 from collections.abc import Callable

@@ -62,7 +62,7 @@ def test_a_job_that_gets_another_environment_from_slurm(
     assert {row["rank"] for row in profile.threads.to_pylist()} == {0, 1} and is_cleaned_up(job)
 
 
-def test_runs_at_the_same_time_are_jobs_of_their_own(context: JobContext, queue: Target) -> None:
+def test_simultaneous_runs_are_separate_batch_jobs(context: JobContext, queue: Target) -> None:
     events = ("cpu-clock:u", "task-clock:u")
     job = run(context, at(queue, *BUSY, events=events, splitting=EventSplitting.AT_ONCE, events_per_run=1), 60)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)

@@ -25,7 +25,7 @@ PLACES = [
     (RUN, "after", 3),  # it is started
     ("perfloom.workers.remote.staging:_commit", "after", 3),
     ("perfloom.store.jobs:Jobs.transition", "after", 1),
-    (RUN, "after", 4),  # it was looked at
+    (RUN, "after", 4),  # it was polled
     ("perfloom.workers.remote.outcome:recording_outcome", "after", 1),
     ("perfloom.store.jobs:Jobs.transition", "after", 2),
     ("perfloom.workers.remote.collection:files_to_fetch", "after", 1),

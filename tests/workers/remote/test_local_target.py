@@ -208,7 +208,7 @@ def test_job_that_ignores_term_is_killed(context: JobContext, here: Target, monk
     monkeypatch.setattr(cancellation, "KILL_AFTER_S", 0.3)
     job = until_job(context, submit(context.store, at(here, *ENDLESS)), lambda job: _said(context, job))
     for one in processes.find_by_variable(JOB_VARIABLE, job.id):
-        processes.send_signal(one, 19)  # Whoever is stopped answers nothing gentle.
+        processes.send_signal(one, 19)  # A stopped process does not handle SIGTERM.
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
     assert job.state is JobState.CANCELLED and is_cleaned_up(job)

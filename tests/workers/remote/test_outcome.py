@@ -1,4 +1,4 @@
-"""What is made of what is seen: pure, so every case is cheap."""
+"""Outcomes computed from observed statuses: pure functions, so every case is cheap."""
 
 import itertools
 import tempfile
@@ -101,7 +101,7 @@ def test_heartbeats_outrank_batch_state() -> None:
     )
 
 
-def test_the_time_without_a_sign_of_life_is_reported() -> None:
+def test_time_without_a_heartbeat_is_reported() -> None:
     one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
     assert silent_since(one, 100) == 0 and silent_since(one, 59) is None
     assert "no heartbeat since 1970-01-01 00:00 UTC" in assess_status(SPEC, seen(one, seen_at=100.0), 0).text

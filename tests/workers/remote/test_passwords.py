@@ -75,7 +75,7 @@ def test_job_prompts_and_closes_its_connection(context: JobContext, asking: Sshd
     logins = asking.log().count("Accepted password")
     second = until_job(context, submit(context.store, at(target, *BUSY)), waits)
     assert second.state is JobState.STAGING and asking.log().count("Accepted password") == logins
-    # Both are looked at together, and each over its own connection alone.
+    # Both are polled together, each only over its own connection.
     polling.poll(context, target.name)
     assert context.store.jobs.get(first.id).details.unreachable_since is None
     give(context, pair, f"job:{second.id}")

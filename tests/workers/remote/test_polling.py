@@ -101,7 +101,7 @@ def test_one_question_for_all(context: JobContext, busy: Target, tmp_path: Path)
     assert context.store.jobs.list_due() == () and context.store.jobs.due_polls() == {}
 
 
-def test_the_sweep_rings_once_for_a_target(context: JobContext, busy: Target) -> None:
+def test_sweep_enqueues_one_poll_for_each_target(context: JobContext, busy: Target) -> None:
     class Bells(TaskQueue):
         def __init__(self) -> None:
             self.rung: list[tuple[str, ...]] = []

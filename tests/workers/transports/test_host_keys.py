@@ -125,7 +125,7 @@ def test_a_certificate_of_a_known_authority_is_good(
     assert type(failure(host.ssh(host_keys=()))) is Refused
 
 
-def test_the_host_on_the_way_is_looked_at_as_closely(far_host: Sshd, no_home: Path) -> None:
+def test_key_of_the_jump_host_is_checked(far_host: Sshd, no_home: Path) -> None:
     with sshd(host_key="host2") as jump:
         way = f"{jump.user}@{jump.host}:{jump.port}"
         ssh = far_host.ssh(jump=(way,), host_keys=(far_host.known, jump.known))

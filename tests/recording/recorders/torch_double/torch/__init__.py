@@ -1,4 +1,4 @@
-"""Stands in for PyTorch where only its hooks matter: operators, steps, batches and a profiler of some lines.
+"""A simulated PyTorch for tests that need only its hooks: operators, steps, batches and a profiler of some lines.
 
 OLD=1 in the environment: without what versions before 2.0 lack. CUDA=1: built for devices.
 """
