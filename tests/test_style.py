@@ -21,12 +21,6 @@ LISTS_FROM_CODE = {"tables.md", "settings.md"}
 """Pages of docs/reference whose rows repeat descriptions that are written in the program."""
 VISIBLE_ATTRIBUTES = {"title", "alt", "placeholder", "aria-label", "label", "summary"}
 HIDDEN_ELEMENTS = {"script", "style", "code", "pre"}
-NOT_YET_CHECKED = (
-    *("app/analysis", "app/charts", "app/cli", "app/exporters", "app/recording", "app/store", "app/web", "workers"),
-    *("tests/analysis", "tests/charts", "tests/cli", "tests/exporters", "tests/js", "tests/recording", "tests/store"),
-    *("tests/web", "tests/workers", "static", "templates"),
-)
-"""Folders whose comments, docstrings and test names are not checked yet."""
 
 Text = tuple[str, int, str]
 """(file relative to the checkout, line of its start, text)"""
@@ -169,11 +163,9 @@ def scripts() -> Iterator[Text]:
 
 
 def tracked(*patterns: str) -> Iterator[tuple[str, str]]:
-    """(name, text) of the files of the checkout that match one of the patterns, without the folders not yet checked."""
+    """(name, text) of the files of the checkout that match one of the patterns."""
     for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
-        name = str(path.relative_to(ROOT))
-        if not any(name.startswith(f"{folder}/") for folder in NOT_YET_CHECKED):
-            yield name, path.read_text(encoding="utf-8")
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
 def without_markers(comment: str) -> str:
