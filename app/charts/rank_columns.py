@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from ..domain.units import format_axis_labels, format_quantity
+from .axis import label_stride
 from .layout import Area, bar_layout
 from .svg import add_element, add_link, measure_text_em, strip_invalid_xml
 
@@ -116,9 +117,15 @@ def draw_rank_columns(
     if top and note.mean >= 0:
         height = f"{bottom - HEIGHT * note.mean / top:.2f}"
         add_element(svg, "path", {"d": f"M{left} {height}H{WIDTH}", "class": "ranks-mean"})
-    for at, anchor, one in ((left, "start", values[0]), (WIDTH, "end", values[-1])):
-        text = add_element(svg, "text", {"x": str(at), "y": f"{bottom + LABEL_HEIGHT - 2}", "text-anchor": anchor})
-        text.text = f"rank {one.rank}"
+    y = f"{bottom + LABEL_HEIGHT - 2}"
+    labels = [f"rank {one.rank}" for one in values]
+    if size == 1:
+        stride = label_stride(labels, step, SCALE_PX)
+        places = [(left + step * (n + 0.5), "middle", labels[n]) for n in range(0, len(labels), stride)]
+    else:
+        places = [(float(left), "start", labels[0]), (float(WIDTH), "end", labels[-1])]
+    for x, anchor, label in places:
+        add_element(svg, "text", {"x": f"{x:.2f}", "y": y, "text-anchor": anchor}).text = label
     return ElementTree.tostring(svg, encoding="unicode")
 
 

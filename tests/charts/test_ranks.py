@@ -68,7 +68,7 @@ def test_the_scale_has_units_and_the_legend_what_is_drawn() -> None:
     assert told is not None
     svg = draw_rank_columns("task-clock", "ns", values, told)
     texts = [(text.text or "").replace("\u00a0", " ") for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
-    assert texts == ["4 ms", "0", "rank 0", "rank 3"]
+    assert texts == ["4 ms", "0", "rank 0", "rank 1", "rank 2", "rank 3"]
     assert list_legend(svg) == (("ranks-least", "each rank"), ("ranks-mean", "mean"))
     many = [RankValue(n, None if n == 1 else 10 + n % 3) for n in range(3 * MAX_COLUMNS)]
     told = measure_balance(many)

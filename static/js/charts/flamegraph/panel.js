@@ -332,10 +332,10 @@ export class Panel {
     const list = this.#child('legend');
     if (!list) return;
     const { picture } = this.#view;
-    const entry = (fill, text) => {
+    const entry = (fill, text, css = fill.startsWith('linear') ? 'flame__swatch--ramp' : '') => {
       const item = document.createElement('li');
       const swatch = document.createElement('span');
-      swatch.className = fill.startsWith('linear') ? 'flame__swatch flame__swatch--ramp' : 'flame__swatch';
+      swatch.className = `flame__swatch ${css}`.trim();
       swatch.style.background = fill;
       item.append(swatch, text);
       return item;
@@ -359,7 +359,10 @@ export class Panel {
         entries.push(more);
       }
     } else {
-      entries = kinds(picture).map((kind) => entry(cssOf(palette.kinds.get(kind)[5]), kindName(kind)));
+      // Frames of a kind have different shades.
+      entries = kinds(picture).map((kind) =>
+        entry(ramp(palette.kinds.get(kind)), kindName(kind), 'flame__swatch--shades'),
+      );
     }
     list.replaceChildren(...entries);
   }
