@@ -1,6 +1,6 @@
 // Tables: the column chooser, and what depends on whether a table is wider than its panel.
 
-// One short word in the URL in place of one for each check box.
+// One short word in the URL instead of one for each check box.
 /** @type {NodeListOf<HTMLFormElement>} */
 const choosers = document.querySelectorAll('form[data-join]');
 for (const form of choosers) {
