@@ -80,7 +80,7 @@ def _condition(declared_field: DeclaredField) -> Applies:
 
 
 def _of_recorders(applies: Applies) -> Applies:
-    """The conditions with the recorders that use a group of fields, in place of the group."""
+    """The conditions with the recorders that use a group of fields, instead of the group."""
     if "recorder_fields" not in applies:
         return applies
     groups = applies["recorder_fields"]

@@ -18,7 +18,7 @@ def recorder_of(spec: JobSpec) -> Recorder:
 
 
 def artifact_patterns(spec: JobSpec) -> tuple[str, ...]:
-    """The names of what a recording leaves, as patterns of a shell; with the text that is made of it there."""
+    """The names of what a recording leaves, as patterns of a shell; with the text that is computed from it there."""
     artifacts = recorder_of(spec).artifacts(spec)
     texts = () if all(artifact.text for artifact in artifacts) else TEXT_FILES
     return (*texts, *(artifact.name for artifact in artifacts))

@@ -64,7 +64,7 @@ class Recorder(Protocol):
 
     @property
     def fields_hint(self) -> str:
-        """What the form says above the fields of its own group; empty if it has none."""
+        """What the form says above the fields of its group; empty if it has none."""
 
     @property
     def uses_perf(self) -> bool:
