@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.jobs import JobState, Outcome, RecorderName
 from perfloom.domain.units import format_bytes
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.jobs import Job
@@ -22,6 +22,7 @@ from ..transitions import (
 )
 from . import launch, outcome, supervisor_client
 from .jobfiles import JobFiles
+from .sample_progress import format_last_interval, update_progress
 
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -69,13 +70,21 @@ def poll(context: JobContext, job: Job, files: JobFiles) -> None:
         job.id,
         expected=JobState.RUNNING,
         progress=min(1.0, elapsed / limit) if limit else None,
-        progress_text="Ending" if job.cancel_requested else _recorded_so_far(files),
+        progress_text="Ending" if job.cancel_requested else _recorded_so_far(job, files),
         due_at=now + (0.2 if job.cancel_requested else min(2.0, max(0.2, elapsed / 10))),
     )
 
 
-def _recorded_so_far(files: JobFiles) -> str:
-    size = sum(path.stat().st_size for path in files.recorded_files())
+def _recorded_so_far(job: Job, files: JobFiles) -> str:
+    """What was written so far: samples of perf record, the last interval of perf stat; of others the size."""
+    spec, paths = job.job_spec, files.recorded_files()
+    if spec.recorder == RecorderName.PERF_RECORD:
+        return f"Recording: {update_progress(files.run, paths).text}"
+    if spec.recorder == RecorderName.PERF_STAT and spec.interval_ms is not None and paths:
+        interval = format_last_interval(paths[0])
+        if interval:
+            return f"Counting, {interval}"
+    size = sum(path.stat().st_size for path in paths)
     return f"Recording: {format_bytes(size)} so far" if size else "Recording"
 
 
