@@ -99,7 +99,9 @@ async function propose() {
   offer('auto', ranks ? `Import as one result with ${ranks.count} ranks${files}` : '', 'Ordered by rank, as listed above.');
   offer('1', ranks ? '' : `Import as one result with ${count} ranks`, 'Each file is a rank of one run, in the order above.');
   offer('0', `Import as ${count} results`, ranks ? 'The files are different runs.' : '');
-  if (!decided || choice(together.querySelector('input:checked')?.value ?? '0').hidden) select(ranks ? 'auto' : '0');
+  /** @type {HTMLInputElement | null} */
+  const current = together.querySelector('input:checked');
+  if (!decided || !current || choice(current.value).hidden) select(ranks ? 'auto' : '0');
   if (ranks) {
     chosen = ranks.order.map((at) => chosen[at]);
     listFiles();

@@ -23,6 +23,7 @@ from ..jobs.transitions import (
     send_to_reading,
 )
 from . import launch, outcome, supervisor_client
+from .sample_progress import format_last_interval, update_progress
 
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -70,13 +71,22 @@ def poll(context: JobContext, job: Job, files: JobFiles) -> None:
         job.id,
         expected=JobState.RUNNING,
         progress=min(1.0, elapsed / limit) if limit else None,
-        progress_text="Ending" if job.cancel_requested else _recorded_so_far(files),
+        progress_text="Ending" if job.cancel_requested else _recorded_so_far(job, files),
         due_at=now + (0.2 if job.cancel_requested else min(2.0, max(0.2, elapsed / 10))),
     )
 
 
-def _recorded_so_far(files: JobFiles) -> str:
-    size = sum(path.stat().st_size for path in files.recorded_files())
+def _recorded_so_far(job: Job, files: JobFiles) -> str:
+    """The progress text: the samples so far, the last interval of counts, else the size of the files."""
+    spec, paths = job.job_spec, files.recorded_files()
+    recorder = recorder_of(spec.recorder)
+    if recorder.samples:
+        return f"Recording: {update_progress(files.run, paths).text}"
+    if recorder.counts and spec.interval_ms is not None and paths:
+        interval = format_last_interval(paths[0])
+        if interval:
+            return f"Counting, {interval}"
+    size = sum(path.stat().st_size for path in paths)
     return f"Recording: {format_bytes(size)} so far" if size else "Recording"
 
 
