@@ -79,7 +79,7 @@ def poll(context: JobContext, job: Job, files: JobFiles) -> None:
 def _recorded_so_far(job: Job, files: JobFiles) -> str:
     """The progress text: the samples so far, the last interval of counts, else the size of the files."""
     spec, paths = job.job_spec, files.recorded_files()
-    recorder = recorder_of(spec.recorder)
+    recorder = recorder_of(spec)
     if recorder.samples:
         return f"Recording: {update_progress(files.run, paths).text}"
     if recorder.counts and spec.interval_ms is not None and paths:
