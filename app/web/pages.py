@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from ..analysis.advice.findings import list_rules
+from ..analysis.advice.cpu_detectors import has_cpu_samples
+from ..analysis.core.facts import has_pytorch_terms
 from ..analysis.core.slice_selection import has_clock, has_operators, has_times
 from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
@@ -75,7 +76,9 @@ def _has_clocked_work(profile: Profile) -> bool:
 
 
 def _has_advice(profile: Profile) -> bool:
-    return bool(list_rules(profile))
+    """The rules for traces concern training and inference on devices, and PyTorch."""
+    is_trace = has_clock(profile) and (has_pytorch_terms(profile) or _has_device_work(profile))
+    return is_trace or has_cpu_samples(profile)
 
 
 def _has_losses(profile: Profile) -> bool:

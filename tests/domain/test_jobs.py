@@ -7,6 +7,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, Outcome, RecorderName, Scope
+from perfloom.recording import adapters  # noqa: F401  (registers the names of recorders)
 
 
 def test_spec_survives_json() -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..core.facts import has_pytorch_terms
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -46,9 +45,8 @@ WITHHELD_ADVICE = "Copy the file again, or record again and let the program and 
 
 
 def list_rules(profile: Profile) -> tuple[Rule, ...]:
-    """The rules that apply to a profile: for traces of devices and of PyTorch, and for sampled CPU time."""
-    is_trace = has_clock(profile) and (has_pytorch_terms(profile) or bool(profile.device_work.num_rows))
-    return (RULES if is_trace else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
+    """The rules that apply to a profile: for slices in time, and for sampled CPU time."""
+    return (RULES if has_clock(profile) else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
 
 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:

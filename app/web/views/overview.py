@@ -154,7 +154,8 @@ def show(id: str) -> Response:
     chosen = frame.selection.replace(event=frame.event or None)
     top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
-    advice = find_advice(profile, frame.selection)
+    has_advice = any(tab.key == "advice" for tab in frame.tabs)
+    advice = find_advice(profile, frame.selection) if has_advice else []
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     recorded_text = _describe_observed(job)
     started = frame.result.recorded
