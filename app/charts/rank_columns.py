@@ -117,7 +117,7 @@ def draw_rank_columns(
     if top and note.mean >= 0:
         height = f"{bottom - HEIGHT * note.mean / top:.2f}"
         add_element(svg, "path", {"d": f"M{left} {height}H{WIDTH}", "class": "ranks-mean"})
-    y = f"{bottom + LABEL_HEIGHT - 2}"
+    below_columns = f"{bottom + LABEL_HEIGHT - 2}"
     labels = [f"rank {one.rank}" for one in values]
     if size == 1:
         stride = label_stride(labels, step, SCALE_PX)
@@ -125,7 +125,7 @@ def draw_rank_columns(
     else:
         places = [(float(left), "start", labels[0]), (float(WIDTH), "end", labels[-1])]
     for x, anchor, label in places:
-        add_element(svg, "text", {"x": f"{x:.2f}", "y": y, "text-anchor": anchor}).text = label
+        add_element(svg, "text", {"x": f"{x:.2f}", "y": below_columns, "text-anchor": anchor}).text = label
     return ElementTree.tostring(svg, encoding="unicode")
 
 
