@@ -184,7 +184,7 @@ def test_keys(page: Page, server: Served) -> None:
     page.keyboard.press("i")
     page.wait_for_url(f"{server.url}/import")
     page.goto(f"{server.url}/results/{ORDINARY}")
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     page.wait_for_url(f"{server.url}/results/{ORDINARY}/hotspots")
 
 

@@ -216,7 +216,7 @@ def test_without_scripts_there_is_the_same_picture_and_links_to_zoom(other_graph
     picture = page.frame_locator("iframe.flame__static")
     picture.locator("#frames").wait_for()
     assert picture.locator(".f text").all_text_contents() == ["all", "main", "left", "leaf", "other", "right", "leaf"]
-    assert picture.locator("rect.m").count() == 2
+    assert picture.locator("#frames rect.m").count() == 2
     assert page.locator(".flame-search__matched").inner_text().replace("\u00a0", " ") == "75.00 % in 1 function"
     picture.locator("a", has_text="left").first.click()
     page.wait_for_url(re.compile(r"zoom=\d"))

@@ -89,11 +89,6 @@ def test_a_trace_without_devices_says_what_to_record(browser_client: Browser, st
             assert reason in text and "Remove a filter" not in text, (page, query)
 
 
-def test_a_recording_of_perf_has_no_advice(browser_client: Browser, stored: Callable[..., str]) -> None:
-    text = text_of(browser_client.page(f"/results/{stored(sampled('main;work'))}/advice"))
-    assert "The rules apply to traces of PyTorch and of devices" in text and "No findings" not in text
-
-
 def test_a_kind_without_rows_is_not_called_unrecorded(browser_client: Browser, stored: Callable[..., str]) -> None:
     id = stored(small())
     text = text_of(browser_client.page(f"/results/{id}/kernels?kind=communication"))

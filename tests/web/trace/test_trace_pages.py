@@ -121,7 +121,7 @@ def test_the_page_of_steps(browser_client: Browser, stored: Callable[..., str]) 
     assert page.faults == [] and "2 steps" in text
     # Nothing was communicated by kernels, and there is one rank.
     assert "Communicating" not in text and ">Rank" not in text and "Memset" in text
-    assert page.links.count(f"/results/{id}?step=3") == 2
+    assert page.links.count(f"/results/{id}?step=3") == 3  # In the table, and in the chart for two widths.
     first = re.findall(r'<a href="/results/\w+\?step=(\d)">', browser_client.page(f"/results/{id}/steps?sort=total_us"))
     assert first == ["4", "3"]
     assert "Nothing here contains “seven”" in browser_client.page(f"/results/{id}/steps?search=seven")

@@ -16,7 +16,7 @@ import pytest
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.local import sample_progress
 from perfloom.workers.local.sample_progress import STATE_FILE, count_samples, update_progress
 from tests.support.jobspecs import spec_of

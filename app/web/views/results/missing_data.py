@@ -30,8 +30,10 @@ def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
         return ()
     if (pc.max(profile.calls.column("depth")).as_py() or 0) > 1:
         return ()
-    how = " with --call-graph fp" if profile.meta.format.startswith(PERF_FORMAT_PREFIX) else " with call stacks"
-    return (f"Call stacks were not recorded: each sample has only one function. Record{how} to see callers.",)
+    return (
+        "Call stacks were not recorded: each sample has only one function. Record with call stacks (perf record "
+        "--call-graph) to see callers.",
+    )
 
 
 def explain_no_timeline(profile: Profile) -> str:
