@@ -69,9 +69,9 @@ def test_samples_without_stacks_say_how_to_record_them(browser_client: Browser, 
     id = stored(sampled("main", "work"))
     for page in ("flamegraph", ""):
         text = text_of(browser_client.page(f"/results/{id}/{page}"))
-        assert "each sample has only one function. Record with --call-graph fp" in text, page
+        assert "each sample has only one function. Record with call stacks (perf record --call-graph)" in text, page
     assert explain_flat_stacks(sampled("main", "main;work")) == explain_flat_stacks(small()) == ()
-    assert explain_flat_stacks(sampled("main", kind="pprof"))[0].endswith("Record with call stacks to see callers.")
+    assert explain_flat_stacks(sampled("main", kind="pprof"))[0].endswith("to see callers.")
 
 
 def test_a_trace_without_devices_says_what_to_record(browser_client: Browser, stored: Callable[..., str]) -> None:

@@ -6,8 +6,6 @@ from ....analysis.core.slice_selection import has_times
 from ....domain.profile import Profile
 from ....ingest.facts import STACKS_FACT
 
-PERF_FORMAT_PREFIX = "perf-"
-
 
 def explain_no_samples(profile: Profile, event: str) -> str:
     """Why there are no samples of an event, for pages of call stacks."""
