@@ -4,7 +4,6 @@ the others. Each such slice gets a separate track next to its thread."""
 import heapq
 
 import numpy as np
-import pandas as pd
 
 from ..domain.arrays import Array, Int32Array
 
@@ -30,6 +29,9 @@ def _mask_overlapping(thread: Array, parent: Array, start: Array, end: Array) ->
     order = np.lexsort((start, parent, thread))
     new = np.ones(len(order), bool)
     new[1:] = (thread[order[1:]] != thread[order[:-1]]) | (parent[order[1:]] != parent[order[:-1]])
+    # pandas takes longer to load than most exports.
+    import pandas as pd
+
     reach = pd.Series(end[order]).groupby(np.cumsum(new)).cummax().to_numpy()
     found = np.zeros(len(order), bool)
     found[order[1:]] = ~new[1:] & (start[order[1:]] < reach[:-1])
