@@ -110,7 +110,7 @@ def test_small_files_wait_for_no_compiler(
         prefork.end_reader()
     assert profile.slices.num_rows > 1000 or profile.samples.num_rows > 100
     assert not any("Compiling" in each for each in text)
-    assert not list((tmp_path / "cache").glob("*/*.nbc")), "nothing was compiled"
+    assert not list((tmp_path / "cache").glob("*/*/*.nbc")), "nothing was compiled"
 
 
 @pytest.mark.parametrize("is_ready", [False, True])
@@ -121,18 +121,20 @@ def test_the_size_after_decompression_decides(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(jit_mode, "has_loops", lambda: False)
     monkeypatch.setattr(jit_mode, "use_plain_loops", lambda: chosen.append(1))
     path = tmp_path / "text.gz"
-    for size, plain_bytes, count, expected in (
-        (limit, 1000, 1, True),
-        (limit + 1, 1000, 1, False),
-        (10, 0, 1, False),
-        (10, 1000, 2, False),
+    for size, plain_bytes, count, total_bytes, expected in (
+        (limit, 1000, 1, math.inf, True),
+        (limit + 1, 1000, 1, math.inf, False),
+        (10, 0, 1, math.inf, False),
+        (10, 1000, 2, math.inf, False),
+        (10, 1000, 2, limit + 1, False),
+        (10, 1000, 2, limit, True),
     ):
         path.write_bytes(gzip.compress(b"x" * size))
-        reading = FileReading(REQUEST, NO_ANSWERS, Input(str(path), "text.gz"), 0, count)
+        reading = FileReading(REQUEST, NO_ANSWERS, Input(str(path), "text.gz"), 0, count, total_bytes)
         with open_decompressed(path, 1 << 30) as stream:
             assert reading._uses_plain_loops(plain_bytes, stream) is expected
             assert len(stream.read(1 << 20)) == size, "nothing is lost"
-    assert chosen == [1]
+    assert chosen == [1, 1]
     monkeypatch.setattr(jit_mode, "has_loops", lambda: True)
     with open_decompressed(path, 1 << 30) as stream:
         assert not FileReading(REQUEST, NO_ANSWERS, Input(str(path), "a"))._uses_plain_loops(9999, stream)

@@ -24,13 +24,13 @@ from perfloom.workers.read.request import Input, Limits, Request
 what, folder, *paths = sys.argv[1:]
 parent, real, read = os.getpid(), ahead.read_one, []
 
-def read_one(request, answers, wanted, number, count):
+def read_one(request, answers, wanted, number, count, total_bytes):
     read.append(number)
     if os.getpid() != parent and number == 5:
         if what == "killed":
             os.kill(os.getpid(), 9)
         raise {"memory": MemoryError(), "disk": OSError(28, "No space left on device"), "bug": KeyError(5)}[what]
-    return real(request, answers, wanted, number, count)
+    return real(request, answers, wanted, number, count, total_bytes)
 
 class Silent(ahead._NullAnswerWriter): pass
 

@@ -1,5 +1,6 @@
 """Reads one file: decompresses it, detects its format, converts it with perf or ncu if necessary, reports progress."""
 
+import math
 import os
 import sys
 import tempfile
@@ -83,13 +84,23 @@ def read_texts(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
 class FileReading:
     """Reads one file."""
 
-    def __init__(self, request: Request, answers: AnswerWriter, input: Input, number: int = 0, count: int = 1) -> None:
-        """number, count: the file's index and the number of files, for progress."""
+    def __init__(
+        self,
+        request: Request,
+        answers: AnswerWriter,
+        input: Input,
+        number: int = 0,
+        count: int = 1,
+        total_bytes: float = math.inf,
+    ) -> None:
+        """number, count: the file's index and the number of files, for progress. total_bytes: about how many bytes all
+        these files have when decompressed, infinite if unknown."""
         self.request = request
         self.answers = answers
         self.input = input
         self.number = number
         self.count = count
+        self.total_bytes = total_bytes
         self.of = f" ({number + 1:,} of {count:,})" if count > 1 else ""
         self.written: list[Path] = []
         self.unpacked: Path | None = None
@@ -149,8 +160,7 @@ class FileReading:
             return jit_mode.is_plain()
         limit = plain_bytes if compiled_cache.is_ready() else jit_mode.COLD_FACTOR * plain_bytes
         # Of several files, a later one may be large.
-        names = [each.path for each in self.request.inputs]
-        if self.count > 1 and jit_mode.estimate_decompressed_bytes(names) > limit:
+        if self.count > 1 and self.total_bytes > limit:
             return False
         if len(stream.peek(limit + 1)) > limit:
             return False

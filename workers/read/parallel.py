@@ -6,6 +6,7 @@ file and the rest one by one, with the whole limit.
 
 import contextlib
 import json
+import math
 import os
 import resource
 import signal
@@ -22,6 +23,7 @@ from perfloom.domain.errors import PerfloomError
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS
 from perfloom.ingest.compression import detect_compression
+from perfloom.ingest.jit.mode import estimate_decompressed_bytes
 from perfloom.readers import perf_data
 
 from ..base import processes
@@ -58,8 +60,13 @@ def read_all(request: Request, answers: AnswerWriter, inputs: Sequence[Input]) -
         for found in _read_ahead(request, answers, inputs, helpers):
             yield found
             done += 1
+    total_bytes = _estimate_total_bytes(inputs)
     for number in range(done, len(inputs)):
-        yield read_one(request, answers, inputs[number], number, len(inputs))
+        yield read_one(request, answers, inputs[number], number, len(inputs), total_bytes)
+
+
+def _estimate_total_bytes(inputs: Sequence[Input]) -> float:
+    return estimate_decompressed_bytes([one.script or one.path for one in inputs])
 
 
 def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
@@ -82,9 +89,11 @@ def _may_need_perf(head: bytes) -> bool:
     return perf_data.sniff(head) or detect_compression(head) is not None
 
 
-def read_one(request: Request, answers: AnswerWriter, input: Input, number: int, count: int) -> FileResult:
-    """Read a file in this process. number, count: see `FileReading`. Raises OSError, MemoryError."""
-    reading = FileReading(request, answers, input, number, count)
+def read_one(
+    request: Request, answers: AnswerWriter, input: Input, number: int, count: int, total_bytes: float = math.inf
+) -> FileResult:
+    """Read a file in this process. number, count, total_bytes: see `FileReading`. Raises OSError, MemoryError."""
+    reading = FileReading(request, answers, input, number, count, total_bytes)
     try:
         profile = reading.read()
     except PerfloomError as error:
@@ -185,16 +194,18 @@ def _help(
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
     # The parent then reads the file itself, with more memory.
     DeadlockWatchdog(lambda: os._exit(1))
+    total_bytes = _estimate_total_bytes(inputs)
     with open(asked, encoding="ascii") as questions, open(answer_fd, "w", encoding="utf-8", buffering=1) as answers:
         for line in questions:
             number = int(line)
-            answers.write(json.dumps(_read_in_helper(request, inputs[number], number, len(inputs))) + "\n")
+            found = _read_in_helper(request, inputs[number], number, len(inputs), total_bytes)
+            answers.write(json.dumps(found) + "\n")
 
 
-def _read_in_helper(request: Request, input: Input, number: int, count: int) -> dict[str, Any]:
+def _read_in_helper(request: Request, input: Input, number: int, count: int, total_bytes: float) -> dict[str, Any]:
     """Read a file, and return the answer to the parent."""
     try:
-        found = read_one(request, _NullAnswerWriter(), input, number, count)
+        found = read_one(request, _NullAnswerWriter(), input, number, count, total_bytes)
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None

@@ -66,7 +66,11 @@ def stored(context: JobContext, job: Job) -> Profile:
     return context.store.results.open(job.id)
 
 
-def test_spans_of_the_only_process(context: JobContext, here: Target, job: JobSpec, tmp_path: Path) -> None:
+def test_spans_of_the_only_process(
+    context: JobContext, here: Target, job: JobSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its small files need no compiled loops, also on a machine where none are compiled yet."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     context.store.targets.save(replace(here, scratch=str(tmp_path / "scratch")))
     ended = run(context, job)
     profile = stored(context, ended)
@@ -76,6 +80,7 @@ def test_spans_of_the_only_process(context: JobContext, here: Target, job: JobSp
     assert (thread["rank"], thread["host"]) == (None, os.uname().nodename)
     assert '"optimizer step"' in profile.meta.facts["perfloom"] and profile.ranks.num_rows == 1
     assert list((tmp_path / "scratch").iterdir()) == []
+    assert not list((tmp_path / "cache").glob("*/*/*.nbc"))
 
 
 def test_ranks_of_mpi(context: JobContext, here: Target, job: JobSpec) -> None:
