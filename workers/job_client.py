@@ -197,22 +197,6 @@ def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
             queue.enqueue(job)
 
 
-def list_jobs(settings: Settings, *, active: bool | None, limit: int) -> tuple[Job, ...]:
-    """Jobs, newest first. active: only those that have not ended. Jobs that commands left get a process again."""
-    with _open_store_and_queue(settings) as (store, queue):
-        job_runner.resume_jobs(settings, store, queue, store.jobs.list(active=True, limit=1000))
-        return store.jobs.list(active=active, limit=limit)
-
-
-def get_job(settings: Settings, job_id: str) -> Job:
-    """A job; if a command left it, it gets a process again. Raises NotFound."""
-    with _open_store_and_queue(settings) as (store, queue):
-        job = store.jobs.get(job_id)
-        if not job.state.final:
-            job_runner.resume_jobs(settings, store, queue, [job])
-        return job
-
-
 def write_output(settings: Settings, job_id: str, output: BinaryIO) -> None:
     """Write what the program of a job has printed. Raises NotFound."""
     with _open_store_and_queue(settings) as (store, _):

@@ -194,7 +194,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     with _reader_ahead(files):
         from ..workers import job_client
-        from .record import ProgressLine
+        from .progress import ProgressLine
 
         settings = load_settings(data)
         settings.prepare()

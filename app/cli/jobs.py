@@ -13,7 +13,7 @@ from ..domain.units import format_utc_iso
 from .ids import JobId
 from .options import data_option, format_option, load_settings
 from .output import write_rows
-from .record import ProgressLine, print_result
+from .progress import ProgressLine, print_result
 
 if TYPE_CHECKING:
     from ..store.jobs import Job
@@ -57,9 +57,9 @@ def _row(job: "Job") -> dict[str, Any]:
 @data_option
 def list_jobs(active: bool, limit: int, output_format: str, data: Path | None) -> int:
     """List jobs, newest first: recordings and imports, of all commands and of the server."""
-    from ..workers import job_client
+    from ..workers import job_list
 
-    jobs = job_client.list_jobs(load_settings(data), active=active or None, limit=limit)
+    jobs = job_list.list_jobs(load_settings(data), active=active or None, limit=limit)
     rows = [_row(job) for job in jobs]
     if output_format != "table":
         write_rows(LIST_COLUMNS, rows, output_format)
@@ -75,9 +75,9 @@ def list_jobs(active: bool, limit: int, output_format: str, data: Path | None) -
 @job_argument()
 def show_job(output_format: str, data: Path | None, id: str) -> int:
     """Show a job: its state, why it waits or failed, its command and its settings."""
-    from ..workers import job_client
+    from ..workers import job_list
 
-    job = job_client.get_job(load_settings(data), id)
+    job = job_list.get_job(load_settings(data), id)
     outcome = job.outcome
     row = _row(job) | {
         "kind": job.kind,

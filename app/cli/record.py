@@ -1,21 +1,19 @@
 """record: run a recording as a job, here or at a target, and wait for it."""
 
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..domain.errors import InvalidRequest, JobFailed
-from ..domain.jobs import JobSpec, JobState, Scope
+from ..domain.errors import InvalidRequest
+from ..domain.jobs import JobSpec, Scope
 from .field_options import SECTIONS, job_options, name_option
 from .option_groups import GroupedCommand, option_in_group
 from .options import data_option, load_settings, typed_options
+from .progress import ProgressLine, print_result
 
 if TYPE_CHECKING:
     from ..recording.recorders.preflight import PreflightFinding
-    from ..store.jobs import Job
 
 _what = option_in_group(SECTIONS["what"])
 _kept = option_in_group(SECTIONS["kept"])
@@ -67,28 +65,10 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
     return print_result(job)
 
 
-def print_result(job: "Job") -> int:
-    """Print the id of the result of a job that has ended, and its messages; returns the exit status. Raises JobFailed
-    if it has none."""
-    if job.result_id is None:
-        raise JobFailed(job.reason or f"The job ended in state {job.state} without a result.")
-    for text in _final_messages(job):
-        click.echo(f"perfloom: {text}", err=True)
-    click.echo(job.result_id)
-    return 0
-
-
 def _warn(finding: "PreflightFinding") -> None:
     """Print a warning or a hint of the preflight."""
     level = "hint: " if finding.level == "hint" else ""
     click.echo(f"perfloom: {level}{finding.message} {finding.advice}".rstrip(), err=True)
-
-
-def _final_messages(job: "Job") -> list[str]:
-    """Messages about a job that has a result: why the result is incomplete, and other observations."""
-    reason = job.reason or ""
-    more = [text for text in (job.outcome.reasons if job.outcome else ()) if text not in reason]
-    return [reason, *more] if reason else more
 
 
 def default_name(spec: JobSpec) -> str:
@@ -96,53 +76,6 @@ def default_name(spec: JobSpec) -> str:
     if spec.command:
         return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
     return f"PID {spec.pid_text}" if spec.scope is Scope.PROCESS else "Whole system"
-
-
-class ProgressLine:
-    """Progress while waiting: on a terminal one line that changes, else a line for each state, and for each reason
-    why the job waits."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._last_text = ""
-        self._shown = 0
-
-    def __enter__(self) -> "ProgressLine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._clear()
-
-    def show(self, job: "Job") -> None:
-        """Show the progress of `job`."""
-        text = f"perfloom: {job.state}"
-        if self._terminal and not job.state.final:
-            if job.progress is not None:
-                text += f" {job.progress:.0%}"
-            if job.progress_text:
-                text += f", {job.progress_text}"
-            self._clear()
-            width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
-            sys.stderr.write(text[:width])
-            sys.stderr.flush()
-            self._shown = len(text[:width])
-        else:
-            if job.progress_text and not job.state.final and _waits(job):
-                text += f", {job.progress_text}"
-            if text != self._last_text:
-                click.echo(text, err=True)
-                self._last_text = text
-
-    def _clear(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r" + " " * self._shown + "\r")
-            sys.stderr.flush()
-            self._shown = 0
-
-
-def _waits(job: "Job") -> bool:
-    """Whether the progress text is the reason for waiting, not progress."""
-    return job.state is JobState.PENDING or bool(job.details.unreachable_since or job.details.failures)
 
 
 commands: list[click.Command] = [record]

@@ -1,30 +1,23 @@
 """The store: profiles as columns on disk, and an SQL database of everything else. `open_store` opens it.
 
 The modules are imported at first access, so that a process that only reads or writes columns does not load the
-libraries of the database.
+libraries of the database, and a command loads only the parts of the store that it uses.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .facade import (
-        SORTS,
-        Check,
-        EventTotal,
-        Host,
-        Job,
-        JobKind,
-        Original,
-        OriginalFile,
-        Preset,
-        RecoveryReport,
-        Result,
-        SealedBox,
-        Store,
-        StoredTarget,
-        open_store,
-    )
+    from .credentials import SealedBox
+    from .facade import Store, open_store
+    from .files.originals import Original
+    from .hosts import Check, Host
+    from .jobs import Job, JobKind
+    from .presets import Preset
+    from .recovery import RecoveryReport
+    from .result import EventTotal, OriginalFile, Result
+    from .results import SORTS
+    from .targets import StoredTarget
 
 __all__ = [
     "SORTS",
@@ -44,8 +37,26 @@ __all__ = [
     "open_store",
 ]
 
+_MODULES = {
+    "SORTS": "results",
+    "Check": "hosts",
+    "EventTotal": "result",
+    "Host": "hosts",
+    "Job": "jobs",
+    "JobKind": "jobs",
+    "Original": "files.originals",
+    "OriginalFile": "result",
+    "Preset": "presets",
+    "RecoveryReport": "recovery",
+    "Result": "result",
+    "SealedBox": "credentials",
+    "Store": "facade",
+    "StoredTarget": "targets",
+    "open_store": "facade",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module(".facade", __name__), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,65 +6,84 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..config import Settings
-from ..recording import adapters  # noqa: F401  (registers the names of adapters)
-from .credentials import Credentials, SealedBox
 from .database import Database
-from .files.originals import Original
-from .hosts import Check, Checks, Host, Hosts
-from .jobs import Job, JobKind, Jobs
-from .leases import Leases
-from .presets import Preset, Presets
-from .recovery import RecoveryReport
-from .result import EventTotal, OriginalFile, Result
-from .results import SORTS, Results
-from .sessions import Sessions
-from .targets import StoredTarget, Targets
+from .results import Results
 from .upgrade import upgrade
 
-__all__ = [
-    "SORTS",
-    "Check",
-    "EventTotal",
-    "Host",
-    "Job",
-    "JobKind",
-    "Original",
-    "OriginalFile",
-    "Preset",
-    "RecoveryReport",
-    "Result",
-    "SealedBox",
-    "Store",
-    "StoredTarget",
-    "open_store",
-]
-
 if TYPE_CHECKING:
+    from .credentials import Credentials
     from .files.timelines import Timelines
+    from .hosts import Checks, Hosts
+    from .jobs import Jobs
+    from .leases import Leases
+    from .presets import Presets
+    from .sessions import Sessions
+    from .targets import Targets
 
 log = logging.getLogger(__name__)
 
 
+# Modules of parts are imported at first access: those of jobs and targets load all adapters, which take as long to load
+# as listing results takes.
 @dataclass(frozen=True)
 class Store:
     """The store. Thread-safe and fork-safe."""
 
     settings: Settings
     database: Database
-    jobs: Jobs
     results: Results
-    presets: Presets
-    hosts: Hosts
-    targets: Targets
-    credentials: Credentials
-    checks: Checks
-    leases: Leases
-    sessions: Sessions
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        from .jobs import Jobs
+
+        return Jobs(self.database)
+
+    @cached_property
+    def presets(self) -> "Presets":
+        from .presets import Presets
+
+        return Presets(self.database)
+
+    @cached_property
+    def hosts(self) -> "Hosts":
+        from .hosts import Hosts
+
+        return Hosts(self.database)
+
+    @cached_property
+    def targets(self) -> "Targets":
+        from .targets import Targets
+
+        return Targets(self.database)
+
+    @cached_property
+    def credentials(self) -> "Credentials":
+        from .credentials import Credentials
+
+        return Credentials(self.database)
+
+    @cached_property
+    def checks(self) -> "Checks":
+        from .hosts import Checks
+
+        return Checks(self.database)
+
+    @cached_property
+    def leases(self) -> "Leases":
+        from .leases import Leases
+
+        return Leases(self.database)
+
+    @cached_property
+    def sessions(self) -> "Sessions":
+        from .sessions import Sessions
+
+        return Sessions(self.database)
 
     @cached_property
     def timelines(self) -> "Timelines":
         """The timelines of the results."""
-        # Imported here, because only pages need its libraries.
         from .files.timelines import Timelines
 
         return Timelines(self.results.cache)
@@ -86,20 +105,7 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
     for warning in settings.prepare():
         log.warning("%s", warning)
     database = Database(settings)
-    results = Results(database)
-    store = Store(
-        settings=settings,
-        database=database,
-        jobs=Jobs(database),
-        results=results,
-        presets=Presets(database),
-        hosts=Hosts(database),
-        targets=Targets(database),
-        credentials=Credentials(database),
-        checks=Checks(database),
-        leases=Leases(database),
-        sessions=Sessions(database),
-    )
+    store = Store(settings, database, Results(database))
     if migrate:
         try:
             store.migrate()

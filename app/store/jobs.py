@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from ..domain.errors import Conflict, NotFound, Unavailable
 from ..domain.jobs import JobDetails, JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
-from ..recording import adapters  # noqa: F401  (registers the names in stored jobs and targets)
 from .database import Database
 from .files.disk import disk_errors, remove_tree
 from .ids import new_id, not_found, require_id
@@ -66,6 +65,9 @@ class Job:
     @property
     def job_spec(self) -> JobSpec:
         """The description of a recording. Raises InvalidRequest if it is invalid."""
+        # Registers the names in it. Imported here, because a list of jobs does not need it.
+        from ..recording import adapters  # noqa: F401
+
         return JobSpec.from_json(self.spec)
 
 

@@ -11,14 +11,13 @@ from sqlalchemy import select, update
 
 from ..domain.errors import PerfloomError
 from .database import Database
-from .deletion import TRASH, clear_directory
+from .deletion import STAGED_PREFIX, TRASH, clear_directory
 from .files.disk import disk_errors, disk_usage, remove_tree
 from .ids import is_id
 from .jobs import ACTIVE_STATES
 from .models import JobRow, ResultRow
 
 log = logging.getLogger(__name__)
-STAGED_PREFIX = ".staged-"
 GRACE_SECONDS = 300.0
 """The minimum age at which staged directories without an active job are removed: a process may still use them."""
 

@@ -23,14 +23,13 @@ from sqlalchemy.orm import Session
 from ..domain.errors import InvalidRequest, Unavailable
 from . import deletion
 from .database import Database
-from .deletion import ABOUT_FILE, read_about
+from .deletion import ABOUT_FILE, STAGED_PREFIX, read_about
 from .files import originals
 from .files.disk import disk_errors, disk_usage, remove_tree, sync_directory
 from .files.originals import Original
 from .files.profile_cache import ProfileCache
 from .ids import not_found, require_id
 from .models import JobRow, ResultRow, TagRow
-from .recovery import STAGED_PREFIX, RecoveryReport, recover
 from .result import (
     OriginalFile,
     Result,
@@ -44,6 +43,7 @@ from .result import (
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
+    from .recovery import RecoveryReport
 
 log = logging.getLogger(__name__)
 SORTS: dict[str, ColumnElement[Any]] = {
@@ -330,8 +330,11 @@ class Results:
         with self.database.write() as session:
             session.execute(delete(ResultRow).where(ResultRow.id == id))
 
-    def recover(self, now: float | None = None) -> RecoveryReport:
+    def recover(self, now: float | None = None) -> "RecoveryReport":
         """Repair results after crashes: see `recovery.recover`."""
+        # Imported here because it loads the modules of jobs, with all adapters.
+        from .recovery import recover
+
         return recover(self.database, self.adopt, self.forget, time.time() if now is None else now)
 
     def _path(self, id: str) -> Path:

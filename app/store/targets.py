@@ -10,6 +10,7 @@ from sqlalchemy import Select, delete, func, select, update
 from ..domain.errors import Conflict, InvalidRequest, NotFound
 from ..domain.jobs import JobState
 from ..domain.targets import LOCAL, CheckLine, CheckStatus, Target, TargetFacts
+from ..recording import adapters  # noqa: F401  (registers the names in stored targets)
 from .database import Database
 from .jobs import ACTIVE_STATES, POLLED_STATES
 from .models import CredentialRow, JobRow, TargetRow, storable
