@@ -7,7 +7,7 @@ never in an attribute, style or script; the script is the same in every file.
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,10 +15,9 @@ from importlib import resources
 import numpy as np
 
 from ..analysis.core.functions import functions_of
-from ..analysis.stacks.flamegraph import FlameTree, flame_tree
+from ..analysis.stacks.flamegraph import FlameTree
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
-from ..domain.selection import Selection
 from ..domain.tables import FrameKind
 from ..domain.text import shorten
 from ..domain.units import format_percent, format_quantity
@@ -39,10 +38,6 @@ MAX_NAME_CHARACTERS = 1_000
 MIN_FRAME_PX = 0.1
 MAX_FRAMES = 20_000
 COLOR_MODES = ("kind", "module", "hot")
-OPTIONS = {
-    "flames": "draw callees above their callers, with the root at the bottom",
-    "static": "omit the script: only a static picture",
-}
 Link = Callable[[int], str]
 """The address for the frame with an id."""
 # XML 1.0, production [2] Char; other characters are not allowed, not even as references. Direction marks are allowed,
@@ -157,15 +152,6 @@ def write_svg(
         parts.append(f"<script>//<![CDATA[\n{_script()}\n//]]></script>")
     parts.append("</svg>\n")
     return "\n".join(parts)
-
-
-def export_svg(
-    profile: Profile, selection: Selection, options: Mapping[str, bool], title: str | None = None
-) -> Iterator[bytes]:
-    """The flame graph of a selection as a file. options: OPTIONS. title: above it; default: the recorded command."""
-    look = FlameSvgStyle(interactive=not options.get("static"), root_at_bottom=bool(options.get("flames")))
-    tree = flame_tree(profile, selection, min_share=look.min_px / look.width)
-    yield write_svg(tree, profile, title=title or profile.meta.command or "Flame graph", style=look).encode()
 
 
 def escape(text: str) -> str:

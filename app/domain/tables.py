@@ -448,6 +448,10 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 }
 
 
+FEW_ROWS = 10_000
+"""Columns with at most this number of rows are handled in plain Python, faster than pyarrow.compute is loaded."""
+
+
 @cache
 def empty_table(name: str) -> pa.Table:
     """The table `name` without rows."""
@@ -474,6 +478,16 @@ def get_column(table: pa.Table, name: str) -> Array:
         return array
     joined: Array = column.to_numpy()
     return joined
+
+
+def take_values(table: pa.Table, name: str, rows: Array) -> list[Any]:
+    """The values of column `name` in some rows of `table`, null as None."""
+    column = table.column(name)
+    if len(column) > FEW_ROWS:
+        values: list[Any] = column.take(pa.array(rows)).to_pylist()
+        return values
+    values = column.to_pylist()
+    return [values[row] for row in rows.tolist()]
 
 
 def get_strings(table: pa.Table, name: str) -> list[str]:

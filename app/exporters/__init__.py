@@ -1,18 +1,33 @@
-"""Exporters: a profile written in a format that other tools read, one module per format."""
+"""Exporters: a profile written in a format that other tools read, one module per format.
 
+A module is imported when its format is needed: a command that writes one format does not wait for the others.
+"""
+
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 from ..analysis.core.sample_selection import check_selection
 from ..analysis.core.slice_selection import has_times
-from ..charts import flamegraph_svg
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import archive, collapsed, html, perfetto, pprof, speedscope
 
 Options = Mapping[str, bool]
-Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
+
+
+class ExporterModule(Protocol):
+    """A module that writes one format. OPTIONS: the options of `write`, with a sentence each.
+
+    `write` yields the bytes of one file; it raises InvalidRequest for a selection that the profile does not have, and
+    for one without samples if other tools would reject such a file.
+    """
+
+    @property
+    def OPTIONS(self) -> Mapping[str, str]: ...
+    @property
+    def write(self) -> Callable[[Profile, Selection, Options], Iterator[bytes]]: ...
 
 
 def _anything(profile: Profile) -> bool:
@@ -33,21 +48,18 @@ def _has_timed_samples(profile: Profile) -> bool:
 class Exporter:
     """An export format.
 
-    name: as given to `convert --to`. suffix: of file names. options: the
-    options of `write_chunks`, with a sentence each. writes_all_events: without a selected event it has all events, else
-    only the main one. requires_recorded_stacks: it contains call stacks as recorded, and rejects a selection that
-    changes them (hide, invert, recursion). has_data: whether a profile has anything to write. other_suffixes: further
-    suffixes of such files. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
-    profile does not have, and for one without samples if other tools would reject such a file.
+    name: as given to `convert --to`. module: of this package, an ExporterModule. suffix: of file names.
+    writes_all_events: without a selected event it has all events, else only the main one. requires_recorded_stacks: it
+    contains call stacks as recorded, and rejects a selection that changes them (hide, invert, recursion). has_data:
+    whether a profile has anything to write. other_suffixes: further suffixes of such files.
     """
 
     name: str
+    module: str
     title: str
     description: str
     suffix: str
     media_type: str
-    write_chunks: Write
-    options: Mapping[str, str]
     writes_all_events: bool = False
     requires_recorded_stacks: bool = False
     has_data: Callable[[Profile], bool] = _anything
@@ -57,7 +69,15 @@ class Exporter:
         """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: errors
         are raised before the first byte."""
         check_selection(profile, selection)
-        return self.write_chunks(profile, selection, options)
+        return self._load().write(profile, selection, options)
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of `write`, with a sentence each."""
+        return self._load().OPTIONS
+
+    def _load(self) -> ExporterModule:
+        return cast(ExporterModule, importlib.import_module(f".{self.module}", __package__))
 
 
 COMPRESSED_SUFFIXES = (".gz", ".zst", ".xz")
@@ -68,34 +88,31 @@ EXPORTERS: dict[str, Exporter] = {
     for exporter in (
         Exporter(
             "collapsed",
-            collapsed.TITLE.capitalize(),
+            "collapsed",
+            "Collapsed stacks",
             "One line per call stack; for flamegraph.pl, inferno and many other tools.",
             ".collapsed.txt",
             "text/plain; charset=utf-8",
-            collapsed.write,
-            collapsed.OPTIONS,
             has_data=_has_samples,
             other_suffixes=(".folded", ".collapsed"),
         ),
         Exporter(
             "html",
+            "html",
             "HTML report",
             "Flame graphs and tables in one file that any browser opens, without Perfloom.",
             ".html",
             "text/html; charset=utf-8",
-            html.write,
-            html.OPTIONS,
             writes_all_events=True,
             other_suffixes=(".htm",),
         ),
         Exporter(
             "perfetto",
+            "perfetto",
             "Perfetto JSON",
             "Slices, flows and counters over time; for Perfetto and Chrome’s trace viewer.",
             ".trace.json",
             "application/json",
-            perfetto.write,
-            perfetto.OPTIONS,
             writes_all_events=True,
             has_data=_has_timed_samples,
             other_suffixes=(".perfetto.json",),
@@ -103,46 +120,42 @@ EXPORTERS: dict[str, Exporter] = {
         Exporter(
             "pprof",
             "pprof",
+            "pprof",
             "Call stacks with all events and labels; for go tool pprof, Pyroscope, Parca.",
             ".pb.gz",
             "application/gzip",
-            pprof.write,
-            pprof.OPTIONS,
             writes_all_events=True,
             has_data=_has_samples,
             other_suffixes=(".pb", ".pprof"),
         ),
         Exporter(
             "profile",
+            "archive",
             "Perfloom profile",
             "The complete result, to import into another Perfloom.",
             ".perfloom.tar",
             "application/x-tar",
-            archive.write,
-            archive.OPTIONS,
             writes_all_events=True,
             requires_recorded_stacks=True,
             other_suffixes=(".perfloom",),
         ),
         Exporter(
             "speedscope",
-            speedscope.TITLE,
+            "speedscope",
+            "speedscope",
             "One profile for each thread and event.",
             ".speedscope.json",
             "application/json",
-            speedscope.write,
-            speedscope.OPTIONS,
             writes_all_events=True,
             has_data=_has_samples,
         ),
         Exporter(
             "svg",
+            "svg",
             "SVG",
             "The flame graph as a picture with its own zoom and search.",
             ".svg",
             "image/svg+xml; charset=utf-8",
-            flamegraph_svg.export_svg,
-            flamegraph_svg.OPTIONS,
             has_data=_has_samples,
         ),
     )

@@ -17,7 +17,6 @@ from ..analysis.core.schema import Column, Table, records
 from ..analysis.distributed.collectives import has_communication
 from ..analysis.tables import TABLES
 from ..charts.flamegraph_svg import escape
-from ..charts.flamegraph_svg import export_svg as draw_flamegraph
 from ..domain.errors import PerfloomError
 from ..domain.list_text import abbreviate_names
 from ..domain.profile import Profile
@@ -25,6 +24,7 @@ from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, get_strings
 from ..domain.units import NS_PER_S, format_exact, format_quantity, format_utc
 from ..readers import format_title
+from . import svg
 
 OPTIONS: Mapping[str, str] = {}
 MAX_ROWS = 200
@@ -103,7 +103,7 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
     events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
     for event in events:
         if event in get_strings(profile.events, "name"):
-            yield f"Flame graph: {event}", b"".join(draw_flamegraph(profile, selection.replace(event=event), {}, event))
+            yield f"Flame graph: {event}", b"".join(svg.write(profile, selection.replace(event=event), {}, event))
 
 
 def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:

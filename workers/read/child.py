@@ -12,6 +12,7 @@ between fork and exec.
 """
 
 import errno
+import importlib
 import math
 import os
 import re
@@ -74,6 +75,9 @@ def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # If a request is waiting, loading what it may not need would delay it.
+    for module in ("perfloom.readers.formats", "pyarrow.compute"):
+        if not has_request():
+            importlib.import_module(module)
     # Without a cache for this user, every process would compile the loops, needed or not.
     if loads_loops and compiled_cache.is_ready() and not has_request():
         from perfloom.ingest.jit import decorators

@@ -4,9 +4,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.rank_state import COUNTS_FILE, RECORDING_FILE, TEXT_FILES
@@ -18,8 +17,10 @@ from perfloom.ingest.stat_counts import add_counts, add_counts_loss
 from perfloom.store.files import columns
 
 from .parallel import read_all
-from .ranks import read_planned
 from .request import AnswerWriter, Input, Request
+
+if TYPE_CHECKING:
+    from perfloom.analysis.distributed.clock_alignment import ClockAligner
 
 RECORDINGS = (RECORDING_FILE, *TEXT_FILES)
 
@@ -30,7 +31,7 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
     with tempfile.TemporaryFile(dir=request.scratch, buffering=0) as file:
         spill = SpillFile(cast(BinaryIO, file))
         if request.planned is not None:
-            written, merged = read_planned(request, answers, spill)
+            written, merged = _read_planned(request, answers, spill)
         else:
             written, merged = _read_files(request, answers, spill)
         answers.progress(None, "Storing", now=True)
@@ -44,14 +45,14 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
     count = len(request.inputs)
     if has_counts_file(request.inputs):
         return _read_both(request, answers)
-    merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=ClockAligner() if count > 1 else None)
+    merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=_aligner() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
         if found.error is not None:
             raise found.error
         written += found.written
         if found.unpacked is not None and count == 1:
-            return read_planned(replace(request, planned=str(found.unpacked)), answers, spill)
+            return _read_planned(replace(request, planned=str(found.unpacked)), answers, spill)
         if found.profile is None:
             raise UnreadableInput(f"{request.inputs[number].name} contains all ranks of a job. Read it separately.")
         _check_weights(found.profile)
@@ -60,6 +61,19 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
         merging.add(found.profile, Origin(f"rank {merging.process_count}", merging.process_count))
     answers.progress(None, "Merging the ranks", now=True)
     return written, merging.finish()
+
+
+def _aligner() -> "ClockAligner":
+    # Imported here, because only several ranks need it, and it brings analyses.
+    from perfloom.analysis.distributed.clock_alignment import ClockAligner
+
+    return ClockAligner()
+
+
+def _read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
+    from .ranks import read_planned
+
+    return read_planned(request, answers, spill)
 
 
 def has_counts_file(inputs: Sequence[Input]) -> bool:

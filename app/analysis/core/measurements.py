@@ -1,11 +1,11 @@
 """What was measured, sampled or counted, by event, thread, rank and run: the input of the tables of totals."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
 
 from ...domain.arrays import Array, BoolArray
 from ...domain.event_names import NOT_OBSERVABLE, SAMPLED_ONLY, is_occurrence
@@ -84,14 +84,22 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
 
 def find_unobservable_events(profile: Profile) -> frozenset[int]:
     """The events that occur where perf could not observe."""
-    counts = profile.counts.filter(pc.equal(profile.counts.column("status"), NOT_OBSERVABLE))
-    return frozenset(counts.column("event").to_pylist())
+    return _events_of_counts(profile, lambda pc, counts: pc.equal(counts.column("status"), NOT_OBSERVABLE))
 
 
 def find_counted_events(profile: Profile) -> frozenset[int]:
     """The events for which a counter has a value."""
-    counts = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
-    return frozenset(counts.column("event").to_pylist())
+    return _events_of_counts(profile, lambda pc, counts: pc.is_valid(counts.column("value")))
+
+
+def _events_of_counts(profile: Profile, condition: Callable[[Any, pa.Table], Any]) -> frozenset[int]:
+    """The events of the rows of `counts` that meet a condition of pyarrow.compute."""
+    if not profile.counts.num_rows:
+        return frozenset()
+    # Imported here, because it loads slowly and most profiles have no counts.
+    import pyarrow.compute as pc
+
+    return frozenset(profile.counts.filter(condition(pc, profile.counts)).column("event").to_pylist())
 
 
 def weight_unit(profile: Profile, event: int) -> str:

@@ -5,12 +5,13 @@ RE2 takes linear time for every pattern, so no pattern can block a worker.
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import re2
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
+from ...domain.tables import FEW_ROWS
 from ...domain.text import shorten
 
 
@@ -42,8 +43,13 @@ def search_pattern(pattern: str) -> tuple[str, bool]:
 
 
 def unique_texts(column: pa.ChunkedArray) -> tuple[list[str], Array]:
-    """The distinct texts of a string column and, for each row, its index among them (-1: null)."""
-    encoded = pc.dictionary_encode(column.combine_chunks())
+    """The distinct texts of a string column in the order of their first rows and, for each row, its index among them
+    (int32, -1: null)."""
+    if len(column) <= FEW_ROWS:
+        indices: dict[str, int] = {}
+        index = [-1 if text is None else indices.setdefault(text, len(indices)) for text in column.to_pylist()]
+        return list(indices), np.array(index, np.int32)
+    encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

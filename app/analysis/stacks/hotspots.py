@@ -10,7 +10,7 @@ from ...domain.call_tree import sum_subtrees
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
-from ...domain.tables import ROOT, get_column, get_strings
+from ...domain.tables import ROOT, get_column, get_strings, take_values
 from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
@@ -142,8 +142,8 @@ def _places(
     functions = functions_of(profile)
     module = functions.modules_of(rows)
     per_function = by == "function"
-    lines = profile.functions.column("start_line").take(rows).to_pylist() if per_function else [None] * len(rows)
-    files = get_strings(profile.functions.select(["file"]).take(rows), "file") if per_function else [None] * len(rows)
+    lines = take_values(profile.functions, "start_line", rows) if per_function else [None] * len(rows)
+    files = take_values(profile.functions, "file", rows) if per_function else [None] * len(rows)
     return {
         "name": functions.names_of(rows) if per_function else [m or "[unknown]" for m in module],
         "module": module,

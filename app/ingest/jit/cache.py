@@ -11,7 +11,6 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,11 @@ def get_base_folder() -> Path:
 
 def get_folder() -> Path:
     """The directory for this version, this Python, this compiler and this kind of CPU. It may not exist."""
+    # Imported here, because files that need no compiled loops need neither.
+    from importlib import metadata
+
+    from ...domain.tables import NUMERIC_ARGUMENTS
+
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for package in ("numba", "llvmlite", "numpy"):
         with suppress(metadata.PackageNotFoundError):
@@ -51,9 +55,6 @@ def get_folder() -> Path:
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
     # Their number is a constant of compiled loops whose own modules may be unchanged.
-    # Imported here, because setting the cache directory does not need the imports of tables.
-    from ...domain.tables import NUMERIC_ARGUMENTS
-
     digest.update(repr(NUMERIC_ARGUMENTS).encode())
     return get_base_folder() / digest.hexdigest()[:16]
 
