@@ -11,9 +11,10 @@ class RankStatus:
     """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
     clock, since the epoch. recorded: whether perf was to record it. size: the number of ranks as MPI reports it.
-    stopped: the cause that ended it, or "": `limit` (the time limit of the job), `disk` (it was full), `starter` (the
-    MPI launcher killed it), `signal TERM` or another signal (from the system). perf_killed: whether a signal ended perf
-    while the program continued: how that ended is not known."""
+    written: the bytes of its recording so far, null if unknown. stopped: the cause that ended it, or "": `limit` (the
+    time limit of the job), `disk` (it was full), `starter` (the MPI launcher killed it), `signal TERM` or another
+    signal (from the system). perf_killed: whether a signal ended perf while the program continued: how that ended is
+    not known."""
 
     run: int
     rank: int | None
@@ -27,6 +28,7 @@ class RankStatus:
     note: str = ""
     stopped: str = ""
     perf_killed: bool = False
+    written: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class SubmissionStatus:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """The status of a job at `seen_at` (epoch seconds). notes: sentences for the page."""
+    """The status of a job at `seen_at` (epoch seconds). notes: sentences for the page. written: (epoch seconds, bytes
+    of all recordings) of the polls at which it was new, the last ones."""
 
     submissions: tuple[SubmissionStatus, ...] = ()
     runs: tuple[RunStatus, ...] = ()
@@ -75,6 +78,7 @@ class JobStatus:
     output_bytes: int = 0
     notes: tuple[str, ...] = ()
     seen_at: float = 0.0
+    written: tuple[tuple[float, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,6 +92,7 @@ class JobStatus:
             output_bytes=int(data.get("output_bytes", 0)),
             notes=tuple(data.get("notes", ())),
             seen_at=float(data.get("seen_at", 0.0)),
+            written=tuple((float(at), int(size)) for at, size in data.get("written", ())),
         )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
-from perfloom.domain.rank_state import COUNTS_FILE
+from perfloom.domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from perfloom.domain.units import format_bytes
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.jobs import Job
@@ -14,6 +14,7 @@ from perfloom.store.jobs import Job
 from ..base.context import JobContext, StepInterrupted, make_reporter
 from ..base.jobfiles import JobFiles
 from ..base.outcome import RecordingOutcome, explain_no_recording
+from ..base.sample_progress import update_progress
 from ..jobs.transitions import (
     ExecutorSteps,
     finish_without_recording,
@@ -23,7 +24,7 @@ from ..jobs.transitions import (
     send_to_reading,
 )
 from . import launch, outcome, supervisor_client
-from .sample_progress import format_last_interval, update_progress
+from .intervals import format_last_interval
 
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -81,7 +82,8 @@ def _recorded_so_far(job: Job, files: JobFiles) -> str:
     spec, paths = job.job_spec, files.recorded_files()
     recorder = recorder_of(spec)
     if recorder.samples:
-        return f"Recording: {update_progress(files.run, paths).text}"
+        recording = next((path for path in paths if path.name == RECORDING_FILE), None)
+        return f"Recording: {update_progress(files.run, {'0/all': recording} if recording else {}).text}"
     if recorder.counts and spec.interval_ms is not None and paths:
         interval = format_last_interval(paths[0])
         if interval:

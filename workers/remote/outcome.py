@@ -71,16 +71,19 @@ def is_quiet(job_status: JobStatus) -> bool:
     return all(get_phase(submission) in (Phase.SILENT, Phase.ENDED) for submission in job_status.submissions)
 
 
-def assess_status(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
+def assess_status(
+    spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False, recorded: str = ""
+) -> Assessment:
     """The conclusion from a poll. quiet_s: how long all submissions have been `is_quiet`. end_requested: a person asked
-    for its end, so that no other reason is needed."""
+    for its end, so that no other reason is needed. recorded: what was recorded so far, for the text."""
     phases = [get_phase(submission) for submission in job_status.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
     over = is_quiet(job_status) and quiet_s >= max(
         (_confirmation_delay(submission, job_status, end_requested) for submission in job_status.submissions),
         default=0.0,
     )
-    return Assessment(waits, over, "" if over else _waiting(job_status) if waits else _running(spec, job_status))
+    text = "" if over else _waiting(job_status) if waits else _running(spec, job_status, recorded)
+    return Assessment(waits, over, text)
 
 
 def _confirmation_delay(submission_status: SubmissionStatus, job_status: JobStatus, end_requested: bool) -> float:
@@ -119,7 +122,7 @@ def _waiting(job_status: JobStatus) -> str:
     return text
 
 
-def _running(spec: JobSpec, job_status: JobStatus) -> str:
+def _running(spec: JobSpec, job_status: JobStatus, recorded: str) -> str:
     parts = []
     if any(
         submission.batch and submission.batch.state is BatchState.SUSPENDED for submission in job_status.submissions
@@ -135,7 +138,7 @@ def _running(spec: JobSpec, job_status: JobStatus) -> str:
         latest = max(rank.run for rank in job_status.ranks)
         ranks = [rank for rank in job_status.ranks if rank.run == latest]
         parts.append(f"{len(ranks)} of {spec.mpi.ranks} ranks have started")
-    return "; ".join(parts)
+    return "; ".join((*parts, *filter(None, (recorded,))))
 
 
 def is_doubtful(submission_status: SubmissionStatus) -> bool:

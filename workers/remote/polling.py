@@ -23,6 +23,7 @@ from perfloom.recording.job_status import JobStatus, SubmissionStatus
 from perfloom.recording.liveness import with_heartbeats
 from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script, parse_poll_output, poll_script
 from perfloom.recording.plan.plan import with_batch_status as with_states
+from perfloom.recording.samples_so_far import with_written
 from perfloom.store.jobs import POLLED_STATES, Job
 
 from ..base.context import JobContext
@@ -31,7 +32,7 @@ from ..jobs import claims, transitions
 from ..targets import batch, cleanup
 from ..targets.access import group_by_connection, open_target
 from ..transports import Transport
-from . import cancellation, outcome, retries
+from . import cancellation, outcome, recorded, retries
 from .output import RemoteOutput
 
 STATUS_FILE = "sight.json"
@@ -221,7 +222,7 @@ def _with(observation: Observation, statuses: Mapping[str, BatchStatus]) -> Obse
 
 def _with_signs(context: JobContext, job: Job, observation: Observation, now: float) -> Observation:
     last = read_last_status(JobFiles(context.store.jobs.directory(job.id)))
-    return replace(observation, status=with_heartbeats(observation.status, last, now))
+    return replace(observation, status=with_written(with_heartbeats(observation.status, last, now), last))
 
 
 def _unknown_submissions(job_status: JobStatus) -> Iterator[SubmissionStatus]:
@@ -366,7 +367,11 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, observation: Ob
     quiet = outcome.is_quiet(observation.status)
     since = job.details.quiet_since or now
     verdict = outcome.assess_status(
-        job.job_spec, observation.status, now - since if quiet else 0.0, end_requested=bool(ending.times)
+        job.job_spec,
+        observation.status,
+        now - since if quiet else 0.0,
+        end_requested=bool(ending.times),
+        recorded="" if quiet else recorded.describe_recorded(context, job, files, observation.status),
     )
     if quiet:
         details = replace(details, quiet_since=since)

@@ -57,7 +57,8 @@ def sniff(head: bytes) -> bool:
     if len(lines) > 1 and not head.endswith(b"\n"):
         lines = lines[:-1]
     return any(
-        _TITLE.match(line) or _detect_form(line) is not None or is_metric_line(line) for line in lines[:SNIFFED_LINES]
+        _TITLE.match(line) or _STARTED.match(line) or _detect_form(line) is not None or is_metric_line(line)
+        for line in lines[:SNIFFED_LINES]
     )
 
 
@@ -71,6 +72,12 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     for number, line in _iterate_lines(stream, builder):
         _take(line, number, text, builder)
     if not (text.counted or text.metrics):
+        if text.started is not None:
+            # perf 6.1 with -I prints no counts if the command ends before perf begins to wait for the first interval.
+            raise UnreadableInput(
+                f"{source} has no counts of perf stat: it has only the time of its start. With an interval, perf "
+                "writes no counts if the command ends at once. Count without an interval, or count a longer command."
+            )
         raise UnreadableInput(
             f"{source} has no counts of perf stat. Check that the command was started, and that perf wrote its counts "
             "to this file (-o FILE)."

@@ -17,11 +17,13 @@ At the target each job has its own directory (0700), in the target's job directo
     sub<k>.answer …     the batch system's answer (.errors, .status), and its own log of the job (.log)
     sub<k>.state        the state of the submission
     run<r>/state        the r-th run of the command
-    run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artifacts
+    run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artifacts;
+                        written: the size of a recording on another disk, while it grows
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
 `signal`, `stopped` (the cause of a request to end), `recorded` (0, 1), `state` (progress), `text` (ok, or failed with
-the reason), `note` (for the user). Of several lines with a key the last one counts, except for notes.
+the reason), `written` (bytes of the recording), `note` (for the user). Of several lines with a key the last one counts,
+except for notes.
 """
 
 from collections.abc import Mapping

@@ -23,6 +23,11 @@ FNR == 1 { flush(); name = FILENAME }
     else if ($1 != "pid" && length($1) < 20) last[$1] = substr(value, 1, 1000)
 }
 END { flush() }'
+# Only names that rank.sh creates, so that they are words.
+pl_growing='
+$1 ~ /^[.]\/run[0-9]+\/[A-Za-z0-9._-]+\/state$/ {
+    for (i = 2; i <= NF; i++) if ($i == "state recording") { sub(/state$/, "perf.data", $1); print $1 }
+}'
 pl_look() (
     printf 'job %s\n' "$1"
     cd "$2" 2>/dev/null || {
@@ -57,12 +62,22 @@ pl_look() (
         printf 'who %s %s %s %s %s\n' "$pl_file" "$pl_pid" "$pl_since" "$pl_where" "$pl_alive"
     done
     set --
-    for pl_file in ./sub*.state ./run*/state ./run*/*/state; do
-        [ ! -s "$pl_file" ] || set -- "$@" "$pl_file"
+    for pl_file in ./sub*.state ./run*/state ./run*/*/state ./run*/*/written; do
+        [ ! -s "$pl_file" ] || [ ! -f "$pl_file" ] || [ -L "$pl_file" ] || set -- "$@" "$pl_file"
     done
     pl_text=''
     [ $# -eq 0 ] || pl_text=$(awk "$pl_states" "$@" 2>/dev/null | tr -d '\000')
     printf 'states %d\n%s\n' "${#pl_text}" "$pl_text"
+    # The sizes of recordings that grow: without opening them, and only those of this moment, however many have ended.
+    set --
+    case $pl_text in *'state recording'*)
+        # shellcheck disable=SC2046
+        set -- $(printf '%s\n' "$pl_text" | awk -F '\t' "$pl_growing")
+        ;;
+    esac
+    pl_text=''
+    [ $# -eq 0 ] || pl_text=$(stat -c '%f %s %n' "$@" 2>/dev/null)
+    printf 'sizes %d\n%s\n' "${#pl_text}" "$pl_text"
     pl_size=$(wc -c 2>/dev/null <output | tr -d ' ')
     : "${pl_size:=0}"
     pl_count=$((pl_size - pl_offset))

@@ -1,8 +1,8 @@
 """The script that polls many jobs at once, and the parser of its output.
 
 For each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each heartbeat and each process of job.sh, then
-two pieces with their length before them: all state files, one per line, and new output. The pieces are delimited by
-length, because a program's output is arbitrary.
+three pieces with their length before them: all state files, one per line, the sizes of recordings, and new output. The
+pieces are delimited by length, because a program's output is arbitrary.
 """
 
 import re
@@ -17,6 +17,9 @@ from ..quoting import quote
 from ..scripts import script_text
 
 MAX_NOTES = 100
+MAX_BYTES = 1 << 63
+_SIZE = re.compile(r"8[0-9a-f]{3} ([0-9]{1,20}) (\./run[^/]*/[^/]*)/perf\.data", re.ASCII)
+"""A line of `stat`: the type and mode of a regular file, its size and its path."""
 _SUB = re.compile(r"sub([0-9]{1,6})\.state", re.ASCII)
 _LIFE = re.compile(rb"life \./sub([0-9]{1,6})\.life ([0-9]{1,20})", re.ASCII)
 _WHO = re.compile(rb"who \./sub([0-9]{1,6})\.id ([0-9]{1,10}) ([0-9]{1,20}) ([\w-]{1,64}) (yes|no|unknown)", re.ASCII)
@@ -99,12 +102,14 @@ def _parse_job(job: PollRequest, reader: _Reader) -> PollResult:
         alive[int(match[1])] = (native, {b"yes": True, b"no": False}.get(match[5]))
         line = reader.line()
     states = reader.piece(_number(line, b"states", 1)).decode(errors="replace")
+    sizes = reader.piece(_number(reader.line(), b"sizes", 1)).decode(errors="replace")
     heading = reader.line()
     size, count = _number(heading, b"output", 1), _number(heading, b"output", 2)
     output = reader.piece(count)
     if reader.line() != b"end":
         raise ValueError("no end")
-    return PollResult(_job_status(job, states, alive, beats, size), output, directory_exists=True)
+    job_status = _job_status(job, states, _parse_sizes(sizes), alive, beats, size)
+    return PollResult(job_status, output, directory_exists=True)
 
 
 def _number(line: bytes, key: bytes, place: int) -> int:
@@ -114,13 +119,32 @@ def _number(line: bytes, key: bytes, place: int) -> int:
     return int(words[place])
 
 
+def _parse_sizes(text: str) -> dict[str, int]:
+    """The sizes of growing recordings, by the folder of the rank."""
+    matches = [match for line in text.split("\n") if (match := _SIZE.fullmatch(line))]
+    return {match[2]: size for match in matches if (size := _bytes(match[1])) is not None}
+
+
+def _bytes(text: str | None) -> int | None:
+    """A size in bytes that a file can have."""
+    size = _int(text)
+    return size if size is not None and size < MAX_BYTES else None
+
+
 def _job_status(
-    job: PollRequest, states: str, alive: Mapping[int, tuple[str, bool | None]], beats: Mapping[int, str], size: int
+    job: PollRequest,
+    states: str,
+    sizes: Mapping[str, int],
+    alive: Mapping[int, tuple[str, bool | None]],
+    beats: Mapping[int, str],
+    size: int,
 ) -> JobStatus:
     submissions = {number: SubmissionStatus(number, native, alive=lives) for number, (native, lives) in alive.items()}
     submissions |= {n: SubmissionStatus(n, "") for n in range(len(job.native_ids)) if n not in submissions}
     found_runs: list[RunStatus] = []
     ranks: list[RankStatus] = []
+    written = dict(sizes)
+    folders: list[str] = []
     notes: list[str] = []
     for line in states.split("\n"):
         path, *fields = line.split("\t")
@@ -131,6 +155,9 @@ def _job_status(
                 place
             ):
                 ranks.append(_rank(run, place, values, notes_of_file))
+                folders.append(f"./{folder}/{place}")
+            case [".", folder, place, "written"] if (own := _bytes(values.get("written"))) is not None:
+                written[f"./{folder}/{place}"] = own
             case [".", folder, "state"] if (run := parse_run_folder(folder)) is not None:
                 found_runs.append(_run(run, values))
                 notes += notes_of_file
@@ -143,6 +170,10 @@ def _job_status(
                     stopped=values.get("stopped", ""),
                 )
                 notes += notes_of_file
+    ranks = [
+        rank if rank.written is not None else replace(rank, written=written.get(folder))
+        for rank, folder in zip(ranks, folders, strict=True)
+    ]
     for number, native in enumerate(job.native_ids):
         submissions[number] = replace(submissions[number], native=native)
     # For a job with one submission, changes of its output and state files count as heartbeats, too.
@@ -190,6 +221,7 @@ def _rank(run: int, place: str, known: Mapping[str, str], notes_of_file: Sequenc
         note=" ".join(notes),
         stopped=known.get("stopped", ""),
         perf_killed="killed" in known,
+        written=_bytes(known.get("written")),
     )
 
 

@@ -65,7 +65,7 @@ pl_outer=${3-}
 if [ -z "$pl_outer" ] && [ -n "$pl_flavour" ]; then pl_stand_in; fi
 
 pl_stopped='' pl_child='' pl_program='' pl_limit='' pl_press='' pl_holding='' pl_recorder_pid='' pl_seek='' pl_killed=''
-pl_counting=''
+pl_counting='' pl_reporter=''
 pl_rank='' pl_size='' pl_recorded=1 pl_notes=''
 pl_find_host
 
@@ -139,6 +139,21 @@ pl_take_scratch() {
     pl_find_scratch "$pl_run" "${pl_home##*/}"
     [ -z "$pl_notes" ] || pl_note "$pl_notes"
     [ -n "$pl_out" ] || pl_out=$pl_home
+}
+
+# pl_find_written: set pl_written to the size of the recording; fails if there is none.
+pl_find_written() {
+    pl_written=$(stat -c %s "$pl_out/perf.data" 2>/dev/null) && pl_number "$pl_written"
+}
+
+# pl_report_written TICKS: a recording on this host's local disk is not visible where jobs are polled, so write its size to
+# the job's directory while this process is alive: in place, after 5 s, later every 15 s.
+pl_report_written() {
+    pl_pause=5
+    while pl_sleep "$pl_pause" && pl_alive $$ "$1"; do
+        ! pl_find_written || { printf 'written %020d\n' "$pl_written" 1<>"$pl_home/written"; } 2>/dev/null || :
+        [ "$pl_pause" -ge 15 ] || pl_pause=$((pl_pause + 1))
+    done
 }
 
 pl_stop() {
@@ -366,6 +381,11 @@ elif [ -z "$pl_sudo" ]; then
         pl_seek=$pl_timer
     fi
 fi
+if [ "$pl_recorded" -eq 1 ] && [ "$pl_out" != "$pl_home" ] && [ "$pl_artefact" = perf.data ]; then
+    pl_born $$ || pl_ticks=0
+    pl_later 0 pl_report_written "$pl_ticks"
+    pl_reporter=$pl_timer
+fi
 if [ -n "$pl_duration" ]; then
     pl_later "$pl_duration" kill -s ALRM $$
     pl_limit=$pl_timer
@@ -384,6 +404,7 @@ fi
 pl_child=''
 pl_forget "$pl_limit"
 pl_forget "$pl_press"
+pl_forget "$pl_reporter"
 pl_ended=$pl_status
 rm -f "$pl_out/.reserve" "$pl_out/.program"
 if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && pl_full "$pl_out"; then
@@ -402,6 +423,7 @@ else
     pl_say exit "$pl_ended"
 fi
 pl_say_now end
+! pl_find_written || pl_say_here written "$pl_written"
 pl_say state ended
 pl_end_counting
 

@@ -327,7 +327,6 @@ def test_other_output_is_a_loss() -> None:
     [
         b"",
         b"\n\n",
-        b"# started on Sat Nov 21 10:17:12 2026\n\n",
         b"main;work 12\nmain;rest 3\n",
         b"a.out 1234 12.345678: 1 cycles:\n\t  401136 main+0x10 (/a.out)\n\n",
         b'{"traceEvents": []}',
@@ -343,6 +342,14 @@ def test_other_output_is_a_loss() -> None:
 def test_other_texts_are_not_recognized(text: bytes) -> None:
     assert not perf_stat.sniff(text)
     with pytest.raises(UnreadableInput, match="no counts of perf stat"):
+        perf_stat.read(io.BytesIO(text), "x.txt")
+
+
+def test_text_with_only_its_start_is_refused_with_the_cause() -> None:
+    """perf 6.1 with an interval writes this for a command that ends at once."""
+    text = b"# started on Sat Nov 21 10:17:12 2026\n\n"
+    assert detect_format(text).name == perf_stat.FORMAT
+    with pytest.raises(UnreadableInput, match=r"^x\.txt has no counts of perf stat: .* Count without an interval"):
         perf_stat.read(io.BytesIO(text), "x.txt")
 
 

@@ -131,18 +131,83 @@ def test_a_thousand_ranks_cost_as_many_processes_as_one(tmp_path: Path) -> None:
     """Each program that the script calls notes itself."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("awk", "cat", "grep", "head", "tail", "tr", "wc", "uname", "cut", "sed"):
+    for name in ("awk", "cat", "grep", "head", "tail", "tr", "wc", "uname", "cut", "sed", "stat"):
         (tools / name).write_text(f'#!/bin/sh\necho >>{tmp_path}/count\nPATH=${{PATH#*:}} exec {name} "$@"\n')
         (tools / name).chmod(0o755)
     for id, ranks in (("a" * 12, 1), ("b" * 12, 1024)):
-        lines = {f"run0__{n}__state": f"host h\nrank {n}\nsize {ranks}\nstate done\n" for n in range(ranks)}
+        lines = {f"run0__{n}__state": f"host h\nrank {n}\nsize {ranks}\nstate recording\n" for n in range(ranks)}
+        lines |= {f"run0__{n}__perf_data": "x" for n in range(ranks)}
         job = job_in(tmp_path, id, output="x", **lines)
         environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
         script = poll_script([job], 10)
         done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True, env=environment)
-        assert len(parse_poll_output([job], done.stdout)[id].status.ranks) == ranks
-        assert (tmp_path / "count").read_text().count("\n") <= 12
+        found = parse_poll_output([job], done.stdout)[id].status.ranks
+        assert [rank.written for rank in found] == [1] * ranks
+        assert (tmp_path / "count").read_text().count("\n") <= 14
         (tmp_path / "count").unlink()
+
+
+def test_sizes_of_growing_recordings_are_read(tmp_path: Path, shell: Path) -> None:
+    """The file of a rank that records; what a rank reports that has ended, or that records on another disk."""
+    job = job_in(
+        tmp_path,
+        run0__0__state="host h\nstate recording\n",
+        run0__0__perf_data=b"x" * 300,
+        run0__1__state="host h\nstate recording\n",
+        run0__1__written="written 00000000000000004096\n",
+        run0__2__state="host h\nstate recording\nwritten 77\nstate ended\n",
+        run0__2__perf_data=b"x" * 300,
+        run0__3__state="host h\nstate started\n",
+        run0__3__perf_data=b"x" * 300,
+        run0__4__state="host h\nstate recording\n",
+        **{"run0__on-n1__state": "host n1\nstate recording\n", "run0__on-n1__perf_data": b"x"},
+    )
+    ranks = look(job, shell=shell)[job.id].status.ranks
+    assert [rank.written for rank in ranks] == [300, 4096, 77, None, None, 1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["written 9223372036854775808", "written -1", "written 1e9", "written", "no words", "written " + "9" * 400],
+)
+def test_size_that_is_no_size_is_ignored(tmp_path: Path, shell: Path, content: str) -> None:
+    job = job_in(
+        tmp_path,
+        run0__0__state="state recording\n",
+        run0__0__written=content + "\n",
+        run0__1__state=f"state ended\n{content}\n",
+    )
+    assert [rank.written for rank in look(job, shell=shell)[job.id].status.ranks] == [None, None]
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "directory", "link to a folder"])
+def test_only_regular_files_have_sizes(tmp_path: Path, shell: Path, kind: str) -> None:
+    """Nor is anything read that waits, or that is elsewhere."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "written").write_text("written 4242\n")
+    job = job_in(tmp_path, run0__0__state="state recording\n")
+    folder = Path(job.directory, "run0", "0")
+    for name in ("written", "perf.data"):
+        if kind == "link":
+            (folder / name).symlink_to(secret / "written")
+        elif kind == "fifo":
+            os.mkfifo(folder / name)
+        elif kind == "directory":
+            (folder / name).mkdir()
+        else:
+            (folder / name).symlink_to(secret)
+    [rank] = look(job, shell=shell)[job.id].status.ranks
+    assert (rank.state, rank.written) == ("recording", None)
+
+
+def test_linked_state_is_not_read(tmp_path: Path, shell: Path) -> None:
+    (tmp_path / "other").write_text("state done\nnote of another file\n")
+    job = job_in(tmp_path, run0__0__state="state recording\n")
+    Path(job.directory, "run0", "1").mkdir()
+    Path(job.directory, "run0", "1", "state").symlink_to(tmp_path / "other")
+    os.mkfifo(Path(job.directory, "run0", "state"))
+    assert [rank.rank for rank in look(job, shell=shell)[job.id].status.ranks] == [0]
 
 
 HARM = st.binary(max_size=200) | st.sampled_from([b"output 99999999999999 9", b"states -5", b"job x", b"end", b"\n"])
@@ -150,7 +215,7 @@ HARM = st.binary(max_size=200) | st.sampled_from([b"output 99999999999999 9", b"
 
 @given(st.lists(HARM, max_size=8), st.integers(0, 400))
 def test_arbitrary_output_is_parsed_without_error(pieces: list[bytes], cut: int) -> None:
-    good = b"job aaaaaaaaaaaa\nthere\nwho ./sub0.id 1 2 b-c yes\nstates 0\n\noutput 5 5\nhello\nend\n"
+    good = b"job aaaaaaaaaaaa\nthere\nwho ./sub0.id 1 2 b-c yes\nstates 0\n\nsizes 0\n\noutput 5 5\nhello\nend\n"
     jobs = [PollRequest("a" * 12, "/a", 0), PollRequest("b" * 12, "/b", 0)]
     assert set(parse_poll_output(jobs, good[:cut] + b"".join(pieces))) <= {"a" * 12, "b" * 12}
     assert parse_poll_output(jobs, good + b"".join(pieces))["a" * 12].output == b"hello"
