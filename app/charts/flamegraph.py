@@ -18,6 +18,7 @@ from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, fl
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from ..domain.short_names import shorten_symbol
 from ..domain.text import shorten_middle
 from .palette import GROUP_KIND
 
@@ -86,7 +87,8 @@ def build_payload(
     """The tree below the frame with id `zoom` (None or unknown: the zoom of the tree) as plain data.
 
     `zoom`: the frames from the root to the one zoomed to, with `depth` from the root and `function` as in `nodes`; if
-    there are more than 200, those in the middle are omitted. `functions`: columns; ids below 0 are labels. `nodes`:
+    there are more than 200, those in the middle are omitted. `functions`: columns; ids below 0 are labels; `short` is
+    empty if no name has a short one. `nodes`:
     columns, in preorder, siblings in the order drawn and packed to the left; `start` (weight from the left edge of the
     first node) only by time. `pruned`: lower bound of the number of omitted frames.
     """
@@ -111,6 +113,7 @@ def build_payload(
         if size <= WIRE_BYTES or (len(chosen) == 1 and longest == MAX_SHORT_NAME_CHARACTERS):
             return data
         in_names = sum(map(len, data["functions"]["name"])) + sum(map(len, data["functions"]["module"]))
+        in_names += sum(map(len, data["functions"]["short"]))
         if longest != MAX_SHORT_NAME_CHARACTERS and in_names > WIRE_BYTES:
             longest = MAX_SHORT_NAME_CHARACTERS
             continue
@@ -140,9 +143,19 @@ class _NameColumns:
         return {
             "id": function.tolist(),
             "name": [shorten_middle(name, longest) for name in names],
+            "short": _short_names(names, is_label, longest),
             "module": [shorten_middle(module, longest) for module in modules],
             "kind": np.where(kind < 0, len(KIND_NAMES), kind).tolist(),
         }
+
+
+def _short_names(names: list[str], is_label: Array, longest: int) -> list[str]:
+    """The short names of functions, "" where they are the names; empty if all are."""
+    short = [
+        "" if label or (found := shorten_symbol(name)) == name else shorten_middle(found, longest)
+        for name, label in zip(names, is_label.tolist(), strict=True)
+    ]
+    return short if any(short) else []
 
 
 def _interleave(first: Array, ones: list[str], others: list[str]) -> list[str]:

@@ -23,6 +23,7 @@
     rect: group.querySelector('rect'),
     text: group.querySelector('text'),
     tip: group.querySelector('title').textContent,
+    short: group.querySelector('desc')?.textContent ?? '',
     start: Number(group.dataset.s),
     weight: Number(group.dataset.w),
     depth: Number(group.dataset.d),
@@ -42,9 +43,11 @@
     return count;
   }
 
-  function label(name, pixels) {
+  function label(full, short, pixels) {
     const room = Math.floor((pixels - 6) / CELL);
     if (room < FEWEST) return '';
+    if (cells(full) <= room) return full;
+    const name = short || full;
     if (cells(name) <= room) return name;
     const signs = Array.from(name.slice(0, 2 * room)).slice(0, room - 1);
     while (signs.length && cells(signs.join('')) > room - 1) signs.pop();
@@ -52,7 +55,7 @@
   }
 
   function write(frame, x, pixels) {
-    const words = label(frame.name, pixels);
+    const words = label(frame.name, frame.short, pixels);
     if (words === '') {
       if (frame.text) frame.text.textContent = '';
       return;

@@ -18,6 +18,7 @@ from ..analysis.core.functions import functions_of
 from ..analysis.stacks.flamegraph import FlameTree
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
+from ..domain.short_names import shorten_symbol
 from ..domain.tables import FrameKind
 from ..domain.text import shorten
 from ..domain.units import format_percent, format_quantity
@@ -86,6 +87,7 @@ class _DrawnFrame:
     y: int
     width: float
     name: str
+    short: str
     tip: str
     fill: str
     above: bool
@@ -126,7 +128,8 @@ def write_svg(
                 y=HEADER_HEIGHT + (depth - 1 - level if style.root_at_bottom else level) * ROW_HEIGHT,
                 width=weight * _scale(whole, style),
                 name=names[place][0],
-                tip=_tip(tree, row, *names[place]),
+                short=names[place][2],
+                tip=_tip(tree, row, *names[place][:2]),
                 fill=fills.of(place),
                 above=above,
                 data=f' data-s="{start}" data-w="{weight}" data-d="{level}"' if style.interactive else "",
@@ -169,11 +172,15 @@ def count_columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in ("W", "F") or ord(c) >= 0x1F000 else 1 for c in text)
 
 
-def fit_label(name: str, width: float) -> str:
-    """A name shortened with an ellipsis to `width` pixels without the padding; "" if nothing fits."""
+def fit_label(name: str, width: float, short: str = "") -> str:
+    """A name shortened to `width` pixels without the padding: the short name if there is one, else with an ellipsis; ""
+    if nothing fits."""
     room = int((width - 6) / CHARACTER_WIDTH)
     if room < MIN_LABEL_CHARACTERS:
         return ""
+    if count_columns(name) <= room:
+        return name
+    name = short or name
     if count_columns(name) <= room:
         return name
     cut = name[: room - 1]
@@ -202,18 +209,20 @@ def _scale(whole: int, look: FlameSvgStyle) -> float:
     return (look.width - 2 * MARGIN) / whole if whole else 0.0
 
 
-def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, str]]:
-    """(name, description) of each row, for display."""
+def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, str, str]]:
+    """(name, description, short name if it differs) of each row, for display."""
     functions = functions_of(profile)
     names = []
     for row in rows.tolist():
         function = int(tree.function[row])
         if function < 0:
-            names.append((_displayed_name(tree.labels[-1 - function]), ""))
+            names.append((_displayed_name(tree.labels[-1 - function]), "", ""))
         else:
             kind = _KINDS[FrameKind(int(tree.kind[row])).name.lower()]
             origin = " · ".join(filter(None, (_displayed_name(functions.module_of(function)), kind)))
-            names.append((_displayed_name(functions.name_of(function)), origin))
+            name = functions.name_of(function)
+            short = shorten_symbol(name)
+            names.append((_displayed_name(name), origin, "" if short == name else _displayed_name(short)))
     return names
 
 
@@ -367,7 +376,7 @@ def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
 
 
 def _drawn(frame: _DrawnFrame) -> str:
-    text = fit_label(frame.name, frame.width)
+    text = fit_label(frame.name, frame.width, frame.short)
     # textLength is set, so that no label exceeds its frame in any font.
     words = (
         f'<text x="{_px(frame.x + 3)}" y="{frame.y + 12}" textLength="{_px(count_columns(text) * CHARACTER_WIDTH)}" '
@@ -375,8 +384,10 @@ def _drawn(frame: _DrawnFrame) -> str:
         if text
         else ""
     )
+    # The script shows it in frames that are too narrow for the name.
+    short = f"<desc>{escape(frame.short)}</desc>" if frame.short and frame.data else ""
     body = (
-        f"<title>{escape(frame.tip)}</title>"
+        f"<title>{escape(frame.tip)}</title>{short}"
         f'<rect class="{frame.fill}" x="{_px(frame.x)}" y="{frame.y}" width="{_px(max(0.1, frame.width - 0.5))}" '
         f'height="{ROW_HEIGHT - 1}"/>{words}'
     )

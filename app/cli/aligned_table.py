@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from ..domain.short_names import shorten_symbol
 from ..domain.text import shorten_middle
 
 GAP = "  "
@@ -14,8 +15,8 @@ def align(
 ) -> tuple[list[str], list[str]]:
     """The lines of a table, heading first, and the headings of the columns that were left out.
 
-    width: characters of a terminal, None for no limit. Texts that are too long lose their middle, the widest column
-    first. Numbers are right-aligned and never cut.
+    width: characters of a terminal, None for no limit. Texts that are too long are shortened, the widest column first:
+    names of functions to their short names, then each loses its middle. Numbers are right-aligned and never cut.
     """
     widths = [max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
     count = len(widths)
@@ -27,10 +28,14 @@ def align(
         widths = _shrink(widths[:count], narrowest[:count], limit)
     put: list[Callable[[str, int], str]] = [str.rjust if right else str.ljust for right in is_numeric]
     lines = [
-        GAP.join(put[i](shorten_middle(line[i], widths[i]), widths[i]) for i in range(count)).rstrip()
+        GAP.join(put[i](_fit(line[i], widths[i]), widths[i]) for i in range(count)).rstrip()
         for line in (headings, *cells)
     ]
     return lines, list(headings[count:])
+
+
+def _fit(text: str, width: int) -> str:
+    return text if len(text) <= width else shorten_middle(shorten_symbol(text), width)
 
 
 def _min_width(heading: str, width: int, is_numeric: bool) -> int:

@@ -149,6 +149,15 @@ def test_long_names_are_complete_if_there_is_room() -> None:
     assert "…" in max(longer["functions"]["name"], key=len)
 
 
+def test_short_names_only_where_they_differ() -> None:
+    stacks = [([("main", "app"), ("a::b::C::f(int)", "app")], 1), ([("main", "app"), ("<script>::<b>", "app")], 1)]
+    functions = build_flame_payload(profile_of(stacks), Selection())["functions"]
+    short = dict(zip(functions["name"], functions["short"], strict=True))
+    assert short["a::b::C::f(int)"] == "C::f" and short["main"] == ""
+    plain = build_flame_payload(profile_of([([("main", "app")], 1)]), Selection())["functions"]
+    assert plain["short"] == []
+
+
 def test_shortened_keeps_both_ends() -> None:
     assert shorten_middle("abcdef", 6) == "abcdef"
     assert shorten_middle("abcdefg", 6) == "abc…fg"

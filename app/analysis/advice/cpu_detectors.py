@@ -13,6 +13,7 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.event_names import measures_time
 from ...domain.profile import Profile
+from ...domain.short_names import shorten_symbol
 from ...domain.tables import ROOT, get_column, get_strings
 from ...domain.units import format_quantity
 from ..core.functions import base_name, functions_of, match_functions
@@ -120,7 +121,7 @@ def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
     names = Counter[str]()
     functions, function = functions_of(profile), get_column(profile.calls, "function")
     for call in np.flatnonzero(weight).tolist():
-        names[functions.name_of(int(function[call]))] += int(weight[call])
+        names[shorten_symbol(functions.name_of(int(function[call])))] += int(weight[call])
     named = _list_shares(names.most_common(), total)
     yield AdviceFinding(share, f"{share:.1f} % of the samples are in functions that wait: {named}.", share)
 

@@ -48,6 +48,7 @@ def wire(**changes: Any) -> dict[str, Any]:
         "functions": {
             "id": [-1, 5, 6, 7],
             "name": ["all", "a", "b", "c"],
+            "short": [],
             "module": ["", "m", "m", "n"],
             "kind": [1, 0, 0, 0],
         },
@@ -293,3 +294,17 @@ def test_a_change_of_shape_forgets_the_zoom_and_passing_words_do_not(run: Run, s
         "event=a&focus=f&invert=1",
         None,
     ]
+
+
+def test_label_is_full_name_then_short_name_then_cut(run: Run) -> None:
+    found = run(
+        """({labels}) => {
+            const context = document.createElement("canvas").getContext("2d");
+            context.font = "12px monospace";
+            const cell = context.measureText("x").width;
+            const one = new labels.Labels(context);
+            one.use(["a::b::C<int>::f(int)", "main"], ["C<…>::f", ""]);
+            return [21, 19, 8, 6].map((room) => one.fit(0, room * cell)).concat(one.fit(1, 3 * cell));
+        }"""
+    )
+    assert found == ["a::b::C<int>::f(int)", "C<…>::f", "C<…>::f", "C<…>:…", "ma…"]

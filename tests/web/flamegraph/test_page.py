@@ -370,7 +370,7 @@ def test_drawing_100000_frames_leaves_time_in_every_frame_of_the_screen(graph: G
             const picture = new Picture({
                 event: "e", unit: "ns", total: nodes.total[0], pruned: 0, kinds: ["user", "kernel"],
                 zoom: [{id: 0, name: "x", total: nodes.total[0], depth: 0, function: 0}], nodes,
-                functions: {id: names.map((_, i) => i), name: names, module: names, kind: names.map((_, i) => i % 2)},
+                functions: {id: names.map((_, i) => i), name: names, short: [], module: names, kind: names.map((_, i) => i % 2)},
             });
             const canvas = document.createElement("canvas");
             const painter = new Painter(canvas);

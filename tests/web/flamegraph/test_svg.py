@@ -183,7 +183,7 @@ NAMES = st.lists(st.text(st.characters(), max_size=60) | st.sampled_from(making.
 def sound(document: str, names: Sequence[str]) -> None:
     """Well-formed, with nothing in it but what we put there, and its text as it was meant."""
     root = ElementTree.fromstring(document.encode())
-    ours = {"svg", "style", "rect", "text", "g", "title", "script", "foreignObject"}
+    ours = {"svg", "style", "rect", "text", "g", "title", "desc", "script", "foreignObject"}
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert tags <= ours | {"{http://www.w3.org/1999/xhtml}input"}
     assert len(list(root.iter(f"{SVG}script"))) == 1
@@ -218,6 +218,34 @@ def test_labels_fit_in_their_width() -> None:
         if text is not None:
             assert number(text, "x") + number(text, "textLength") <= number(rect, "x") + number(rect, "width")
             assert text.get("lengthAdjust") == "spacingAndGlyphs"
+
+
+LONG_NAME = "std::vector<int, std::allocator<int> >::push_back(int const&)"
+
+
+def long_and_short() -> Profile:
+    """The last function is in a frame too narrow for its name, but not for its short name."""
+    return making.profile([(["main", LONG_NAME], 2_000_000), (["main", "f"], 8_000_000)])
+
+
+def test_label_of_narrow_frame_is_short_name() -> None:
+    (drawn_frame,) = [frame for frame in frames(drawn(long_and_short())) if name_of(frame) == LONG_NAME]
+    assert drawn_frame.findtext(f"{SVG}text") == drawn_frame.findtext(f"{SVG}desc") == "vector<…>::push_back"
+    (static,) = [
+        frame
+        for frame in frames(drawn(long_and_short(), look=flamegraph_svg.FlameSvgStyle(interactive=False)))
+        if name_of(frame) == LONG_NAME
+    ]
+    assert static.findtext(f"{SVG}text") == "vector<…>::push_back" and static.find(f"{SVG}desc") is None
+
+
+def test_label_in_file_is_full_name_where_it_fits(on_disk: Any) -> None:
+    page = on_disk(drawn(long_and_short()))
+    long = frame(page, re.escape(LONG_NAME))
+    label = long.locator("text")
+    assert label.text_content() == "vector<…>::push_back"
+    long.click()
+    assert label.text_content() == LONG_NAME
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ....analysis.nsight.matching import pair_trace_with_report
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
+from ....domain.short_names import shorten_distinct
 from ....domain.tables import get_strings
 from ....domain.units import TIME_UNIT_PARAMETER, Quantity, format_percent, format_quantity, format_utc, format_utc_iso
 from ....store import Result
@@ -337,7 +338,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
     what = "Share of the total" if asked.normalize else "Weight"
     unit = "percent" if asked.normalize else unit
     found = (
-        ColumnView("name", "Function", "name")
+        ColumnView("name", "Function", "name", shorten_page=shorten_distinct)
         if asked.by == "function"
         else ColumnView("name", "Stack", "name", shorten=_innermost, unit_label="innermost first"),
         ColumnView("module", "Module", "text", shorten=base_name),

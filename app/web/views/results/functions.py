@@ -10,6 +10,7 @@ import pandas as pd
 from ....analysis.core.functions import base_name, functions_of
 from ....analysis.core.schema import records
 from ....domain.profile import Profile
+from ....domain.short_names import shorten_distinct
 from ....domain.units import Quantity, choose_scale
 from .result_frame import ResultFrame
 
@@ -29,6 +30,7 @@ class FunctionRow:
 
     name: str
     module: str
+    name_short: str
     module_short: str
     kind: str
     location: str
@@ -45,10 +47,12 @@ def build_function_rows(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Functio
     """Rows of the table `hotspots` for a page."""
     scale = choose_scale(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, frame.unit)
     percents, url = choose_scale(100, "percent"), sandwich_urls(frame)
+    short = shorten_distinct(name or "" for name in rows["name"])
     return tuple(
         FunctionRow(
             name=row["name"] or "",
             module=row["module"] or "",
+            name_short=short(row["name"] or ""),
             module_short=base_name(row["module"] or ""),
             kind=row["kind"] or "",
             location=place_of(row),

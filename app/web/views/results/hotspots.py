@@ -11,6 +11,7 @@ from ....analysis.core.functions import base_name
 from ....analysis.stacks.hotspots import BY, compute_hotspots
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
+from ....domain.short_names import shorten_distinct
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
@@ -96,7 +97,9 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
         return "\n".join(filter(None, (row["name"], place_of(row))))
 
     found = (
-        ColumnView("name", by.capitalize(), "name", title=title),
+        ColumnView(
+            *("name", by.capitalize(), "name"), title=title, shorten_page=shorten_distinct if by == "function" else None
+        ),
         ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=base_name),
         weight("self", "Self", "without callees"),
         ColumnView("self_percent", "%", "percent", sort=""),

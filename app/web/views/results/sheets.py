@@ -4,7 +4,7 @@ A column view names what it shows; units, digits, sorting, searching, paging and
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,7 +78,8 @@ class ColumnView:
 
     label: its heading. description: its tooltip, empty for that of the table (`inherit_descriptions`).
     scale: columns with the same word have one unit.
-    missing: shown instead of a missing number. shorten: makes the displayed text of a name or text. link: the URL of a
+    missing: shown instead of a missing number. shorten: makes the displayed text of a name or text; shorten_page:
+    makes it for the texts of a page, so that different ones stay different. link: the URL of a
     cell that is not a name. sort: the value of the parameter `sort`, "" for a column that cannot be sorted; by default
     its name. signed: with a plus. unit_label: in the heading instead of the unit. title: the tooltip of a text. caveat:
     short text next to a number; tag: next to a name. tone: the CSS class of a number's color. unnamed: shown instead of
@@ -92,6 +93,7 @@ class ColumnView:
     description: str = ""
     scale: str = ""
     shorten: Callable[[str], str] | None = None
+    shorten_page: Callable[[Iterable[str]], Callable[[str], str]] | None = None
     link: Texts | None = None
     missing: str | Texts = MISSING
     unit: str = ""
@@ -393,6 +395,12 @@ def build_rows(
     note: Texts | None = None,
 ) -> tuple[SheetRow, ...]:
     """Rows of a table for a page."""
+    columns = [
+        replace(column, shorten=column.shorten_page(text for text in rows[column.column] if text))
+        if column.shorten_page
+        else column
+        for column in columns
+    ]
     return tuple(
         SheetRow(
             cells=tuple(_cell(column, row, scales, url, mark) for column in columns),

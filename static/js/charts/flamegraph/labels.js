@@ -1,5 +1,5 @@
-// Labels that fit. A name is shortened to its frame; without room for three characters it is omitted. Widths of ASCII
-// characters are added, which is exact without kerning; other text is measured.
+// Labels that fit. A name is shortened to its frame: to its short name, then at its end; without room for three
+// characters it is omitted. Widths of ASCII characters are added, which is exact without kerning; other text is measured.
 
 const FEWEST = 3;
 const LONGEST = 600;
@@ -23,7 +23,9 @@ export class Labels {
   #context;
   #widths = new Float64Array(128);
   #names = [];
+  #short = [];
   #known = [];
+  #knownShort = [];
   #ellipsis = 0;
 
   /** @param context a 2D context whose font is set; its text properties are set here */
@@ -38,18 +40,24 @@ export class Labels {
     this.narrowest = FEWEST * Math.min(this.#widths[105], this.#widths[108]);
   }
 
-  /** Set the names for `fit`, by index. */
-  use(names) {
+  /** Set the names for `fit`, and their short ones if they differ, by index. */
+  use(names, short = []) {
     if (names === this.#names) return;
     this.#names = names;
+    this.#short = short;
     this.#known = new Array(names.length);
+    this.#knownShort = new Array(names.length);
   }
 
   /** As much of name `index` as fits in `room` pixels; empty if that is too short. */
   fit(index, room) {
     if (room < this.narrowest) return '';
-    const name = (this.#known[index] ??= this.#measure(this.#names[index]));
+    let name = (this.#known[index] ??= this.#measure(this.#names[index]));
     if (name.full <= room) return name.text;
+    if (this.#short[index]) {
+      name = this.#knownShort[index] ??= this.#measure(this.#short[index]);
+      if (name.full <= room) return name.text;
+    }
     const inside = room - this.#ellipsis;
     const { sums } = name;
     let low = 0;

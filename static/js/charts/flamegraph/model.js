@@ -25,7 +25,7 @@
 /**
  * The JSON of /flamegraph, as perfloom.charts.flamegraph.build_payload describes it.
  * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], zoom: Above[],
- *   functions: {id: number[], name: string[], module: string[], kind: number[]}, nodes: Nodes,
+ *   functions: {id: number[], name: string[], short: string[], module: string[], kind: number[]}, nodes: Nodes,
  *   base?: {total: number, measured: number, reversed: boolean}}} Wire
  */
 
@@ -47,6 +47,7 @@ export class Picture {
     this.count = count;
     this.kinds = wire.kinds;
     this.names = functions.name.slice();
+    this.shortNames = functions.short.slice();
     this.modules = functions.module.slice();
     this.functionKinds = functions.kind.slice();
     this.functionIds = functions.id.slice();

@@ -152,7 +152,7 @@ export class Painter {
     context.textAlign = 'left';
     context.textBaseline = 'middle';
     this.#labels ??= new Labels(context);
-    this.#labels.use(picture.names);
+    this.#labels.use(picture.names, picture.shortNames);
     const usual = picture.base ? palette.diffText : palette.text;
     const middle = (this.rowHeight - this.#gap) / 2 / ratio + this.size * 0.04;
     this.drawn.labels = 0;
