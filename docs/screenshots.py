@@ -99,6 +99,11 @@ class Here:
         self.page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
 
 
+def findings(here: Here) -> None:
+    here.open(f"/results/{here.results['demo']}", height=760)
+    here.take("findings")
+
+
 def flame_graph(here: Here) -> None:
     here.open(f"/results/{here.results['demo']}/flamegraph", height=740)
     here.point_at("py::load_documents")
@@ -313,6 +318,7 @@ def pytorch_compare(here: Here) -> None:
 
 
 PICTURES: dict[str, Callable[[Here], None]] = {
+    "findings": findings,
     "flame-graph": flame_graph,
     "narrowed": narrowed,
     "by-time-dark": by_time,

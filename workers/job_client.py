@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, JobFailed, PerfloomError, TooLarge, UnreadableInput
@@ -26,15 +26,17 @@ from perfloom.store.files.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 
-from . import job_runner, preflight
+from . import job_runner
 from .base.context import JobContext, open_context
 from .base.facts_probe import host_name
 from .base.jobfiles import JobFiles, save_environment
 from .base.secret_provider import SecretProvider, no_secrets
 from .local import supervisor_client
-from .preflight import FindingCallback
 from .read import prefork
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
+
+if TYPE_CHECKING:
+    from .preflight import FindingCallback
 
 _PIECE_BYTES = 4 << 20
 POLL_S = 0.1
@@ -96,7 +98,7 @@ def record(
     *,
     output: BinaryIO | None = None,
     ask: SecretProvider = no_secrets,
-    say: FindingCallback | None = None,
+    say: "FindingCallback | None" = None,
 ) -> Job:
     """Record, wait, and return the job in its final state.
 
@@ -115,7 +117,7 @@ def record(
             return _follow(context, queue, job, files, cancel_requests, watch, tail, by_worker, host, ask)
 
 
-def submit(settings: Settings, spec: JobSpec, name: str, *, say: FindingCallback | None = None) -> Job:
+def submit(settings: Settings, spec: JobSpec, name: str, *, say: "FindingCallback | None" = None) -> Job:
     """Submit a recording and return its job. A worker runs it, or a process that outlives this one. Arguments and
     errors: as for `record`."""
     with _open_store_and_queue(settings) as (store, queue):
@@ -215,8 +217,13 @@ def _open_store_and_queue(settings: Settings) -> Iterator[tuple[Store, TaskQueue
         store.close()
 
 
-def _prepare_recording(context: JobContext, spec: JobSpec, say: FindingCallback | None) -> tuple[JobFiles, str | None]:
+def _prepare_recording(
+    context: JobContext, spec: JobSpec, say: "FindingCallback | None"
+) -> tuple[JobFiles, str | None]:
     """Check a recording. Returns the files of its job, and the host that has to run it (None: any)."""
+    # Imported here, because imports of files do not need it.
+    from . import preflight
+
     target = context.store.targets.get(spec.target)
     preflight.raise_for_errors(context, spec, target, say or (lambda finding: None))
     files = JobFiles(context.store.jobs.directory(new_id()))
@@ -354,7 +361,10 @@ def _follow(
         elif own is not None and not own.is_alive():
             # It failed because of the database; the query here raises the same error.
             own = _begin_own_steps(context, job.id)
-        time.sleep(POLL_S)
+        if own is not None:
+            own.join(POLL_S)
+        else:
+            time.sleep(POLL_S)
 
 
 def _request_secret(

@@ -32,7 +32,6 @@ from .base.jobfiles import JobFiles
 from .base.progress import Progress
 from .jobs import claims
 from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
-from .local import steps as local_steps
 from .read.long_slots import TakeSlot, long_slots
 
 MAX_READING_TRIES = 5
@@ -105,9 +104,12 @@ def run_to_end(context: JobContext, job_id: str, watch: Callable[[Job], None] = 
 
 
 def _executor_steps(job: Job) -> ExecutorSteps:
+    # Imported here: imports of files need neither, and the steps of scripts load the transports to other machines.
     if job.details.executor is Executor.SUPERVISOR:
+        from .local import steps as local_steps
+
         return local_steps.STEPS
-    from .remote import steps as remote_steps  # Imports the transports to other machines.
+    from .remote import steps as remote_steps
 
     return remote_steps.STEPS
 

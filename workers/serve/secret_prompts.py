@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from perfloom.domain.errors import Prompt
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.worker_secrets import send_secrets
 
 from ..base.secret_provider import SecretProvider
 
@@ -90,6 +89,9 @@ class SecretPrompter:
         self.declined = len(self._typed) < len(found)
 
     def _send(self, job: Job) -> bool:
+        # Imported here because it loads the library of encryption, which most commands do not need.
+        from perfloom.worker_secrets import send_secrets
+
         sealed = send_secrets(self._store, f"job:{job.id}", self._typed)
         self._typed = {}
         self._sent_at = time.time()
