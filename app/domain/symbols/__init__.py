@@ -1,0 +1,1 @@
+"""Readable names of symbols: C++, Rust and JVM."""
