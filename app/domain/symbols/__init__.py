@@ -1,1 +1,1 @@
-"""Readable names of symbols: C++, Rust and JVM."""
+"""Names of symbols: demangled, and short ones for labels."""
