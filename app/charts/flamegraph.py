@@ -18,7 +18,7 @@ from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, fl
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.short_names import shorten_symbol
+from ..domain.symbols.short_names import shorten_symbol
 from ..domain.text import shorten_middle
 from .palette import GROUP_KIND
 

@@ -18,7 +18,7 @@ from ..analysis.core.functions import functions_of
 from ..analysis.stacks.flamegraph import FlameTree
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
-from ..domain.short_names import shorten_symbol
+from ..domain.symbols.short_names import shorten_symbol
 from ..domain.tables import FrameKind
 from ..domain.text import shorten
 from ..domain.units import format_percent, format_quantity

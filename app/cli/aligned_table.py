@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ..domain.short_names import shorten_symbol
+from ..domain.symbols.short_names import shorten_symbol
 from ..domain.text import shorten_middle
 
 GAP = "  "

@@ -16,6 +16,7 @@ from .arrays import Array
 from .call_tree import merge_children, to_preorder
 from .profile import Meta, Profile
 from .programs import infer_programs
+from .symbols.demangler import Demangler
 from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, get_column
 from .validation import find_overflowing
 
@@ -44,19 +45,23 @@ class _Thread:
         return self.run, self.host, self.rank, self.pid
 
 
-def format_symbol(name: str, module: str) -> str:
-    """How pages show a raw symbol. An unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
+def format_symbol(name: str, module: str, demangler: Demangler) -> str:
+    """How pages show a raw symbol: demangled. An unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
     if name in UNKNOWN_NAMES:
         base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
         return f"[{base or 'unknown'}]"
-    return name
+    return demangler.format(name)
 
 
 class ProfileBuilder:
-    """Collects one profile. Not for use after `finish`."""
+    """Collects one profile. Not for use after `finish`.
+
+    demangler: for the names of this profile.
+    """
 
     def __init__(self, format: str) -> None:
         self.format = format
+        self.demangler = Demangler()
         self._runs: list[dict[str, Any]] = []
         self._threads: dict[_Thread, int] = {}
         self._names: list[tuple[int, int, str]] = []
@@ -452,7 +457,9 @@ class ProfileBuilder:
         return _make_table(
             "functions",
             name=[key[0] for key in keys],
-            display=[self._display.get(i) or format_symbol(key[0], key[1]) for i, key in enumerate(keys)],
+            display=[
+                self._display.get(i) or format_symbol(key[0], key[1], self.demangler) for i, key in enumerate(keys)
+            ],
             module=[key[1] for key in keys],
             file=[key[2] for key in keys],
             start_line=[key[3] for key in keys],

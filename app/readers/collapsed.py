@@ -104,7 +104,8 @@ class _CollapsedParser:
         kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
         if raw in (b"[unknown]", b""):
             kind = FrameKind.UNKNOWN
-        function = self._builder.intern_function(name, display=name[: mark.start()] if mark else None)
+        display = self._builder.demangler.format(name[: mark.start()]) if mark else None
+        function = self._builder.intern_function(name, display=display)
         frame = self._frames[raw] = self._builder.intern_frame(function, kind=kind)
         return frame
 

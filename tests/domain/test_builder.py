@@ -4,6 +4,7 @@ import random
 
 from perfloom.domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder, format_symbol
 from perfloom.domain.profile import Meta, Profile
+from perfloom.domain.symbols.demangler import Demangler
 from perfloom.domain.tables import SCHEMAS, FrameKind, get_column, get_strings
 
 
@@ -105,10 +106,11 @@ def test_empty_profile_is_complete() -> None:
 
 
 def test_unknown_symbols_show_their_module() -> None:
-    assert format_symbol("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
-    assert format_symbol("[unknown]", "[unknown]") == format_symbol("", "") == "[unknown]"
-    assert format_symbol("[unknown]", "[kernel.kallsyms]") == "[kernel.kallsyms]"
-    assert format_symbol("main", "/bin/x") == "main"
+    demangler = Demangler()
+    assert format_symbol("[unknown]", "/usr/lib/libc.so.6", demangler) == "[libc.so.6]"
+    assert format_symbol("[unknown]", "[unknown]", demangler) == format_symbol("", "", demangler) == "[unknown]"
+    assert format_symbol("[unknown]", "[kernel.kallsyms]", demangler) == "[kernel.kallsyms]"
+    assert format_symbol("main", "/bin/x", demangler) == "main"
 
 
 def test_weights_that_overflow_are_lost_greatest_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.short_names import MAX_CHARACTERS, shorten_distinct, shorten_symbol
+from perfloom.domain.symbols.short_names import MAX_CHARACTERS, shorten_distinct, shorten_symbol
 
 SHORT = {
     # C++, as c++filt writes it.

@@ -271,6 +271,12 @@ def test_hostile_names_are_unchanged() -> None:
     ]
 
 
+def test_mangled_names_are_readable() -> None:
+    functions = read("events: Ir\nfn=_ZN3foo3barEv\n1 1\nfn=main\n1 2\n").functions
+    assert get_strings(functions, "name") == ["_ZN3foo3barEv", "main"]
+    assert get_strings(functions, "display") == ["foo::bar()", "main"]
+
+
 def test_chunk_size_does_not_matter(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> None:
     monkeypatch.setattr(callgrind, "CHUNK_BYTES", 97)
     monkeypatch.setattr(callgrind_lines, "ROWS", 3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import FrameKind
+from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.exporters import get_exporter
 from perfloom.ingest import text_lines
 from perfloom.ingest.losses import UNRECOGNIZED_LINE
@@ -44,6 +44,12 @@ def test_suffixes_determine_the_kind() -> None:
     ]
     assert profile.functions.column("display").to_pylist() == ["java", "call", "read", "inner", "wake", "[unknown]"]
     assert profile.functions.column("name").to_pylist()[1] == "call_[j]"
+
+
+def test_mangled_names_are_readable() -> None:
+    profile = read("main;_ZN3foo3barEv;_ZN3foo3barEv_[i];java/util/HashMap.get_[j] 1\n")
+    assert get_strings(profile.functions, "display") == ["main", "foo::bar()", "foo::bar()", "java.util.HashMap.get"]
+    assert get_strings(profile.functions, "name")[1:3] == ["_ZN3foo3barEv", "_ZN3foo3barEv_[i]"]
 
 
 def test_unrecognized_lines_are_losses() -> None:

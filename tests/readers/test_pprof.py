@@ -212,6 +212,11 @@ def test_types_with_the_same_name_are_refused() -> None:
         pprof.read(io.BytesIO(small_file(*STRINGS, types=((1, 2), (1, 2)))), "x")
 
 
+def test_mangled_names_are_readable() -> None:
+    (function,) = pprof.read(io.BytesIO(small_file(*STRINGS[:5], b"_ZN3foo3barEv"))).functions.to_pylist()
+    assert (function["name"], function["display"]) == ("_ZN3foo3barEv", "foo::bar()")
+
+
 def test_invalid_utf8_and_duplicate_strings() -> None:
     names = (b"", b"cpu", b"f\xff", b"same", b"same")
     functions = [

@@ -13,7 +13,7 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.event_names import measures_time
 from ...domain.profile import Profile
-from ...domain.short_names import shorten_symbol
+from ...domain.symbols.short_names import shorten_symbol
 from ...domain.tables import ROOT, get_column, get_strings
 from ...domain.units import format_quantity
 from ..core.functions import base_name, functions_of, match_functions

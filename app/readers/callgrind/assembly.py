@@ -144,7 +144,7 @@ def _intern_frame(
         module,
         source or None,
         line if source and 0 < line < 1 << 31 else None,
-        display=format_symbol(raw, module),
+        display=format_symbol(raw, module, builder.demangler),
     )
     unknown = not raw or _ADDRESS.fullmatch(raw) is not None
     return builder.intern_frame(function, kind=FrameKind.UNKNOWN if unknown else FrameKind.USER)

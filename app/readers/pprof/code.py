@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from ...domain.arrays import Array
 from ...domain.builder import UNKNOWN_NAMES, ProfileBuilder, format_symbol
+from ...domain.symbols.columns import find_candidates
 from ...domain.tables import SCHEMAS, FrameKind
 from ...ingest.jit.hashing import RowIndex, factorize, factorize_pairs
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages
@@ -115,7 +116,9 @@ class CodeTables:
         display = np.where(shown != texts.none, shown, name)
         if len(by_module):
             modules, which = np.unique(module[by_module], return_inverse=True)
-            display[by_module] = texts.add_texts([format_symbol("", texts.get_text(code)) for code in modules])[which]
+            words = [format_symbol("", texts.get_text(code), self._builder.demangler) for code in modules]
+            display[by_module] = texts.add_texts(words)[which]
+        display = self._demangle(display)
         self.functions = pa.Table.from_arrays(
             [
                 texts.build_column(name),
@@ -126,6 +129,15 @@ class CodeTables:
             ],
             schema=SCHEMAS["functions"],
         )
+
+    def _demangle(self, names: Array) -> Array:
+        """The codes of the readable forms of names, given by their codes."""
+        readable = np.arange(len(self._texts.words))
+        codes = find_candidates(self._texts.words)
+        codes = codes[np.isin(codes, names)]
+        words = [self._builder.demangler.format(self._texts.get_text(code)) for code in codes.tolist()]
+        readable[codes] = self._texts.add_texts(words)
+        return readable[names]
 
     def _build_frame_table(self, function: Array, address: Array, line: Array, depth: Array, kind: Array) -> None:
         self.frames = pa.Table.from_arrays(

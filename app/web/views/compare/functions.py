@@ -17,7 +17,7 @@ from ....analysis.nsight.matching import pair_trace_with_report
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
-from ....domain.short_names import shorten_distinct
+from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import get_strings
 from ....domain.units import TIME_UNIT_PARAMETER, Quantity, format_percent, format_quantity, format_utc, format_utc_iso
 from ....store import Result

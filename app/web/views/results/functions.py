@@ -10,7 +10,7 @@ import pandas as pd
 from ....analysis.core.functions import base_name, functions_of
 from ....analysis.core.schema import records
 from ....domain.profile import Profile
-from ....domain.short_names import shorten_distinct
+from ....domain.symbols.short_names import shorten_distinct
 from ....domain.units import Quantity, choose_scale
 from .result_frame import ResultFrame
 

@@ -11,7 +11,7 @@ from ....analysis.core.functions import base_name
 from ....analysis.stacks.hotspots import BY, compute_hotspots
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
-from ....domain.short_names import shorten_distinct
+from ....domain.symbols.short_names import shorten_distinct
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls

@@ -1,0 +1,1 @@
+"""Names of symbols: demangled, and short ones for labels."""
