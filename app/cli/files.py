@@ -162,17 +162,20 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
 
 def _open_stored(settings: "Settings", id: str) -> "Profile":
-    from ..store import open_store
+    """The profile of a stored result, from its files alone: loading the database takes longer than reading most."""
+    from ..store.deletion import is_deleting
+    from ..store.files.profile_cache import ProfileCache
+    from ..store.ids import is_id
 
     if not settings.data.exists():
         raise UnreadableInput(f"No file {id!r}, and no result with that id in {settings.data}.")
-    store = open_store(settings)
+    results = settings.data / "results"
     try:
-        return store.results.open(store.results.get(id).id)
+        if is_id(id) and not is_deleting(results, id):
+            return ProfileCache().get(results / id, settings.data / "cache" / id)
     except NotFound:
-        raise UnreadableInput(f"No file {id!r}, and no result with that id; `perfloom list` shows the ids.") from None
-    finally:
-        store.close()
+        pass
+    raise UnreadableInput(f"No file {id!r}, and no result with that id; `perfloom list` shows the ids.")
 
 
 @click.command("import")

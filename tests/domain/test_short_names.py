@@ -40,13 +40,26 @@ SHORT = {
     # Java
     "java.util.HashMap.get": "HashMap.get",
     "java.util.HashMap.get(java.lang.Object)": "HashMap.get",
+    "java.util.HashMap.get(Ljava/lang/Object;)Ljava/lang/Object;": "HashMap.get",
+    "java.lang.String.<init>(byte[], int, long)": "String.<init>",
+    "java.util.HashMap.get->java.util.HashMap.hash(int)": "HashMap.get->HashMap.hash",
+    "void java.util.HashMap::resize(int)": "HashMap::resize",
     "com.foo.Outer$Inner.<init>": "Outer$Inner.<init>",
 }
 UNCHANGED = (
     *("aten::add", "sched:sched_switch", "<module>", "f.<locals>.g", "read (file.py:12)", "finish_task_switch.isra.0"),
     *("runtime.(*mcache).refill", "runtime.mallocgc", "[unknown]", "-[NSObject init]", "python train.py --x", ""),
     *("/usr/bin/a::b", "torch/nn/module.py(1532): _call", "nn.Module: Linear_0", "ProfilerStep#3", "cudaLaunchKernel"),
-    *("int (*get_fn(int))(char)", "decltype(auto) std::__invoke<int>(int&&)", "f(", "::", "a::", "<>", "a)b<c"),
+    *(
+        "int (*get_fn(int))(char)",
+        "decltype(auto) std::__invoke<int>(int&&)",
+        "numpy.core.Foo",
+        "f(",
+        "::",
+        "a::",
+        "<>",
+        "a)b<c",
+    ),
 )
 
 

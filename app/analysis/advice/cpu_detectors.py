@@ -131,21 +131,22 @@ def detect_imbalance(evidence: RuleInput) -> Iterator[AdviceFinding]:
     profile, event = evidence.profile, _main_event(evidence)
     threads, rollup = threads_of(profile), roll_up_filtered_samples(profile, evidence.selection, event)
     weight = sum_by_index(rollup.thread, rollup.weight, len(threads.key))
-    unit = get_strings(profile.events, "unit")[event] or "count"
+    name, unit = (get_strings(profile.events, column)[event] for column in ("name", "unit"))
     ranks = np.unique(threads.rank[(threads.rank >= 0) & (weight > 0)])
     if len(ranks) > 1:
         amounts: list[_Amount] = [
             (f"Rank {rank}", int(weight[threads.rank == rank].sum()), rank) for rank in ranks.tolist()
         ]
-        yield _imbalance(amounts, "ranks", int(weight.sum()), unit)
+        yield _imbalance(amounts, "ranks", int(weight.sum()), unit, name)
         return
     roles: dict[str, list[_Amount]] = {}
     for row in np.flatnonzero(weight).tolist():
-        name = threads.name[row] or threads.process[row] or ""
-        roles.setdefault(re.sub(r"\d+", "", name), []).append((f"Thread {name}", int(weight[row]), None))
+        thread = threads.name[row] or threads.process[row] or ""
+        label = f"Thread {thread}" + (f" (TID {threads.tid[row]})" if threads.tid[row] is not None else "")
+        roles.setdefault(re.sub(r"\d+", "", thread), []).append((label, int(weight[row]), None))
     for role in roles.values():
         if len(role) >= MIN_ROLE_THREADS:
-            yield _imbalance(role, "threads of its name", int(weight.sum()), unit)
+            yield _imbalance(role, "threads of its name", int(weight.sum()), unit, name)
 
 
 def detect_idle_cpus(evidence: RuleInput) -> Iterator[AdviceFinding]:
@@ -169,12 +170,13 @@ def detect_idle_cpus(evidence: RuleInput) -> Iterator[AdviceFinding]:
     )
 
 
-def _imbalance(amounts: list[_Amount], group: str, total: int, unit: str) -> AdviceFinding:
+def _imbalance(amounts: list[_Amount], group: str, total: int, unit: str, event: str) -> AdviceFinding:
     label, most, rank = max(amounts, key=lambda amount: amount[1])
     mean = sum(amount for _, amount, _ in amounts) / len(amounts)
     # What the others could wait for it, at most, of the time of all.
     share = 100.0 * (most - mean) * len(amounts) / max(1, total)
     shown, usual = (format_quantity(value, unit).text for value in (most, mean))
+    shown += f" {event}" if unit == "count" else ""
     return AdviceFinding(
         100.0 * (most / mean - 1),
         f"{label} has {shown}, {100 * (most / mean - 1):.0f} % more than the mean of {len(amounts)} {group} ({usual}).",

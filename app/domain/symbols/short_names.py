@@ -26,8 +26,10 @@ _OPERATOR = re.compile(
 )
 _QUALIFIERS = re.compile(r"(?: (?:const|volatile|noexcept))*(?: ?&{1,2})?")
 _SUFFIX = re.compile(r"(?: \[clone [^\]]*\])+|\.[a-z][\w.]*|@\w+")
+_JAVA_TYPE = re.compile(r"\[*(?:[BCDFIJSZV]|L[\w/$]+;)")
 _CLONE = re.compile(r"\.(?:cold|part|constprop|isra|llvm|lto_priv)\b[\w.]*$|@plt$")
 _JAVA = re.compile(r"(?:[a-z_][\w$]*[./])+([A-Z][\w$]*(?:\.[\w$<>]+)+)")
+_JAVA_CLASS = re.compile(r"(?:[a-z_][\w$]*\.)+([A-Z][\w$]*)")
 _OPENING, _CLOSING = "<([{", ">)]}"
 
 
@@ -35,6 +37,11 @@ def shorten_symbol(name: str) -> str:
     """The short name of a C++, Rust or Java function. Any other name is returned as it is."""
     if len(name) > MAX_CHARACTERS:
         return name
+    if "->" in name and (methods := name.split("->"))[0].count("(") == methods[0].count(")"):
+        # Java methods that are inlined into each other; in C++ an operator or a type is before the arrow.
+        short = [shorten_symbol(method) for method in methods]
+        if all(map(str.__ne__, short, methods)):
+            return "->".join(short)
     if "::" not in name and "(" not in name and "<" not in name:
         return name if "." not in name else _shorten_java(name)
     return _shorten(name)
@@ -60,8 +67,9 @@ def _shorten(name: str) -> str:
     while kept < len(parts) and parts[-kept].startswith("{"):
         # What contains a lambda or closure distinguishes it.
         kept += 1
-    last = "::".join(parts[-kept:])
-    return prefix + (_shorten_java(last) if len(parts) == 1 else last) + suffix
+    if len(parts) == 1:
+        return prefix + _shorten_java(parts[0]) + suffix
+    return prefix + "::".join(_JAVA_CLASS.sub(r"\1", part) for part in parts[-kept:]) + suffix
 
 
 def _shorten_java(name: str) -> str:
@@ -93,11 +101,11 @@ def _parse(text: str, *, is_inner: bool = False) -> tuple[list[str], str] | None
                 return None
             inside = text[place:end]
             if sign == "(":
-                if not part or not (_is_word(part[-1]) or part.endswith(("…>", "}")) or "operator" in part):
+                if not part or not (_is_word(part[-1]) or part.endswith((">", "}")) or "operator" in part):
                     return None
                 end = _QUALIFIERS.match(text, end).end()  # type: ignore[union-attr]
                 if not text.startswith("::", end):
-                    suffix = text[end:]
+                    suffix = "" if _JAVA_TYPE.fullmatch(text, end) else text[end:]
                     complete = not suffix or _SUFFIX.fullmatch(suffix)
                     return ([*parts, part], suffix) if complete else None
             elif sign == "<" and part.endswith("."):

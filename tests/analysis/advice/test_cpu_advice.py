@@ -127,7 +127,7 @@ def test_imbalance_of_threads_of_one_name() -> None:
     stacks = {"worker-0 11;main": 200, "worker-1 12;main": 200, "worker-2 13;main": 500, "main 10;main": 100}
     found = advise(record(stacks, cpus=1))
     assert found == {
-        "imbalance": "Thread worker-2 has 500 ms, 67 % more than the mean of 3 threads of its name (300 ms)."
+        "imbalance": "Thread worker-2 (TID 13) has 500 ms, 67 % more than the mean of 3 threads of its name (300 ms)."
     }
 
 

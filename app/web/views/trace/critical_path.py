@@ -8,6 +8,7 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
+from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.tables import TABLES
 from ....charts.stacked_bars import StackedValues, StackPart
 from ....domain.profile import Profile
@@ -47,7 +48,7 @@ PART_BY_KIND = {
 COLUMN_VIEWS = inherit_descriptions(
     TABLES["critical-path"].columns,
     (
-        ColumnView("name", "On the path", "name"),
+        ColumnView("name", "On the path", "name", shorten=shorten_kernel_name),
         ColumnView("kind", "Kind", "word"),
         ColumnView("parts", "Parts"),
         ColumnView("total_us", "On the path", "time", scale="time"),

@@ -12,6 +12,7 @@ from ....analysis.core.schema import records
 from ....analysis.core.slice_selection import has_clock
 from ....analysis.distributed.top_lists import top_kernels, top_operators
 from ....analysis.ml.idle import IdleCause
+from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.operator_parts import operator_parts_of
 from ....analysis.ml.tokens import parse_step_kind
 from ....analysis.tables import TABLES
@@ -109,13 +110,13 @@ class IdleCauseRow:
 
 @dataclass(frozen=True)
 class TopList:
-    """The first rows of the page `key`. rows: name, URL, value, share."""
+    """The first rows of the page `key`. rows: short name, name, URL, value, share."""
 
     key: str
     title: str
     url: str
     more: str
-    rows: tuple[tuple[str, str, Quantity, Quantity], ...]
+    rows: tuple[tuple[str, str, str, Quantity, Quantity], ...]
 
 
 @dataclass(frozen=True)
@@ -414,6 +415,7 @@ def _top(
         more=f"All {count:,}",
         rows=tuple(
             (
+                shorten_kernel_name(name) if key == "kernels" else name,
                 name,
                 frame.url(key, None, ("search", name)) if words else detail_url(frame, key, name),
                 format_quantity(took, "ns"),
