@@ -1,23 +1,18 @@
 """Mangled names of C++ (Itanium ABI) and Rust.
 
-C++ is demangled by __cxa_demangle of libstdc++, as in c++filt. It has no limit, so names that may become very long are
-left to the package multi-demangle, which stops at 4,096 characters but prints some names of C++ differently. It also
-demangles Rust.
+The package demangle prints names of C++ as c++filt does, and limits depth and length. The package multi-demangle tries
+alternatives for each level of nesting of an invalid name: 233 characters take a minute.
 """
 
-import ctypes
 import re
 import time
-from collections.abc import Callable
-
-from .expansion import estimate_length
 
 MAX_DISPLAY = 4_096
 """Names whose readable form is longer remain unchanged."""
-MAX_ESTIMATE = 300_000
-"""Names with a longer estimate are not given to libstdc++: 1 % of the C++ symbols of Python's scientific packages."""
-SLOW_S = 0.001
-"""A usual name takes 10 µs. Names that take longer than this are slow."""
+MAX_DEPTH = 128
+"""Of nested types. Types that compilers write rarely pass 20."""
+SLOW_S = 0.01
+"""A usual name takes 50 µs. Names that take longer than this are slow."""
 MAX_SLOW_S = 2.0
 """CPU time for slow names. Then the remaining names of a file are not demangled."""
 
@@ -35,11 +30,13 @@ def is_mangled(name: str) -> bool:
 
 
 class NativeDemangler:
-    """Loads the libraries. Without them, and after too much time for slow names, no name is demangled."""
+    """Loads the package. After too much time for slow names, no name is demangled."""
 
     def __init__(self) -> None:
-        self._package = _load_package()
-        self._cxa = _load_libstdcxx()
+        from demangle import Limits, demangle
+
+        self._package = demangle
+        self._limits = Limits(max_depth=MAX_DEPTH, max_output=MAX_DISPLAY)
         self._left_s = MAX_SLOW_S
 
     def demangle(self, name: str) -> str | None:
@@ -65,57 +62,7 @@ class NativeDemangler:
         if not parts:
             return None
         symbol, clones, version = parts.groups()
-        text = self._package(symbol, "rust") if legacy or symbol[1] == "R" else None
-        if text is None and symbol[1] == "Z":
-            text = self._demangle_cpp(symbol)
-        return None if text is None else text + "".join(f" [clone {one}]" for one in _CLONE.findall(clones)) + version
-
-    def _demangle_cpp(self, symbol: str) -> str | None:
-        if self._cxa and estimate_length(symbol, MAX_ESTIMATE) <= MAX_ESTIMATE:
-            # An old libstdc++ does not know the newest types.
-            return self._cxa(symbol) or self._package(symbol, "cpp")
-        return self._package(symbol, "cpp")
-
-
-def _load_package() -> Callable[[str, str], str | None]:
-    try:
-        from multi_demangle import demangle_symbol
-    except ImportError:
-        return lambda symbol, language: None
-
-    def demangle(symbol: str, language: str) -> str | None:
-        try:
-            text = demangle_symbol(symbol, language=language)
-        except Exception:
-            return None
-        except BaseException as error:
-            # A failed assertion of Rust code. Its class cannot be imported, and is no Exception.
-            if type(error).__name__ != "PanicException":
-                raise
-            return None
-        return None if text == symbol else text
-
-    return demangle
-
-
-def _load_libstdcxx() -> Callable[[str], str | None] | None:
-    try:
-        cxa_demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
-        free = ctypes.CDLL(None).free
-    except (OSError, AttributeError):
-        return None
-    cxa_demangle.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-    cxa_demangle.restype = ctypes.c_void_p
-    free.argtypes = (ctypes.c_void_p,)
-    free.restype = None
-
-    def demangle(symbol: str) -> str | None:
-        text = cxa_demangle(symbol.encode(), None, None, None)
-        if not text:
-            return None
-        try:
-            return ctypes.string_at(text).decode("utf-8", "replace")
-        finally:
-            free(text)
-
-    return demangle
+        is_rust = legacy is not None or symbol[1] == "R"
+        language, style = ("rust", None) if is_rust else ("itanium", "gnu")
+        text = self._package(symbol, language=language, style=style, limits=self._limits)
+        return None if text == symbol else text + "".join(f" [clone {one}]" for one in _CLONE.findall(clones)) + version
