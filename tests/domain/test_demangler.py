@@ -51,6 +51,10 @@ READABLE = {
     # JVM
     "Ljava/util/HashMap;::get": "java.util.HashMap.get",
     "Ljava/util/HashMap:::get": "java.util.HashMap.get",
+    "io/netty/buffer/AbstractByteBuf:.forEachByteAsc0": "io.netty.buffer.AbstractByteBuf.forEachByteAsc0",
+    "Ljava/lang/StringLatin1;equals([B[B)Z": "java.lang.StringLatin1.equals(byte[], byte[])",
+    "Lio/netty/buffer/AppendableCharSequence;.append(C)Lio/netty/util/internal/Appendab": "io.netty.buffer.AppendableCharSequence.append(char)",
+    "Lorg/vertx/VertxHandler;.channelRead(Lio/netty/channel/ChannelHandlerContext;Lja": "org.vertx.VertxHandler.channelRead(io.netty.channel.ChannelHandlerContext, …)",
     "java/util/HashMap::get": "java.util.HashMap.get",
     "Lcom/foo/Bar;.baz(I[Ljava/lang/String;)V": "com.foo.Bar.baz(int, java.lang.String[])",
     "Lcom/a/B;::outer->Lcom/c/D;::inner": "com.a.B.outer->com.c.D.inner",

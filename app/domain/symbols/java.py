@@ -26,13 +26,15 @@ _TYPE = r"\[*(?:[BCDFIJSZ]|L[^;()\[]+;)"
 _CLASS = r"(?:[\w$-]+/)*[\w$-]+"
 _METHOD = r"(<?[\w$-]+>?)"
 _DESCRIPTOR = rf"(?:\(((?:{_TYPE})*)\)(?:V|{_TYPE})?)?"
-# perf-map-agent writes "Ljava/util/HashMap;::get", and stackcollapse-perf.pl ":" for ";".
-_MARKED = re.compile(rf"L({_CLASS})(?:;::|;\.|:::){_METHOD}{_DESCRIPTOR}")
+# perf-map-agent writes "Ljava/util/HashMap;::get", perf's own agent no "::", and stackcollapse-perf.pl ":" for ";".
+_MARKED = re.compile(rf"L({_CLASS})(?:;(?:::|\.)?|:::){_METHOD}{_DESCRIPTOR}")
+# perf-map-agent cuts long names.
+_CUT = re.compile(rf"L({_CLASS});(?:::|\.)?{_METHOD}\(((?:{_TYPE})*)(?:(\))\[*L?|\[*L?)[^;()\[]*")
 # Go names have slashes too (encoding/json.Marshal), and so have files: packages begin with a usual name, and classes
 # with a capital letter.
 _PLAIN = re.compile(
     rf"((?:[a-z][a-z]|{'|'.join(sorted(PACKAGE_ROOTS))})"
-    rf"/(?:[a-z_][\w$-]*/)*[A-Z$][\w$-]*)(?:\.|:::?){_METHOD}{_DESCRIPTOR}"
+    rf"/(?:[a-z_][\w$-]*/)*[A-Z$][\w$-]*)(?:\.|:\.|:::?){_METHOD}{_DESCRIPTOR}"
 )
 _FILE = re.compile(r"\.(?:[ch](?:pp|xx)?|cc|css|html|java|js|json|jsx|kt|php|py|rb|rs|scala|so|swift|ts|tsx)$")
 _PARAMETER = re.compile(_TYPE)
@@ -54,13 +56,15 @@ def format_java(name: str) -> str | None:
 
 def _format_method(text: str) -> str | None:
     found = _MARKED.fullmatch(text) or (None if _FILE.search(text) else _PLAIN.fullmatch(text))
-    if not found:
+    cut = None if found else _CUT.fullmatch(text)
+    if not found and not cut:
         return None
-    of, method, parameters = found.groups()
+    of, method, parameters = (cut or found).groups()[:3]  # type: ignore[union-attr]
     shown = f"{of.replace('/', '.')}.{method}"
     if parameters is None:
         return shown
-    return f"{shown}({', '.join(_format_type(one) for one in _PARAMETER.findall(parameters))})"
+    types = [_format_type(one) for one in _PARAMETER.findall(parameters)]
+    return f"{shown}({', '.join([*types, *(['…'] if cut and not cut[4] else [])])})"
 
 
 def _format_type(descriptor: str) -> str:
