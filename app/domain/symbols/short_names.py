@@ -1,50 +1,67 @@
-"""Short names of functions, for labels: without parameters, types of templates, and most of the path.
+"""Short labels of functions of C++, Rust and the JVM, for places without room for the full name.
 
-`std::vector<int, std::allocator<int> >::push_back(int const&)` becomes `vector<…>::push_back`, Rust's
-`<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop` becomes `<Vec<…> as Drop>::drop`, and Java's
-`java.util.HashMap.get` becomes `HashMap.get`. Different functions may share a short name; pages also show the full one.
+`std::vector<int, std::allocator<int> >::push_back(int const&)` becomes `vector<…>::push_back`, `java.util.HashMap.get`
+becomes `HashMap.get`. Names of other languages are unchanged. Different functions may share a label.
 """
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-MAX_CHARACTERS = 4_000
-"""Longer names are not shortened."""
-_OMITTED = "<…>"
-_ANONYMOUS = re.compile(
-    r"(?:\(anonymous(?: namespace| class)?\)|\{anonymous\}|<unnamed>|_GLOBAL__N_[\w.]*)::|\[abi:\w+\]"
+MAX_CHARACTERS = 4_096
+"""Longer names are unchanged."""
+MAX_LAMBDA_CHARACTERS = 24
+"""Longer parameters of a lambda are omitted."""
+ELIDED = "<…>"
+
+# Longer operators first.
+_OPERATOR = (
+    r"\boperator(?:\(\)|\[\]|<=>|<<=|>>=|->\*|->|<<(?!<)|<<(?=<)|>>|<=|>=|&&|\|\||\+\+|--|[-+*/%^&|!=]=|[-+*/%^&|~!=<>,]"
+    r"|\"\" ?\w+| (?:new|delete)(?:\[\])?(?!\w)| co_await(?!\w))"
 )
-_SPECIAL = re.compile(
-    r"(?:(?:non-virtual |virtual |covariant return )?thunk to|(?:construction )?vtable for|VTT for|"
-    r"typeinfo (?:name )?for|guard variable for|TLS (?:init|wrapper) function for|reference temporary(?: #\d+)? for) "
+_TOKEN = re.compile(rf"{_OPERATOR}|->|::|[<>(){{}}\[\]\s]|[^<>(){{}}\[\]\s:-]+|.", re.DOTALL)
+_PREFIX = re.compile(
+    r"(?:(?:non-)?virtual thunk to|(?:vtable|VTT|typeinfo(?: name)?|guard variable) for|\[[a-z]+\]) ", re.ASCII
 )
-_OPERATOR = re.compile(
-    r"operator(?!\w)(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|\"\"\s*\w+|[-+*/%^&|~!=<>,]{1,2}"
-    r"| (?:new|delete)(?:\[\])?| [^()]+)?"
+_PLAIN = re.compile(r"[\w$~*&.'@]+|operator.*", re.DOTALL)
+_QUALIFIERS = frozenset({"const", "volatile", "&", "&&", "noexcept"})
+_ANONYMOUS = re.compile(r"\(anonymous (?:namespace|class|struct|union|enum)\)|\(unnamed\)")
+_TYPES = re.compile(r"\((?:(?=[A-Za-z_:.{(<&*\[…'])[^\"/=;@]*)?\)")
+_PATHS = re.compile(r"(?<![\w$])(?:[\w$]+::)+(?=[\w$<\[])")
+_CLOSING = {"<": ">", "(": ")", "{": "}", "[": "]"}
+_JVM = re.compile(
+    r"(?:[\w.$\[\]]+ )?(?:[a-z_]\w*\.)+([A-Z][\w$]*)\.([\w$]+|<(?:cl)?init>)(?:\([\w.$\[\], …]*\))?", re.ASCII
 )
-_QUALIFIERS = re.compile(r"(?: (?:const|volatile|noexcept))*(?: ?&{1,2})?")
-_SUFFIX = re.compile(r"(?: \[clone [^\]]*\])+|\.[a-z][\w.]*|@\w+")
-_JAVA_TYPE = re.compile(r"\[*(?:[BCDFIJSZV]|L[\w/$]+;)")
-_CLONE = re.compile(r"\.(?:cold|part|constprop|isra|llvm|lto_priv)\b[\w.]*$|@plt$")
-_JAVA = re.compile(r"(?:[a-z_][\w$]*[./])+([A-Z][\w$]*(?:\.[\w$<>]+)+)")
-_JAVA_CLASS = re.compile(r"(?:[a-z_][\w$]*\.)+([A-Z][\w$]*)")
-_OPENING, _CLOSING = "<([{", ">)]}"
+_JVM_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z][\w$]*)(?=::)", re.ASCII)
+_FILE = re.compile(r"py|pyx|js|ts|c|cc|cpp|cu|h|hpp|rs|go|rb|pl|pm|php|java|kt|scala|cs|so|o|a|exe|dll|jar|sh|txt")
 
 
 def shorten_symbol(name: str) -> str:
-    """The short name of a C++, Rust or Java function. Any other name is returned as it is."""
+    """The label of a demangled function, for C++, Rust and the JVM: without return type, parameters, and namespace or
+    package except the last, with `<…>` instead of template and generic arguments. Other names are unchanged.
+
+    Closures and lambdas keep the function around them: `main::{lambda(int)#1}::operator()`.
+    """
     if len(name) > MAX_CHARACTERS:
         return name
-    if "->" in name and (methods := name.split("->"))[0].count("(") == methods[0].count(")"):
-        # Java methods that are inlined into each other; in C++ an operator or a type is before the arrow.
-        short = [shorten_symbol(method) for method in methods]
-        if all(map(str.__ne__, short, methods)):
-            return "->".join(short)
     if "::" not in name and "(" not in name and "<" not in name:
-        return name if "." not in name else _shorten_java(name)
-    return _shorten(name)
+        return "->".join(map(_shorten_jvm, name.split("->"))) if name.count(".") > 1 else name
+    if "::" not in name:
+        # Methods that are inlined into each other are connected.
+        methods = name.split("->")
+        jvm = [*map(_shorten_jvm, methods)]
+        if all(map(str.__ne__, jvm, methods)):
+            return "->".join(jvm)
+    prefix = _PREFIX.match(name)
+    start = prefix.end() if prefix else 0
+    label = _shorten_native(name[start:])
+    if label is None:
+        return name
+    # The JVM writes `java.util.HashMap::resize`.
+    short = name[:start] + _JVM_CLASS.sub(r"\1", label)
+    return short if len(short) < len(name) else name
 
 
 def shorten_distinct(names: Iterable[str]) -> Callable[[str], str]:
@@ -54,131 +71,191 @@ def shorten_distinct(names: Iterable[str]) -> Callable[[str], str]:
     return lambda name: found if uses[found := short.get(name, name)] == 1 else name
 
 
+def _shorten_jvm(name: str) -> str:
+    found = _JVM.fullmatch(name)
+    return f"{found[1]}.{found[2]}" if found and not _FILE.fullmatch(found[2]) else name
+
+
+@dataclass
+class _Label:
+    """What is read of a name. parts: between "::". part: the current one. ended: whether its parameters were read.
+    copies: the suffixes of clones. returned: whether a return type was read."""
+
+    parts: list[str] = field(default_factory=list)
+    part: str = ""
+    ended: bool = False
+    copies: str = ""
+    returned: bool = False
+
+
+# A payload of a flame graph that is too large is built again with fewer frames.
 @lru_cache(maxsize=16_384)
-def _shorten(name: str) -> str:
-    text = _ANONYMOUS.sub("", name)
-    special = _SPECIAL.match(text)
-    prefix = special[0] if special else ""
-    parsed = _parse(text[len(prefix) :])
-    if parsed is None:
-        return name
-    parts, suffix = parsed
-    kept = 2
-    while kept < len(parts) and parts[-kept].startswith("{"):
-        # What contains a lambda or closure distinguishes it.
-        kept += 1
-    if len(parts) == 1:
-        return prefix + _shorten_java(parts[0]) + suffix
-    return prefix + "::".join(_JAVA_CLASS.sub(r"\1", part) for part in parts[-kept:]) + suffix
-
-
-def _shorten_java(name: str) -> str:
-    found = _JAVA.fullmatch(name)
-    return found[1] if found else name
-
-
-def _parse(text: str, *, is_inner: bool = False) -> tuple[list[str], str] | None:
-    """(the parts of a qualified name, without types and parameters; the suffix of a clone), None if it is none.
-
-    is_inner: a type of a name.
-    """
-    parts, part, place = [], "", 0
-    while place < len(text):
-        sign = text[place]
-        if text.startswith("::", place):
-            # A name may begin with the global namespace.
-            if part:
-                parts.append(part)
-            part, place = "", place + 2
-        elif sign == "o" and not _is_word(text[place - 1 : place]) and (operator := _OPERATOR.match(text, place)):
-            part += operator[0].rstrip()
-            place = operator.end()
-            # Written with a space: `operator<< <char>`.
-            place += text.startswith(" <", place)
-        elif sign in _OPENING:
-            end = _find_closing(text, place)
-            if end is None:
-                return None
-            inside = text[place:end]
-            if sign == "(":
-                if not part or not (_is_word(part[-1]) or part.endswith((">", "}")) or "operator" in part):
-                    return None
-                end = _QUALIFIERS.match(text, end).end()  # type: ignore[union-attr]
-                if not text.startswith("::", end):
-                    suffix = "" if _JAVA_TYPE.fullmatch(text, end) else text[end:]
-                    complete = not suffix or _SUFFIX.fullmatch(suffix)
-                    return ([*parts, part], suffix) if complete else None
-            elif sign == "<" and part.endswith("."):
-                # Of Python and Java: `f.<locals>.g`, `Foo.<init>`.
-                part += inside
-            elif sign == "<":
-                part += _OMITTED if part or is_inner else _shorten_types(inside)
-            else:
-                part += inside
-            place = end
-        elif sign in _CLOSING:
+def _shorten_native(name: str) -> str | None:
+    """The label of a function of C++ or Rust; None for any other name."""
+    tokens = _TOKEN.findall(name)
+    ends = _match_brackets(tokens)
+    label = _Label()
+    place = 0
+    while place < len(tokens):
+        end = ends.get(place, place)
+        group = "".join(tokens[place : end + 1])
+        if group == "operator" and end + 1 < len(tokens) and tokens[end + 1] == " ":
+            # A conversion: the type continues up to the parameters.
+            until = end + 2
+            while until < len(tokens) and tokens[until] != "(":
+                until = ends.get(until, until) + 1
+            converted = re.sub(r"\[abi:\w*\]", "", "".join(tokens[end + 2 : until]))
+            label.part += "operator " + _shorten_type(converted).strip()
+            place = until
+            continue
+        if group == "decltype" and not label.part:
+            # A return type: `decltype (auto)`.
+            opening = end + 1 + (tokens[end + 1 : end + 2] == [" "])
+            end = ends.get(opening, end)
+        if not _add(label, group):
             return None
-        elif sign == " ":
-            # Before it is the type that a template returns.
-            parts, part, place = [], "", place + 1
-        else:
-            part += sign
-            place += 1
-    if not part:
-        return None
-    suffix = ""
-    if not parts and not part.endswith("…>"):
-        return [part], ""
-    if (found := _CLONE.search(part)) is not None:
-        part, suffix = part[: found.start()], found[0]
-    return [*parts, part], suffix
+        place = end + 1
+    # `<module>` is a name of Python.
+    return None if len(label.parts) == 0 and name.startswith("<") else _join(label)
 
 
-def _shorten_types(inside: str) -> str:
-    """`<…>` at the beginning of a name: types of Rust, or a name such as `<module>`."""
-    content = inside[1:-1]
-    for start, separator in (("impl ", " for "), ("", " as ")):
-        words = _split(content.removeprefix(start), separator)
-        if content.startswith(start) and len(words) == 2:
-            return f"<{start}{separator.join(map(_shorten_type, words))}>"
-    return inside
+def _add(label: _Label, group: str) -> bool:
+    """Add a token, or a pair of brackets with what is inside. Returns whether the name can still be one of C++ or
+    Rust."""
+    first = group[0]
+    if group == "::":
+        return _end_part(label)
+    if group.isspace():
+        return _add_space(label)
+    if label.ended:
+        return _add_after_parameters(label, group)
+    if len(group) == 1 and first in _CLOSING:
+        return False
+    if first == "<":
+        return _add_arguments(label, group)
+    if first == "(":
+        if not label.part:
+            label.part = "\0" if _ANONYMOUS.fullmatch(group) else ""
+            return bool(label.part)
+        if label.part.startswith("'lambda"):
+            label.part += group if len(group) <= MAX_LAMBDA_CHARACTERS else "(…)"
+            return True
+        label.ended = True
+        return _TYPES.fullmatch(group) is not None
+    if first == "{":
+        label.part += _shorten_braces(group)
+        return True
+    if first == "[":
+        return bool(label.part) and group.startswith("[abi:")
+    label.part += group
+    return _PLAIN.fullmatch(group) is not None
+
+
+def _end_part(label: _Label) -> bool:
+    if not label.part:
+        return False
+    label.parts.append(label.part)
+    label.part, label.ended = "", False
+    return True
+
+
+def _add_space(label: _Label) -> bool:
+    if label.ended or re.fullmatch(r"operator\W+", label.part):
+        # After parameters: qualifiers. `operator< <int>`: not a return type.
+        return True
+    if not label.part:
+        return False
+    label.parts, label.part, label.returned = [], "", True
+    return True
+
+
+def _add_after_parameters(label: _Label, group: str) -> bool:
+    if group.startswith("[clone "):
+        label.copies += f" {group}"
+        return True
+    if group.startswith(("@", ".")):
+        label.copies += group
+        return True
+    return group in _QUALIFIERS or group.startswith(("[abi:", "[with "))
+
+
+def _add_arguments(label: _Label, group: str) -> bool:
+    """Add arguments of templates or generics, or a type of Rust in angle brackets: `<T as Trait>`."""
+    if label.part:
+        if label.part[-1] in "\0.-":
+            return False
+        label.part += f" {ELIDED}" if label.part.endswith("<") else ELIDED
+        return True
+    inside = group[1:-1]
+    shortened = _shorten_type(inside)
+    if " as " in shortened or shortened.startswith("impl "):
+        label.part = f"<{shortened}>"
+    elif label.parts:
+        # Rust: `align_of::<f64>`.
+        label.part, label.parts = f"{label.parts[-1]}::{ELIDED}", label.parts[:-1]
+    else:
+        label.part = shortened if re.fullmatch(r"[\w$<>…]+", shortened) else f"<{shortened}>"
+    return True
 
 
 def _shorten_type(text: str) -> str:
-    parsed = _parse(text, is_inner=True)
-    return parsed[0][-1] + parsed[1] if parsed else text
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """The parts of a text between separators outside of brackets."""
-    parts, start, depth, place = [], 0, 0, 0
-    while place < len(text):
-        if text[place] in _OPENING:
+    """A type without paths, with its arguments elided."""
+    kept: list[str] = []
+    depth = 0
+    tokens = _TOKEN.findall(text)
+    for token in tokens:
+        if token == "<":
             depth += 1
-        elif text[place] in _CLOSING and text[place - 1 : place] != "-":
+            kept += [ELIDED] if depth == 1 and kept and re.fullmatch(r"[\w$]+|::", kept[-1]) else []
+            if depth == 1 and kept[-1:] != [ELIDED]:
+                return _PATHS.sub("", text)
+        elif token == ">" and depth:
             depth -= 1
-        elif depth == 0 and text.startswith(separator, place):
-            parts.append(text[start:place])
-            start = place = place + len(separator)
-            continue
-        place += 1
-    return [*parts, text[start:]]
+        elif not depth:
+            kept.append(token)
+    return _PATHS.sub("", "".join(kept))
 
 
-def _find_closing(text: str, start: int) -> int | None:
-    """The end of the brackets that open at `start`; None if they do not close. `->` closes nothing."""
-    open_brackets: list[str] = []
-    for place in range(start, len(text)):
-        sign = text[place]
-        if sign in _OPENING:
-            open_brackets.append(sign)
-        elif sign in _CLOSING and not (sign == ">" and text[place - 1] == "-"):
-            if _OPENING[_CLOSING.index(sign)] != open_brackets.pop():
-                return None
-            if not open_brackets:
-                return place + 1
-    return None
+def _shorten_braces(group: str) -> str:
+    lambda_ = re.fullmatch(r"\{lambda\((.*)\)(#\d+)\}", group, re.DOTALL)
+    if lambda_ and len(lambda_[1]) > MAX_LAMBDA_CHARACTERS:
+        return f"{{lambda(…){lambda_[2]}}}"
+    return group
 
 
-def _is_word(sign: str) -> bool:
-    return sign.isalnum() or sign in ("_", "$", "~") if sign else False
+def _join(label: _Label) -> str | None:
+    parts = [part for part in [*label.parts, label.part] if part != "\0"]
+    if not label.part or not parts:
+        return None
+    # Only templates have return types in C++, and stackcollapse-perf.pl omits parameters.
+    if label.returned and not label.ended and (len(parts) == 1 or not label.part.endswith(ELIDED)):
+        return None
+    if "." in label.part and len(parts) == 1:
+        return None
+    # Closures and lambdas have no names: what contains them distinguishes them. The last two named parts remain; before
+    # a closure, the function, and its type if it has one.
+    named = [place for place, part in enumerate(parts) if not part.startswith(("{", "'", "$"))]
+    start = named[-2] if len(named) > 1 else 0
+    if len(named) > 1 and named[-1] < len(parts) - 1 and not (parts[start][0] == "<" or parts[start][0].isupper()):
+        start = named[-1]
+    return "::".join(parts[start:]) + label.copies
+
+
+def _match_brackets(tokens: list[str]) -> dict[int, int]:
+    """The index of the closing bracket of each opening one that has it."""
+    ends: dict[int, int] = {}
+    open_: list[int] = []
+    for place, token in enumerate(tokens):
+        if token in _CLOSING:
+            open_.append(place)
+        elif token == ">":
+            # In an expression, as in `A<(1 > 0)>`, it compares.
+            if open_ and tokens[open_[-1]] == "<":
+                ends[open_.pop()] = place
+        elif token in (")", "}", "]"):
+            # In an expression, "<" has no end.
+            while open_ and tokens[open_[-1]] == "<" and _CLOSING["<"] != token:
+                open_.pop()
+            if open_ and _CLOSING[tokens[open_[-1]]] == token:
+                ends[open_.pop()] = place
+    return ends
