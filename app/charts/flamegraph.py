@@ -18,7 +18,7 @@ from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, fl
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.symbols.short_names import shorten_symbol
+from ..domain.symbols.short_names import list_short_names
 from ..domain.text import shorten_middle
 from .palette import GROUP_KIND
 
@@ -143,19 +143,12 @@ class _NameColumns:
         return {
             "id": function.tolist(),
             "name": [shorten_middle(name, longest) for name in names],
-            "short": _short_names(names, is_label, longest),
+            "short": list_short_names(
+                ["" if label else name for name, label in zip(names, is_label.tolist(), strict=True)], longest
+            ),
             "module": [shorten_middle(module, longest) for module in modules],
             "kind": np.where(kind < 0, len(KIND_NAMES), kind).tolist(),
         }
-
-
-def _short_names(names: list[str], is_label: Array, longest: int) -> list[str]:
-    """The short names of functions, "" where they are the names; empty if all are."""
-    short = [
-        "" if label or (found := shorten_symbol(name)) == name else shorten_middle(found, longest)
-        for name, label in zip(names, is_label.tolist(), strict=True)
-    ]
-    return short if any(short) else []
 
 
 def _interleave(first: Array, ones: list[str], others: list[str]) -> list[str]:

@@ -51,7 +51,7 @@
     if (cells(name) <= room) return name;
     const signs = Array.from(name.slice(0, 2 * room)).slice(0, room - 1);
     while (signs.length && cells(signs.join('')) > room - 1) signs.pop();
-    return signs.length >= FEWEST - 1 ? `${signs.join('').trimEnd()}…` : '';
+    return signs.length >= FEWEST - 1 ? `${signs.join('').replace(/[\s…]+$/, '')}…` : '';
   }
 
   function write(frame, x, pixels) {

@@ -186,7 +186,8 @@ def fit_label(name: str, width: float, short: str = "") -> str:
     cut = name[: room - 1]
     while cut and count_columns(cut) > room - 1:
         cut = cut[:-1]
-    return cut.rstrip() + "…" if len(cut) >= MIN_LABEL_CHARACTERS - 1 else ""
+    # A cut after "<…" needs no second ellipsis.
+    return cut.rstrip().rstrip("…") + "…" if len(cut) >= MIN_LABEL_CHARACTERS - 1 else ""
 
 
 def _select_rows(tree: FlameTree, look: FlameSvgStyle) -> Array:

@@ -26,6 +26,7 @@ from ..analysis.timeline.tracks import TimelineTrack, lane_event
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from ..domain.symbols.short_names import list_short_names
 from ..domain.tables import get_column
 from ..domain.text import shorten_middle
 from ..domain.units import format_duration, format_percent
@@ -135,10 +136,11 @@ def build_viewport(
 ) -> TimelineResponse:
     """The visible part of the bands in [start_ns, end_ns) at a width in pixels.
 
-    `names`: columns; a `function` below 0 is none; the name is "" where only narrow boxes have it. `bands`: by their
-    text. Of boxes: `rows` (how many each row has), `gap` (from the end of the one before in the row, the first from
-    start_ns), `length`, both in `unit_ns`; `name` (a place in `names`), `count` (of slices, samples … in it), `fill`
-    (0–255, of its time in which there are any); under focus, ignore or hide `out` (1: not selected; of several, the
+    `names`: columns; a `function` below 0 is none; the name is "" where only narrow boxes have it; `short` is "" where
+    the name is short, and empty if all are. `bands`: by their text. Of boxes: `rows` (how many each row has), `gap`
+    (from the end of the one before in the row, the first from start_ns), `length`, both in `unit_ns`; `name` (a place
+    in `names`), `count` (of slices, samples … in it), `fill` (0–255, of its time in which there are any); under focus,
+    ignore or hide `out` (1: not selected; of several, the
     first). Of counters: `gap`, `low`, `high`, `last`.
     """
     width_px = min(max(width_px, WIDTH_RANGE[0]), WIDTH_RANGE[1])
@@ -275,14 +277,16 @@ class _NameTable:
         real = codes >= 0
         unknown, step = KINDS.index("unknown"), KINDS.index("annotation")
         few = len(codes) <= MIN_NAMES
+        names = [
+            self._name(code, f) if few or place in self.needed else ""
+            for place, (code, f) in enumerate(zip(codes.tolist(), function.tolist(), strict=True))
+        ]
         return {
             "function": np.where(real, function, -1).tolist(),
             "kind": np.where(real, kind, np.where(codes == NO_CODE, unknown, step)).tolist(),
             "shade": [self._shade(code, f) for code, f in zip(codes.tolist(), function.tolist(), strict=True)],
-            "name": [
-                shorten_middle(self._name(code, f), MAX_NAME_CHARACTERS) if few or place in self.needed else ""
-                for place, (code, f) in enumerate(zip(codes.tolist(), function.tolist(), strict=True))
-            ],
+            "name": [shorten_middle(name, MAX_NAME_CHARACTERS) for name in names],
+            "short": list_short_names(names, MAX_NAME_CHARACTERS),
         }
 
     def _shade(self, code: int, function: int) -> int:

@@ -87,7 +87,8 @@ def _boxes(band: dict[str, list[int]], names: dict[str, list[object]], scale: fl
                 break
             place = band["name"][n]
             name, kind, shade = str(names["name"][place]), names["kind"][place], names["shade"][place]
-            text = fit_label(name, right - left)
+            short = str(names["short"][place]) if names["short"] else ""
+            text = fit_label(name, right - left, short)
             words = (
                 f'<text x="{LABEL_WIDTH + left + 3:.1f}" y="{y + row * ROW_HEIGHT + 11}">{escape(text)}</text>'
                 if text

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ..domain.symbols.short_names import shorten_symbol
+from ..domain.symbols.short_names import shorten_distinct
 from ..domain.text import shorten_middle
 
 GAP = "  "
@@ -16,7 +16,8 @@ def align(
     """The lines of a table, heading first, and the headings of the columns that were left out.
 
     width: characters of a terminal, None for no limit. Texts that are too long are shortened, the widest column first:
-    names of functions to their short names, then each loses its middle. Numbers are right-aligned and never cut.
+    names of functions to their short names if these differ, then each loses its middle. Numbers are right-aligned and
+    never cut.
     """
     widths = [max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
     count = len(widths)
@@ -26,16 +27,20 @@ def align(
             count -= 1
         limit = max(width - len(GAP) * (count - 1), sum(narrowest[:count]))
         widths = _shrink(widths[:count], narrowest[:count], limit)
+    short = [
+        shorten_distinct(line[i] for line in cells) if any(len(line[i]) > widths[i] for line in cells) else str
+        for i in range(count)
+    ]
     put: list[Callable[[str, int], str]] = [str.rjust if right else str.ljust for right in is_numeric]
     lines = [
-        GAP.join(put[i](_fit(line[i], widths[i]), widths[i]) for i in range(count)).rstrip()
+        GAP.join(put[i](_fit(line[i], short[i], widths[i]), widths[i]) for i in range(count)).rstrip()
         for line in (headings, *cells)
     ]
     return lines, list(headings[count:])
 
 
-def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else shorten_middle(shorten_symbol(text), width)
+def _fit(text: str, short: Callable[[str], str], width: int) -> str:
+    return text if len(text) <= width else shorten_middle(short(text), width)
 
 
 def _min_width(heading: str, width: int, is_numeric: bool) -> int:

@@ -29,6 +29,17 @@ def test_widest_text_loses_its_middle_first() -> None:
     assert not hidden
 
 
+def test_names_that_do_not_fit_are_shortened_if_they_remain_different() -> None:
+    names = [
+        "std::vector<int, std::allocator<int> >::push_back(int const&)",
+        "a::b::f(int, long)",
+        "a::b::f(long, int)",
+    ]
+    lines, hidden = align(["name", "n"], [[name, "1"] for name in names], [False, True], 25)
+    assert [line.removesuffix("  1").rstrip() for line in lines[1:]] == ["vector<…>::push_back", *names[1:]]
+    assert not hidden
+
+
 def test_last_columns_are_left_out_and_named() -> None:
     lines, hidden = align(["name", "file", "line"], [["f" * 50, "g" * 50, "12"]], [False, False, True], 30)
     assert hidden == ["file", "line"]

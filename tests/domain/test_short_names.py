@@ -81,6 +81,11 @@ SHORT = {
     "core::fmt::num::<impl core::fmt::Debug for usize>::fmt": "<impl Debug for usize>::fmt",
     "main::main::{closure#0}": "main::{closure#0}",
     "alloc::vec::Vec<T,A>::retain::{{closure}}": "Vec<…>::retain::{{closure}}",
+    "core::fmt::Write::write_fmt [clone .llvm.1668204612679990576]": "Write::write_fmt",
+    "std::sys::args::unix::imp::ARGV [clone .0]": "imp::ARGV [clone .0]",
+    "<<alloc::boxed::Box<dyn core::error::Error> as core::convert::From<&str>>::from::StringError as core::fmt::Debug>::fmt": "<StringError as Debug>::fmt",
+    "core::ptr::drop_in_place::<<a::B<_, _> as core::ops::drop::Drop>::drop::Guard<u64>>": "ptr::drop_in_place::<…>",
+    "<std::sync::once::Once>::call_once_force::<<a::OnceLock<b::C>>::get::{closure#0}>::{closure#0}": "Once::call_once_force::<…>::{closure#0}",
     # Java
     "java.util.HashMap.get": "HashMap.get",
     "java.util.HashMap.get(java.lang.Object)": "HashMap.get",

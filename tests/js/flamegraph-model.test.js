@@ -12,7 +12,7 @@ function wire(changes = {}) {
     pruned: 0,
     kinds: ['user', 'kernel'],
     zoom: [],
-    functions: { id: [-1, 10, 11, 12, 13], name: ['root', 'a', 'b', 'c', 'd'], module: ['', 'm', 'm', 'm', 'n'], kind: [0, 0, 0, 1, 1] },
+    functions: { id: [-1, 10, 11, 12, 13], name: ['root', 'a', 'b', 'c', 'd'], short: [], module: ['', 'm', 'm', 'm', 'n'], kind: [0, 0, 0, 1, 1] },
     nodes: { id: [0, 1, 2, 3, 4], depth: [0, 1, 2, 2, 1], function: [0, 1, 2, 3, 4], self: [0, 1, 3, 2, 4], total: [10, 6, 3, 2, 4] },
     ...changes,
   };

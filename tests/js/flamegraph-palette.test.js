@@ -18,7 +18,7 @@ function picture(changes = {}) {
     pruned: 0,
     kinds: ['user', 'kernel'],
     zoom: [],
-    functions: { id: [-1, 10, 11], name: ['root', 'a', 'b'], module: ['', '/lib/libc.so', '[kernel]'], kind: [0, 0, 1] },
+    functions: { id: [-1, 10, 11], name: ['root', 'a', 'b'], short: [], module: ['', '/lib/libc.so', '[kernel]'], kind: [0, 0, 1] },
     nodes: { id: [0, 1, 2], depth: [0, 1, 1], function: [0, 1, 2], self: [0, 4, 6], total: [10, 4, 6] },
     ...changes,
   });

@@ -45,16 +45,17 @@ test('a value holds until the next; what is not known is NaN', () => {
 test('a name that was met before keeps its place', () => {
   const names = new Names();
   const kinds = ['operator', 'gpu_kernel'];
-  assert.deepEqual(names.add({ function: [5, -1], name: ['mul', 'step'], kind: [0, 0], shade: [1, 2] }, kinds), [0, 1]);
-  assert.deepEqual(names.add({ function: [-1, 5, 5], name: ['step', 'mul', 'mul'], kind: [0, 0, 1], shade: [2, 1, 1] }, kinds), [1, 0, 2]);
+  assert.deepEqual(names.add({ function: [5, -1], name: ['mul', 'step'], short: [], kind: [0, 0], shade: [1, 2] }, kinds), [0, 1]);
+  assert.deepEqual(names.add({ function: [-1, 5, 5], name: ['step', 'mul', 'mul'], short: [], kind: [0, 0, 1], shade: [2, 1, 1] }, kinds), [1, 0, 2]);
   assert.deepEqual(names.kinds, ['operator', 'operator', 'gpu_kernel']);
 });
 
 test('a name that came without its text gets it later', () => {
   const names = new Names();
-  names.add({ function: [5], name: [''], kind: [0], shade: [0] }, ['operator']);
-  names.add({ function: [5], name: ['mul'], kind: [0], shade: [0] }, ['operator']);
-  assert.deepEqual(names.text, ['mul']);
+  names.add({ function: [5], name: [''], short: [], kind: [0], shade: [0] }, ['operator']);
+  names.add({ function: [5], name: ['a::mul(int)'], short: ['a::mul'], kind: [0], shade: [0] }, ['operator']);
+  assert.deepEqual(names.text, ['a::mul(int)']);
+  assert.deepEqual(names.short, ['a::mul']);
 });
 
 test('a mark is where its box is; values have one row', () => {

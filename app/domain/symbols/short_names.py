@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ..text import shorten_middle
+
 MAX_CHARACTERS = 4_096
 """Longer names are unchanged."""
 MAX_LAMBDA_CHARACTERS = 24
@@ -30,6 +32,9 @@ _QUALIFIERS = frozenset({"const", "volatile", "&", "&&", "noexcept"})
 _ANONYMOUS = re.compile(r"\(anonymous (?:namespace|class|struct|union|enum)\)|\(unnamed\)")
 _TYPES = re.compile(r"\((?:(?=[A-Za-z_:.{(<&*\[…'])[^\"/=;@]*)?\)")
 _PATHS = re.compile(r"(?<![\w$])(?:[\w$]+::)+(?=[\w$<\[])")
+_CLONES = re.compile(r"(?: \[clone [^\]]*\])+$")
+# Its number is a hash.
+_LLVM_CLONE = re.compile(r" \[clone \.llvm\.\d+\]")
 _CLOSING = {"<": ">", "(": ")", "{": "}", "[": "]"}
 _JVM = re.compile(
     r"(?:[\w.$\[\]]+ )?(?:[a-z_]\w*\.)+([A-Z][\w$]*)\.([\w$]+|<(?:cl)?init>)(?:\([\w.$\[\], …]*\))?", re.ASCII
@@ -56,11 +61,13 @@ def shorten_symbol(name: str) -> str:
             return "->".join(jvm)
     prefix = _PREFIX.match(name)
     start = prefix.end() if prefix else 0
-    label = _shorten_native(name[start:])
+    found = _CLONES.search(name) if name.endswith("]") else None
+    clones = found[0] if found else ""
+    label = _shorten_native(name[start : len(name) - len(clones)])
     if label is None:
         return name
     # The JVM writes `java.util.HashMap::resize`.
-    short = name[:start] + _JVM_CLASS.sub(r"\1", label)
+    short = name[:start] + _JVM_CLASS.sub(r"\1", label) + _LLVM_CLONE.sub("", clones)
     return short if len(short) < len(name) else name
 
 
@@ -69,6 +76,12 @@ def shorten_distinct(names: Iterable[str]) -> Callable[[str], str]:
     short = {name: shorten_symbol(name) for name in dict.fromkeys(names)}
     uses = Counter(short.values())
     return lambda name: found if uses[found := short.get(name, name)] == 1 else name
+
+
+def list_short_names(names: Iterable[str], longest: int) -> list[str]:
+    """The short names, "" where they are the names; empty if all are. Longer ones lose their middle."""
+    short = ["" if (found := shorten_symbol(name)) == name else shorten_middle(found, longest) for name in names]
+    return short if any(short) else []
 
 
 def _shorten_jvm(name: str) -> str:
@@ -199,18 +212,25 @@ def _add_arguments(label: _Label, group: str) -> bool:
 
 
 def _shorten_type(text: str) -> str:
-    """A type without paths, with its arguments elided."""
+    """A type without paths, with its arguments elided. Of `<T as Trait>::Type`, `Type`."""
     kept: list[str] = []
     depth = 0
+    qualified = False
     tokens = _TOKEN.findall(text)
     for token in tokens:
         if token == "<":
             depth += 1
             kept += [ELIDED] if depth == 1 and kept and re.fullmatch(r"[\w$]+|::", kept[-1]) else []
             if depth == 1 and kept[-1:] != [ELIDED]:
-                return _PATHS.sub("", text)
+                if kept not in ([], ["&"]):
+                    return _PATHS.sub("", text)
+                qualified = True
         elif token == ">" and depth:
             depth -= 1
+        elif qualified and not depth:
+            if token != "::":
+                return _PATHS.sub("", text)
+            qualified = False
         elif not depth:
             kept.append(token)
     return _PATHS.sub("", "".join(kept))

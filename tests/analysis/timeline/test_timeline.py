@@ -313,3 +313,20 @@ def test_invalid_bands_are_reported() -> None:
     with pytest.raises(InvalidRequest, match="more than"):
         parse_bands(["t0.0-1"] * 300, profile, timeline)
     assert np.array_equal(list(parse_bands(["t0.0-15"], profile, timeline)[0].rows), [0, 1])
+
+
+def test_short_names_are_sent_where_they_differ() -> None:
+    def names_of(*names: str) -> dict[str, Any]:
+        trace = Trace()
+        thread = trace.thread(1)
+        for n, name in enumerate(names):
+            trace.slice(thread, 10 * n, 10 * n + 5, name)
+        profile = trace.finish()
+        timeline = timeline_of(profile)
+        bands = parse_bands([f"t{thread}.0-0"], profile, timeline)
+        found: dict[str, Any] = build_viewport(profile, timeline, ALL, bands, 0, 100, 1_000).data["names"]
+        return found
+
+    found = names_of("a::b::C::f(int)", "aten::mm")
+    assert dict(zip(found["name"], found["short"], strict=True)) == {"a::b::C::f(int)": "C::f", "aten::mm": ""}
+    assert names_of("aten::mm")["short"] == []

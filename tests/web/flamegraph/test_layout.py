@@ -304,7 +304,7 @@ def test_label_is_full_name_then_short_name_then_cut(run: Run) -> None:
             const cell = context.measureText("x").width;
             const one = new labels.Labels(context);
             one.use(["a::b::C<int>::f(int)", "main"], ["C<…>::f", ""]);
-            return [21, 19, 8, 6].map((room) => one.fit(0, room * cell)).concat(one.fit(1, 3 * cell));
+            return [21, 19, 8, 6, 4].map((room) => one.fit(0, room * cell)).concat(one.fit(1, 3 * cell));
         }"""
     )
-    assert found == ["a::b::C<int>::f(int)", "C<…>::f", "C<…>::f", "C<…>:…", "ma…"]
+    assert found == ["a::b::C<int>::f(int)", "C<…>::f", "C<…>::f", "C<…>:…", "C<…", "ma…"]

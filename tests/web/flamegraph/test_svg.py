@@ -256,6 +256,7 @@ def test_label_in_file_is_full_name_where_it_fits(on_disk: Any) -> None:
         ("a_long_name", 40, "a_lo…"),
         ("go", 20, ""),
         ("go", 30, "go"),
+        ("vector<…>::push_back", 67, "vector<…"),
         ("漢字漢字漢字", 45, "漢字…"),
     ],
 )

@@ -70,7 +70,7 @@ export class Labels {
     if (low < FEWEST - 1) return '';
     if (name.cut !== low) {
       name.cut = low;
-      name.shown = name.text.slice(0, name.ends ? name.ends[low - 1] : low).trimEnd() + ELLIPSIS;
+      name.shown = name.text.slice(0, name.ends ? name.ends[low - 1] : low).replace(/[\s…]+$/, '') + ELLIPSIS;
     }
     return name.shown;
   }

@@ -10,7 +10,7 @@
 
 /** @typedef {{start_ns: number, unit_ns: number}} Answer */
 
-/** @typedef {{function: number[], name: string[], kind: number[], shade: number[]}} NameColumns */
+/** @typedef {{function: number[], name: string[], short: string[], kind: number[], shade: number[]}} NameColumns */
 
 /** The boxes of some rows of one track in a time range. */
 export class Boxes {
@@ -126,6 +126,8 @@ export class Values {
 export class Names {
   /** @type {string[]} */
   text = [];
+  /** Short names, empty where they are the names. @type {string[]} */
+  short = [];
   /** @type {number[]} */
   functions = [];
   /** @type {string[]} */
@@ -140,17 +142,21 @@ export class Names {
    * @param {NameColumns} names
    * @param {string[]} kinds
    */
-  add({ function: functions, name, kind, shade }, kinds) {
+  add({ function: functions, name, short, kind, shade }, kinds) {
     return functions.map((id, n) => {
       const key = id < 0 ? `${kind[n]} ${name[n]}` : `${id} ${kind[n]}`;
       let place = this.#places.get(key);
       if (place === undefined) {
         this.#places.set(key, (place = this.text.length));
         this.text.push(name[n]);
+        this.short.push(short[n] ?? '');
         this.functions.push(id);
         this.kinds.push(kinds[kind[n]]);
         this.shades.push(shade[n]);
-      } else if (!this.text[place]) this.text[place] = name[n];
+      } else if (name[n]) {
+        this.text[place] ||= name[n];
+        this.short[place] ||= short[n] ?? '';
+      }
       return place;
     });
   }

@@ -270,7 +270,7 @@ export class Painter {
     context.textAlign = 'left';
     context.textBaseline = 'middle';
     this.#labels ??= new Labels(context);
-    this.#labels.use(this.#names);
+    this.#labels.use(this.#names, this.#short);
     this.drawn.labels = 0;
     const list = this.#written;
     for (const found of [0, 1]) {
@@ -296,10 +296,12 @@ export class Painter {
   }
 
   #names = [];
+  #short = [];
 
-  /** The names of labels. */
-  use(names) {
+  /** The names of labels, and their short ones. */
+  use(names, short) {
     this.#names = names;
+    this.#short = short;
   }
 
   /** Combining marks can be stacked to any height above and below letters, so the height of text is limited. */

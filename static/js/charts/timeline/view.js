@@ -298,7 +298,7 @@ export class View {
     ]) {
       const painter = this.#painters[which];
       const height = this.#seen[which];
-      painter.use(names.text);
+      painter.use(names.text, names.short);
       painter.resize(this.#canvasWidth, height);
       if (height) bands.push(...painter.paint({ ...scene, entries, top, height }));
     }
