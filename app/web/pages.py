@@ -15,6 +15,7 @@ from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
+from ..analysis.timeline.heat_map import has_heat_map
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import TIME_UNIT_PARAMETER, format_duration, get_time_unit
@@ -91,6 +92,7 @@ RESULT_PAGES = (
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
+    ResultPage("heatmap", "Heat map", has_heat_map),
     ResultPage("steps", "Steps", _has_steps, shows_event=False),
     ResultPage("operators", "Operators", has_operators, shows_event=False),
     ResultPage("kernels", "Kernels", _has_device_work, shows_event=False),
