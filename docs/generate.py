@@ -61,9 +61,9 @@ NOTES = {
     "is a name in a module. The self weight of frames hidden with `--hide` goes to their callers.\n\nThe page and the "
     "API also group `by=module` and `by=thread`; then `kind`, `file` and `line` are null, and a thread's `module` is "
     "its process.",
-    "heatmap": "One row for each cell of the [heat map](../how-to/heat-map.md) that has samples, in order of time; cells "
-    "without samples are left out. Columns of one second (more for long recordings, less for short ones) and 50 rows; "
-    "the file of the page has those of the page.",
+    "heatmap": "One row for each cell of the [heat map](../how-to/timeline.md#heat-map) that has samples, in order of "
+    "time. Columns of one second (wider for long recordings, narrower below two seconds) and 50 rows; the file of the "
+    "page has the columns and rows of the page.",
     "counts": "One row for each event and thread with samples, and one for each count of `perf stat`; within "
     "an event, largest value first. Intervals of one counter are added up.",
     "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "

@@ -35,12 +35,16 @@ MAX_COLUMNS = 600
 MIN_COLUMNS = 10
 """A recording shorter than `SHORT_NS` gets columns below a second, at least this many."""
 SHORT_NS = 2 * NS_PER_S
-_SHORT_WIDTHS = tuple(10**power for power in range(3, 9))
+_SHORT_WIDTHS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 """1 µs to 100 ms. Like every width, a multiple of each of `ROW_COUNTS` ns: all cells have the same whole length."""
 _LONG_WIDTHS = tuple(
-    factor * NS_PER_S
-    for factor in (1, 2, 5, 10, 20, 30, *(60 * n for n in (1, 2, 5, 10, 20, 30)))
-    + tuple(3600 * n for n in (1, 2, 3, 6, 12, 24))
+    n * unit
+    for unit, numbers in (
+        (NS_PER_S, (1, 2, 5, 10, 20, 30)),
+        (60 * NS_PER_S, (1, 2, 5, 10, 20, 30)),
+        (3600 * NS_PER_S, (1, 2, 3, 6, 12, 24)),
+    )
+    for n in numbers
 )
 _OFFERED_WIDTHS = (*_SHORT_WIDTHS, *(NS_PER_S * n for n in (1, 10, 60, 600, 3600, 86400)))
 
@@ -113,15 +117,15 @@ def default_width(extent_ns: int) -> int:
     found = next((w for w in _LONG_WIDTHS if _count_columns(extent_ns, w) <= MAX_COLUMNS), None)
     if found is not None:
         return found
-    width = _LONG_WIDTHS[-1]
+    width: int = _LONG_WIDTHS[-1]
     while _count_columns(extent_ns, width) > MAX_COLUMNS:
         width *= 2
     return width
 
 
 def list_widths(profile: Profile) -> tuple[int, ...]:
-    """The widths of a column to choose from (ns), ascending: powers of ten, or 1 min, 10 min, 1 h and 1 day, that give 2
-    to `MAX_COLUMNS` columns; and always the default."""
+    """The widths of a column to choose from (ns), ascending: powers of ten, 1 min, 10 min, 1 h and 1 day, as far as
+    they give 2 to `MAX_COLUMNS` columns; and always the default."""
     extent = _extent(profile)
     offered = {w for w in _OFFERED_WIDTHS if 2 <= _count_columns(extent, w) <= MAX_COLUMNS}
     return tuple(sorted(offered | {default_width(extent)}))

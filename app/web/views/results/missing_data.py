@@ -4,6 +4,7 @@ import pyarrow.compute as pc
 
 from ....analysis.core.slice_selection import has_times
 from ....domain.profile import Profile
+from ....domain.timed_events import IN_ORDER
 from ....ingest.facts import STACKS_FACT
 
 
@@ -51,3 +52,20 @@ def explain_no_timeline(profile: Profile) -> str:
             "(perf stat -I), or sample with perf record."
         )
     return "There is nothing to draw: the recording has no samples, slices or counters with times."
+
+
+def explain_no_heat_map(profile: Profile, event: str) -> str:
+    """Why there is no heat map of an event, and what to record."""
+    if not profile.samples.num_rows:
+        return explain_no_samples(profile, event)
+    if profile.meta.clock == IN_ORDER:
+        return (
+            "There is nothing to draw: the samples have no times. Print them with their times (perf script -F +time), "
+            "or import perf.data."
+        )
+    if not has_times(profile):
+        return (
+            "There is nothing to draw: this format has sums of call stacks without times. Record with perf record, or "
+            "import a format that has a time for each sample."
+        )
+    return explain_no_samples(profile, event)
