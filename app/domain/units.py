@@ -219,6 +219,22 @@ def format_percent(value: float | int | None) -> str:
     return use_minus_sign(f"{value:.2f}" if value else "0") + f"{NO_BREAK_SPACE}%"
 
 
+def format_caveat(running_percent: float | None, deviation_percent: float | None = None, missing: int = 0) -> str:
+    """The caveat next to a counted number: how far it was scaled up, and how far repeated runs differed; empty without
+    one.
+
+    running_percent: share of the time in which there was a counter. deviation_percent: of the mean of repeated runs.
+    missing: how many intervals or CPUs have no value, where others have.
+    """
+    words = [] if deviation_percent is None else [f"± {deviation_percent:.2g} %"]
+    # perf prints two decimals.
+    if running_percent is not None and running_percent < 99.995:
+        words.append(f"scaled ×{100 / running_percent:.3g}" if running_percent > 0 else "not counted")
+    if missing:
+        words.append(f"{missing:,} not counted")
+    return ", ".join(words)
+
+
 def format_utc(epoch_s: float) -> str:
     """Seconds since the epoch as "2026-11-21 09:52 UTC"."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -24,6 +24,7 @@ from ...domain.units import (
     TIME_UNITS,
     Quantity,
     choose_scale,
+    format_caveat,
     format_count,
     format_quantity,
     format_utc,
@@ -33,7 +34,6 @@ from ...readers import describe_clock, format_title
 from ...store import Job
 from ..rendering import Page, render
 from ..services import current_services
-from .results.caveats import format_caveat
 from .results.clock_notes import ClockNote, build_clock_note
 from .results.functions import FunctionRow, build_function_rows
 from .results.merge import MergeOffer, find_merge_offer

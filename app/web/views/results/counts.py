@@ -13,10 +13,9 @@ from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
 from ....charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, build_bars, draw_bars
 from ....domain.profile import Profile
-from ....domain.units import MISSING, Quantity, format_quantity
+from ....domain.units import MISSING, Quantity, format_caveat, format_quantity
 from ...parameters import parse_choice
 from ...rendering import Page, render
-from .caveats import format_caveat
 from .functions import sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes

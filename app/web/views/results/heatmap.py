@@ -31,6 +31,7 @@ from ....charts.heat_map import (
     draw_row_axis,
     format_width,
 )
+from ....domain.arrays import Array
 from ....domain.profile import Profile
 from ....domain.selection import Selection, format_ms
 from ....domain.units import NS_PER_MS, format_axis_labels, format_duration, format_quantity
@@ -218,7 +219,7 @@ def _draw(frame: ResultFrame, profile: Profile, grid: HeatMapGrid, measure: str)
     )
 
 
-def _summarize(found: HeatMap, grid: HeatMapGrid, value: np.ndarray[Any, Any], unit: str) -> str:
+def _summarize(found: HeatMap, grid: HeatMapGrid, value: Array, unit: str) -> str:
     busiest = grid.start_of(int(found.cell[int(value.argmax())]))
     cells = grid.columns * grid.rows
     return (

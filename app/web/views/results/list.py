@@ -14,14 +14,13 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.event_names import SAMPLED_ONLY
 from ....domain.text import shorten
-from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
+from ....domain.units import Quantity, format_caveat, format_quantity, format_utc, format_utc_iso
 from ....readers import format_title
 from ....store import Job, Result
 from ....store.result import EventTotal
 from ...pages import result_url
 from ...rendering import Page, render
 from ...services import current_services
-from .caveats import format_caveat
 from .tables import (
     ColumnHeading,
     Pager,

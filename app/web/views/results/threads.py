@@ -16,9 +16,8 @@ from ....analysis.tables import TABLES
 from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
-from ....domain.units import format_quantity
+from ....domain.units import format_caveat, format_quantity
 from ...rendering import Page, render
-from .caveats import format_caveat
 from .result_frame import ResultFrame, open_result_frame
 from .sheets import (
     PLACES,
