@@ -147,9 +147,9 @@ def format_ticks(ticks: Sequence[int]) -> tuple[str, ...]:
 
 
 def format_width(ns: int) -> str:
-    """A round length of time without fractions: "20 ms", "1 s", "10 min"."""
-    length, unit = next(pair for pair in _UNITS if ns % pair[0] == 0)
-    return f"{ns // length:,}{NO_BREAK_SPACE}{unit}"
+    """A round length of time: "20 ms", "1.2 s", "10 min"."""
+    length, unit = next((pair for pair in _UNITS if ns >= pair[0]), _UNITS[-1])
+    return f"{ns / length:,.6g}{NO_BREAK_SPACE}{unit}"
 
 
 def _svg(grid: HeatMapGrid, css: str, more: dict[str, str]) -> ElementTree.Element:

@@ -102,7 +102,7 @@ def test_ticks_are_round_and_in_one_unit() -> None:
         "1 µs",
         "20 ms",
         "1 s",
-        "90 s",
+        "1.5 min",
         "1 d",
     ]
     set_time_unit("ms")

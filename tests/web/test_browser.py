@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 RESULT = (
-    *("", "/timeline", "/hotspots", "/hotspots?by=thread", "/threads", "/counts", "/losses", "/export"),
+    *(
+        "",
+        "/timeline",
+        "/hotspots",
+        "/heatmap",
+        "/heatmap?start-ms=100&end-ms=300",
+        "/hotspots?by=thread",
+        "/threads",
+        "/counts",
+        "/losses",
+        "/export",
+    ),
     *("/edit", "/delete"),
 )
 NARROWED = "/hotspots?event=page-faults&thread=-/100/101&end-ms=3000&focus=main&ignore=nothing&hide=parse"

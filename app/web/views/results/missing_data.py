@@ -65,7 +65,8 @@ def explain_no_heat_map(profile: Profile, event: str) -> str:
         )
     if not has_times(profile):
         return (
-            "There is nothing to draw: the samples have no times, or all have the same one. Some formats, such as pprof, "
-            "have only sums of call stacks. Record with perf record, or import a format that has a time for each sample."
+            "There is nothing to draw: the samples have no times, or all have the same one. Some formats, such as "
+            "pprof, have only sums of call stacks. Record with perf record, or import a format that has a time for "
+            "each sample."
         )
     return explain_no_samples(profile, event)
