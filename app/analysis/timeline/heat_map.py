@@ -1,8 +1,8 @@
 """The heat map of samples: one column per second or other width, and rows for the offset within it.
 
 After Brendan Gregg's subsecond-offset heat maps and FlameScope. A sample is in the cell of its time, with its whole
-weight. Samples are sorted by time and cells are numbered in order of time, so that a binary search for the edge of each
-cell finds its samples.
+weight. The weight of a sample that lasts (time of slices) is spread over the cells that it covers. Samples are sorted
+by time and cells are numbered in order of time, so that a binary search for the edge of each cell finds its samples.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
 from ...domain.timed_events import IN_ORDER
 from ...domain.units import NS_PER_MS, NS_PER_S
 from ..core.common_columns import EVENT, SAMPLES
@@ -25,9 +25,11 @@ from ..core.sample_selection import (
     filter_samples,
     samples_of,
     select_events,
+    threads_of,
 )
 from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, memoize_table, table_function
 from ..core.slice_selection import has_times
+from ..core.windows import find_duration_events, resolve_step, step_windows
 
 ROW_COUNTS = (10, 20, 50, 100)
 DEFAULT_ROWS = 50
@@ -95,8 +97,8 @@ class HeatMapGrid:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """The cells with samples, in order of time. cell: their numbers in the grid. weight: the sum of the weights of the
-    samples, in the unit of the event. samples: their number. All int64."""
+    """The cells with samples or weight, in order of time. cell: their numbers in the grid. weight: the sum of the
+    weights of the samples, in the unit of the event. samples: their number. All int64."""
 
     grid: HeatMapGrid
     cell: Array
@@ -144,8 +146,8 @@ def build_grid(profile: Profile, rows: int = DEFAULT_ROWS, column_ns: int | None
 def build_heat_map(profile: Profile, selection: Selection, event: int, grid: HeatMapGrid) -> HeatMap:
     """The selected samples of an event (NO_ID: none) in the cells of a grid of this profile.
 
-    Sums are those of the selection: of samples that last, such as slices, the part in the window and step counts. One
-    that began before the window is in the cell where the window starts.
+    Sums are those of the selection: of samples that last, the part in the window and step counts. They are counted
+    where that part begins.
     """
     chosen = selection.replace(event=None, invert=False, recursion=False)
 
@@ -153,27 +155,53 @@ def build_heat_map(profile: Profile, selection: Selection, event: int, grid: Hea
         if event == NO_ID:
             none: Int64Array = np.zeros(0, np.int64)
             return HeatMap(grid, none, none, none)
-        rows = filter_samples(profile, chosen, event)
-        return _count(profile, chosen, rows, grid)
+        return _count(profile, chosen, event, grid)
 
     return memoize(profile, ("heat map", chosen, event, grid), build)
 
 
-def _count(profile: Profile, selection: Selection, rows: Rows, grid: HeatMapGrid) -> HeatMap:
-    time_ns = samples_of(profile).time_ns[rows]
-    if selection.start_ns is not None and len(time_ns) and time_ns[0] < selection.start_ns:
-        time_ns = np.maximum(time_ns, selection.start_ns)
+def _count(profile: Profile, selection: Selection, event: int, grid: HeatMapGrid) -> HeatMap:
+    rows = filter_samples(profile, selection, event)
+    weight = clip_weights(profile, selection, rows)
+    lasts = event_names(profile)[event] in (HOST_TIME, DEVICE_TIME)
+    if lasts:
+        begin = _clip_starts(profile, selection, rows, event)
+        begin, end = np.sort(begin), np.sort(begin + weight)
+    else:
+        begin = end = samples_of(profile).time_ns[rows]
     # Up to the last sample only: the end of the last column can be greater than int64.
-    last = (int(time_ns[-1]) - grid.first_ns) // grid.cell_ns if len(time_ns) else 0
-    edges = grid.first_ns + np.arange(1, last + 1, dtype=np.int64) * grid.cell_ns
-    bounds = np.concatenate(([0], np.searchsorted(time_ns, edges), [len(time_ns)]))
+    last = max(int(begin[-1]), int(end[-1]) - 1) if len(begin) else grid.first_ns
+    edges = np.arange(1, (last - grid.first_ns) // grid.cell_ns + 1, dtype=np.int64) * grid.cell_ns
+    bounds = np.concatenate(([0], np.searchsorted(begin, edges + grid.first_ns), [len(begin)]))
     count = np.diff(bounds)
+    if lasts:
+        until = _sum_until(begin - grid.first_ns, edges) - _sum_until(end - grid.first_ns, edges)
+        spread = np.diff(np.concatenate(([0], until, [weight.sum()])))
+        cell = np.flatnonzero(count + spread)
+        return HeatMap(grid, cell.astype(np.int64), spread[cell], count[cell].astype(np.int64))
     cell = np.flatnonzero(count)
-    if not len(cell):
-        none: Int64Array = np.zeros(0, np.int64)
-        return HeatMap(grid, none, none, none)
-    weight = np.add.reduceat(clip_weights(profile, selection, rows), bounds[cell], dtype=np.int64)
-    return HeatMap(grid, cell.astype(np.int64), weight, count[cell].astype(np.int64))
+    sums = np.add.reduceat(weight, bounds[cell], dtype=np.int64) if len(cell) else np.zeros(0, np.int64)
+    return HeatMap(grid, cell.astype(np.int64), sums, count[cell].astype(np.int64))
+
+
+def _clip_starts(profile: Profile, selection: Selection, rows: Rows, event: int) -> Array:
+    """Where the selected part of each of these samples that last begins (ns): not before the window and its step."""
+    samples = samples_of(profile)
+    begin: Array = samples.time_ns[rows]
+    if selection.step is not None and event_names(profile)[event] == HOST_TIME:
+        # Device work belongs to a step completely.
+        rank = threads_of(profile).rank[samples.thread[rows]]
+        for of_rank, opens, _ in step_windows(profile, resolve_step(profile, selection.step)):
+            begin = np.where((rank == of_rank) | (of_rank is None), np.maximum(begin, opens), begin)
+    return begin if selection.start_ns is None else np.maximum(begin, selection.start_ns)
+
+
+def _sum_until(times: Array, edges: Array) -> Array:
+    """For each edge, the sum of its distances from the times before it. times: ascending. Sums are modulo 2**64, so
+    that a difference of two of them is exact if it is below 2**63."""
+    before = np.searchsorted(times, edges)
+    sums: Array = before * edges - np.concatenate(([0], np.cumsum(times)))[before]
+    return sums
 
 
 def heat_map_rows(profile: Profile, selection: Selection, events: list[int], grid: HeatMapGrid) -> TableRows:
@@ -215,8 +243,17 @@ def compute_heat_map(profile: Profile, selection: Selection) -> TableRows:
 
 
 def _extent(profile: Profile) -> int:
-    time_ns = samples_of(profile).time_ns
-    return int(time_ns[-1]) - int(time_ns[0]) if len(time_ns) else 0
+    """The time from the first sample to the last one, or the last moment of one that lasts (ns)."""
+
+    def build() -> int:
+        time_ns = samples_of(profile).time_ns
+        if not len(time_ns):
+            return 0
+        lasting = find_duration_events(profile)
+        end = int(time_ns[-1]) if lasting is None else max(int(time_ns[-1]), int(lasting.block_end_ns.max()) - 1)
+        return end - int(time_ns[0])
+
+    return memoize(profile, "heat map extent", build)
 
 
 def _count_columns(extent_ns: int, width: int) -> int:

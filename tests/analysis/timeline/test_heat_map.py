@@ -31,7 +31,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import NO_ID
 from perfloom.domain.timed_events import IN_ORDER
 from perfloom.domain.units import NS_PER_MS, NS_PER_S
-from tests.analysis.brute import selected
+from tests.analysis.brute import all_samples, selected
 from tests.analysis.stacks.test_flamegraph import selections
 from tests.support.profiles import profile_of, profiles
 from tests.support.traced import Trace
@@ -47,7 +47,7 @@ def sampled_at(*times: int, weight: int = 1) -> Profile:
 
 def cells(profile: Profile, selection: Selection, event: int, grid: HeatMapGrid) -> dict[int, tuple[int, int]]:
     found = build_heat_map(profile, selection, event, grid)
-    assert found.cell.tolist() == sorted(set(found.cell.tolist())) and (found.samples > 0).all()
+    assert found.cell.tolist() == sorted(set(found.cell.tolist())) and (found.samples + found.weight > 0).all()
     return dict(zip(found.cell.tolist(), zip(found.weight.tolist(), found.samples.tolist(), strict=True), strict=True))
 
 
@@ -113,13 +113,43 @@ def test_the_grid_is_the_same_for_every_selection() -> None:
     assert grid.start_of(299) == 5 * NS_PER_S + 980 * NS_PER_MS
 
 
-def test_a_slice_that_reaches_into_the_window_is_in_its_first_cell() -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 40)), min_size=1, max_size=6),
+    st.none() | st.integers(0, 40),
+    st.none() | st.integers(41, 90),
+    st.sampled_from((None, "step")),
+)
+def test_slices_are_spread_over_the_cells_they_cover(
+    slices: list[tuple[int, int, int]], start: int | None, end: int | None, step: str | None
+) -> None:
+    made, free = Trace(), [0, 0, 0]
+    for thread, gap, length in slices:
+        made.slice(made.thread(thread + 1), free[thread] + gap, free[thread] + gap + length, "work")
+        free[thread] += gap + length
+    made.step("step", 7, 55)
+    profile, selection = made.finish(), Selection(start_ns=start, end_ns=end, step=step)
+    first = int(profile.samples["time_ns"][0].as_py())
+    grid = HeatMapGrid(first, 100, 5, 20)
+    expected = Counter[int]()
+    for sample in all_samples(profile):
+        for moment in range(sample.time_ns, sample.time_ns + sample.weight):
+            inside = (step is None or 7 <= moment < 55) and (start or 0) <= moment < (end or 1 << 60)
+            expected[(moment - first) // grid.cell_ns] += inside
+    found = build_heat_map(profile, selection, 0, grid)
+    weights = dict(zip(found.cell.tolist(), found.weight.tolist(), strict=True))
+    assert {cell: weight for cell, weight in weights.items() if weight} == dict(+expected)
+    assert found.samples.sum() == len(selected(profile, selection, reshape=False))
+    whole = build_grid(profile)
+    assert build_heat_map(profile, Selection(), 0, whole).cell.max() < whole.columns * whole.rows
+
+
+def test_a_slice_that_reaches_into_the_window_is_counted_in_its_first_cell() -> None:
     made = Trace()
-    made.slice(made.thread(1), 0, 10_000, "outer")
-    made.slice(made.thread(1), 20_000, 30_000, "later")
+    made.slice(made.thread(1), 0, 2_500, "outer")
+    made.slice(made.thread(1), 20_000, 21_000, "later")
     profile, grid = made.finish(), HeatMapGrid(0, 10_000, 3, 10)
-    assert cells(profile, Selection(), 0, grid) == {0: (10_000, 1), 20: (10_000, 1)}
-    assert cells(profile, Selection(start_ns=5_000, end_ns=25_000), 0, grid) == {5: (5_000, 1), 20: (5_000, 1)}
+    assert cells(profile, Selection(), 0, grid) == {0: (1000, 1), 1: (1000, 0), 2: (500, 0), 20: (1000, 1)}
+    assert cells(profile, Selection(start_ns=1_500, end_ns=20_500), 0, grid) == {1: (500, 1), 2: (500, 0), 20: (500, 1)}
 
 
 def test_large_weights_are_summed_exactly() -> None:

@@ -15,7 +15,6 @@ from ....analysis.tables import TABLES
 from ....analysis.timeline.heat_map import (
     DEFAULT_ROWS,
     ROW_COUNTS,
-    HeatMap,
     HeatMapGrid,
     build_grid,
     build_heat_map,
@@ -193,11 +192,13 @@ def _draw(frame: ResultFrame, profile: Profile, grid: HeatMapGrid, measure: str)
     found = build_heat_map(profile, whole, _event(profile, frame), grid)
     if not len(found.cell):
         return None
-    value = found.samples if measure == SAMPLES else found.weight
+    # Slices have weight also in cells in which none begins.
+    shown = found.samples > 0 if measure == SAMPLES else np.ones(len(found.cell), bool)
+    cell, value = found.cell[shown], (found.samples if measure == SAMPLES else found.weight)[shown]
     unit = "count" if measure == SAMPLES else frame.unit
     most = int(value.max(initial=0))
     name = "Samples" if measure == SAMPLES else frame.event
-    svg = draw_heat_map(f"Heat map of {frame.event}", grid, found.cell, value)
+    svg = draw_heat_map(f"Heat map of {frame.event}", grid, cell, value)
     start, end = frame.selection.start_ns, frame.selection.end_ns
     edge = "" if start is None and end is None else draw_range(grid, *_ends(frame.selection))
     return HeatMapChart(
@@ -208,22 +209,22 @@ def _draw(frame: ResultFrame, profile: Profile, grid: HeatMapGrid, measure: str)
         row_axis=Markup(draw_row_axis(grid)),
         scale=Markup(draw_color_scale()),
         grid=grid,
-        cells=",".join(map(str, np.diff(found.cell, prepend=0).tolist())),
+        cells=",".join(map(str, np.diff(cell, prepend=0).tolist())),
         values=",".join(map(str, value.tolist())),
         measure=name,
         unit=unit,
         levels=format_axis_labels((0, most / 2, most), unit),
         cell=format_width(grid.cell_ns),
         column=format_width(grid.column_ns),
-        summary=_summarize(found, grid, value, unit),
+        summary=_summarize(cell, grid, value, unit),
     )
 
 
-def _summarize(found: HeatMap, grid: HeatMapGrid, value: Array, unit: str) -> str:
-    busiest = grid.start_of(int(found.cell[int(value.argmax())]))
+def _summarize(cell: Array, grid: HeatMapGrid, value: Array, unit: str) -> str:
+    busiest = grid.start_of(int(cell[int(value.argmax())]))
     cells = grid.columns * grid.rows
     return (
-        f"{len(found.cell):,} of {cells:,} cells have samples; the busiest, at {format_duration(busiest)}, has "
+        f"{len(cell):,} of {cells:,} cells have samples; the busiest, at {format_duration(busiest)}, has "
         f"{format_quantity(int(value.max()), unit).text}."
     )
 
