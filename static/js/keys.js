@@ -1,14 +1,20 @@
 // Keys that work on every page. A page adds others by `onKey`, and documents them in its template block `keys`.
 
+/** @type {Map<string, (event: KeyboardEvent) => void>} */
 const handlers = new Map();
 let prefix = '';
 let prefixTimer = 0;
 
-/** Call `action(event)` for a key, or for two in a row ("g r"). Not called while text is being typed. */
+/**
+ * Call `action(event)` for a key, or for two in a row ("g r"). Not called while text is being typed.
+ * @param {string} keys
+ * @param {(event: KeyboardEvent) => void} action
+ */
 export function onKey(keys, action) {
   handlers.set(keys, action);
 }
 
+/** @param {EventTarget | null} target */
 export function isTyping(target) {
   if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable || target.closest('textarea, select')) return true;
@@ -16,6 +22,7 @@ export function isTyping(target) {
   return input !== null && !['checkbox', 'radio', 'button', 'submit', 'file', 'range'].includes(input.type);
 }
 
+/** @param {string} id */
 function openDialog(id) {
   const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById(id));
   if (dialog && !dialog.open) dialog.showModal();
@@ -64,5 +71,5 @@ for (const [key, step] of /** @type {[string, number][]} */ ([['[', -1], [']', 1
 
 for (const button of document.querySelectorAll('[data-open]')) {
   button.hidden = false;
-  button.addEventListener('click', () => openDialog(button.dataset.open));
+  button.addEventListener('click', () => openDialog(button.dataset.open ?? ''));
 }

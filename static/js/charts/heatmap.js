@@ -1,6 +1,7 @@
 // The heat map: shows the value of the cell under the pointer or the cursor, and selects the time of a range of cells by
 // dragging, by two clicks or with the keyboard. Its data is in data attributes; without this module the page still works.
 
+import { isTyping } from '../keys.js';
 import { weight } from './flamegraph/format.js';
 import { cellAfterKey, cellAt, cellNumbers, cellsPath, startOf, timeOf } from './heatmap/grid.js';
 import { exactMoment, milliseconds } from './timeline/time.js';
@@ -138,15 +139,16 @@ function start(element) {
     event.preventDefault();
   });
 
+  // While the event is captured, menus that Escape closes are still open.
   document.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape' || event.defaultPrevented || document.querySelector('dialog[open], details.menu[open]')) return;
+    if (event.key !== 'Escape' || isTyping(event.target) || document.querySelector('dialog[open], details.menu[open]')) return;
     if (anchor !== null || drag) {
       anchor = drag = null;
       marks.clear();
       hide();
       live.textContent = 'No range is being selected.';
     } else if (/[?&](start|end)-ms=/.test(location.search)) go(null);
-  });
+  }, { capture: true });
 
   // Back shows the page as it was left, with the range that was selected last.
   addEventListener('pageshow', (event) => {

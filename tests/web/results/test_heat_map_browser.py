@@ -91,6 +91,11 @@ def test_two_clicks_select_time_and_escape_clears_it(page: Page, server: Served)
     page.wait_for_url(TIME)
     shown.wait()
     assert shown.time() == ["4000", "4100"]
+    # Escape closes an open menu, and only then clears the time.
+    page.locator(".selection summary", has_text="Filter").click()
+    page.keyboard.press("Escape")
+    page.locator("details.menu[open]").wait_for(state="detached")
+    assert shown.time() == ["4000", "4100"]
     page.keyboard.press("Escape")
     page.wait_for_url(lambda url: "start-ms" not in url)
 
