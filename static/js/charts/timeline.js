@@ -108,6 +108,7 @@ class Timeline {
         this.view.show(...range, { moving: true });
       },
       jump: () => this.visible.beginStep(),
+      gesture: (at, isHeld) => this.visible.continueGesture(at, isHeld),
       key: (event) => this.key(event),
       isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
     });
@@ -264,6 +265,7 @@ class Timeline {
     this.view.range = range;
     this.view.redraw({ onlyMarks: true });
     if (!isDone) return;
+    this.visible.settle();
     const [from, to] = range ? [Math.round(range[0]), Math.max(Math.round(range[1]), Math.round(range[0]) + 1)] : [];
     if (range) this.state.change({ 'start-ms': milliseconds(from), 'end-ms': milliseconds(to) });
     else this.state.change({ 'start-ms': '', 'end-ms': '', step: '' });
@@ -386,6 +388,7 @@ class Timeline {
     const { view, details } = this;
     if (details?.what !== 'slice') {
       if (key === 'ArrowLeft' || key === 'ArrowRight') {
+        this.visible.continueGesture(performance.now());
         view.pan(((view.end - view.start) / 10) * (key === 'ArrowLeft' ? -1 : 1));
         return true;
       }
