@@ -36,6 +36,25 @@ def test_a_click_zooms_and_escape_resets(graph: Graph) -> None:
     assert crumbs(graph) == ["all 100.00 %"]
 
 
+def test_drag_is_not_a_click(graph: Graph) -> None:
+    graph.open("small0000000")
+    url = graph.page.url
+    x, y = graph.place("left")
+    mouse = graph.page.mouse
+    for way in ([(x - 400, y)], [(x + 20, y), (x, y)]):
+        mouse.move(x, y)
+        mouse.down()
+        for to in way:
+            mouse.move(*to, steps=3)
+        mouse.up()
+        assert graph.page.evaluate("new Promise((done) => requestAnimationFrame(() => done(location.href)))") == url
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + 2, y + 1)
+    mouse.up()
+    graph.page.wait_for_url(re.compile("zoom="))
+
+
 def test_callers_stay_in_their_rows_and_lead_back(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     before = graph.ask("({view, picture}) => view.box(picture.find(picture.ids[2])).top")
