@@ -189,6 +189,7 @@ class Timeline {
     this.part('preparing').hidden = true;
     this.part('error').hidden = true;
     this.tracks.set(answer.tracks);
+    this.showEmpty(answer.tracks.length === 0);
     this.view.extent = { start: answer.first_ns, end: answer.last_ns };
     this.view.busy = answer.busy;
     this.stepWindow = answer.step ?? null;
@@ -202,6 +203,12 @@ class Timeline {
     const left = answer.left_out;
     this.part('left').textContent = left ? `${left.toLocaleString('en')} less busy tracks are left out; filter, or select threads.` : '';
     return true;
+  }
+
+  /** Without tracks, show the reason only. */
+  showEmpty(isEmpty) {
+    this.root.classList.toggle('timeline--empty', isEmpty);
+    document.querySelector('[data-timeline="empty"]').hidden = !isEmpty;
   }
 
   came(error) {
