@@ -181,6 +181,7 @@ def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, long
         "kinds": [*KIND_NAMES, GROUP_KIND],
         "nodes": nodes,
         "groups": tree.group is not FlameGroup.NONE,
+        "group": tree.group.value,
     }
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()

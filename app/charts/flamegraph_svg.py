@@ -14,6 +14,7 @@ from importlib import resources
 
 import numpy as np
 
+from ..analysis.core.flame_groups import FlameGroup
 from ..analysis.core.functions import functions_of
 from ..analysis.stacks.flamegraph import FlameTree
 from ..domain.arrays import Array, IndexArray
@@ -59,6 +60,8 @@ _KINDS = {
     "annotation": "annotation",
     "unknown": "unknown kind",
 }
+_GROUPS = {FlameGroup.NONE: "all", FlameGroup.COMM: "thread name"}
+"""What the rows of labels are; other groups are named by their value."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,7 @@ class _FillClasses:
             return (light, dark), ""
         if function < 0:
             light, dark = (palette.shade_color(theme.kinds[palette.GROUP_KIND], 0) for theme in themes)
-            return (light, dark), ""
+            return (light, dark), _GROUPS.get(tree.group, tree.group.value)
         if self._mode == "module":
             module = palette.module_name(self._functions.module_of(function))
             light, dark = (theme.modules[self._slots[module]] for theme in themes)

@@ -258,6 +258,13 @@ class Results:
             row = session.execute(select(func.coalesce(func.sum(ResultRow.bytes), 0), func.count())).one()
         return int(row[0]), int(row[1])
 
+    def version(self) -> str:
+        """A text that changes when a result is added or removed, or its size on disk changes."""
+        query = select(func.count(), func.coalesce(func.sum(ResultRow.bytes), 0), func.max(ResultRow.created))
+        with self.database.read() as session:
+            number, size, latest = session.execute(query).one()
+        return f"{number}-{size}-{0.0 if latest is None else latest:.6f}"
+
     def rename(self, id: str, name: str) -> Result:
         """Change the name. Raises NotFound, InvalidRequest."""
         with self._changing(id) as (_, row):

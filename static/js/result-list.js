@@ -1,4 +1,5 @@
-// The list of results: counts the selected ones, and updates itself while jobs run.
+// The list of results: counts the selected ones, and updates itself: soon after a job ends, else every ten seconds if the
+// results have changed.
 
 import './ticks.js';
 import { enhance } from './controls.js';
@@ -10,8 +11,13 @@ const LIST_EVERY_MS = 10_000;
 const running = document.querySelector('[data-running]');
 /** @type {HTMLElement | null} */
 const list = document.querySelector('[data-result-list]');
+/** @type {HTMLElement | null} The list, or the start page without results. */
+const versioned = document.querySelector('[data-results-version]');
+let version = versioned?.dataset.resultsVersion;
 let known = (running?.dataset.running ?? '').split(' ').filter(Boolean);
 let listed = performance.now();
+let timer = 0;
+let isRefreshing = false;
 
 /** @returns {HTMLInputElement[]} */
 function boxes() {
@@ -110,9 +116,10 @@ function updatePart(root, fresh, selector) {
 /** Update the list. Returns how many results are new in it. */
 async function updateList() {
   const response = await fetch(location.href, { credentials: 'same-origin', headers: { Accept: 'text/html' } });
+  if (!response.ok) throw new Error(`The list could not be loaded: status ${response.status}`);
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
   const fresh = page.querySelector('[data-result-list]');
-  if (!response.ok || !fresh || !list) return 0;
+  if (!fresh || !list) return 0;
   enhance(fresh);
   const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   const [body, rows] = [list.querySelector('[data-rows]'), fresh.querySelector('[data-rows]')];
@@ -144,24 +151,46 @@ function reportEnded(added) {
   else status.replaceChildren('A job has ended without a new result in this list. ', jobs);
 }
 
-async function refresh() {
-  if (!document.hidden) {
-    try {
-      const answer = await getJSON('/jobs/running');
-      const rows = running?.querySelector('[data-running-rows]');
-      if (rows && !rows.contains(document.activeElement)) rows.innerHTML = answer.html;
-      const hasEnded = known.some((id) => !answer.ids.includes(id));
-      if (hasEnded || (answer.ids.length > 0 && performance.now() - listed > LIST_EVERY_MS)) {
-        const added = await updateList();
-        listed = performance.now();
-        if (hasEnded || added > 0) reportEnded(added);
-      }
-      known = answer.ids;
-    } catch {
-      // The server is unreachable, maybe only temporarily.
-    }
+/** Update the rows of running jobs. Returns whether one of them has ended. */
+async function updateRunning() {
+  const answer = await getJSON('/jobs/running');
+  const rows = running?.querySelector('[data-running-rows]');
+  if (rows && !rows.contains(document.activeElement)) rows.innerHTML = answer.html;
+  const hasEnded = known.some((id) => !answer.ids.includes(id));
+  known = answer.ids;
+  return hasEnded;
+}
+
+/** Update the list if the results have changed. Returns how many are new in it. */
+async function updateIfChanged() {
+  listed = performance.now();
+  const answer = await getJSON('/results/version');
+  if (answer.version === version) return 0;
+  if (!list) {
+    // The start page; a reload would take the focus from a link or a button.
+    if (document.activeElement === document.body) location.reload();
+    return 0;
   }
-  setTimeout(refresh, EVERY_MS);
+  const added = await updateList();
+  ({ version } = answer);
+  return added;
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  if (document.hidden || isRefreshing) return;
+  isRefreshing = true;
+  try {
+    const hasEnded = running !== null && (await updateRunning());
+    if (!running || hasEnded || performance.now() - listed > LIST_EVERY_MS) {
+      const added = await updateIfChanged();
+      if (hasEnded || added > 0) reportEnded(added);
+    }
+  } catch {
+    // The server is unreachable, maybe only temporarily.
+  }
+  isRefreshing = false;
+  timer = setTimeout(refresh, running ? EVERY_MS : LIST_EVERY_MS);
 }
 
 document.addEventListener('change', ({ target }) => {
@@ -169,5 +198,9 @@ document.addEventListener('change', ({ target }) => {
   if (target.matches('[data-select-all]')) for (const box of boxes()) box.checked = target.checked;
   countSelected();
 });
+document.addEventListener('visibilitychange', () => {
+  listed = -Infinity;
+  refresh();
+});
 countSelected();
-if (running) setTimeout(refresh, EVERY_MS);
+timer = setTimeout(refresh, running ? EVERY_MS : LIST_EVERY_MS);

@@ -20,7 +20,7 @@ from perfloom.domain.text import shorten_middle
 from tests.analysis.stacks.test_flamegraph import GROUPS, selections
 from tests.support.profiles import profile_of, profiles
 
-KEYS = {"event", "unit", "total", "zoom", "functions", "kinds", "nodes", "groups", "pruned"}
+KEYS = {"event", "unit", "total", "zoom", "functions", "kinds", "nodes", "groups", "group", "pruned"}
 
 
 def wire_size(data: dict[str, Any]) -> int:

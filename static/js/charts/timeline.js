@@ -108,6 +108,7 @@ class Timeline {
         this.view.show(...range, { moving: true });
       },
       jump: () => this.visible.beginStep(),
+      gesture: (at, isHeld) => this.visible.continueGesture(at, isHeld),
       key: (event) => this.key(event),
       isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
     });
@@ -188,6 +189,7 @@ class Timeline {
     this.part('preparing').hidden = true;
     this.part('error').hidden = true;
     this.tracks.set(answer.tracks);
+    this.showEmpty(answer.tracks.length === 0);
     this.view.extent = { start: answer.first_ns, end: answer.last_ns };
     this.view.busy = answer.busy;
     this.stepWindow = answer.step ?? null;
@@ -201,6 +203,12 @@ class Timeline {
     const left = answer.left_out;
     this.part('left').textContent = left ? `${left.toLocaleString('en')} less busy tracks are left out; filter, or select threads.` : '';
     return true;
+  }
+
+  /** Without tracks, show the reason only. */
+  showEmpty(isEmpty) {
+    this.root.classList.toggle('timeline--empty', isEmpty);
+    document.querySelector('[data-timeline="empty"]').hidden = !isEmpty;
   }
 
   came(error) {
@@ -264,6 +272,7 @@ class Timeline {
     this.view.range = range;
     this.view.redraw({ onlyMarks: true });
     if (!isDone) return;
+    this.visible.settle();
     const [from, to] = range ? [Math.round(range[0]), Math.max(Math.round(range[1]), Math.round(range[0]) + 1)] : [];
     if (range) this.state.change({ 'start-ms': milliseconds(from), 'end-ms': milliseconds(to) });
     else this.state.change({ 'start-ms': '', 'end-ms': '', step: '' });
@@ -386,6 +395,7 @@ class Timeline {
     const { view, details } = this;
     if (details?.what !== 'slice') {
       if (key === 'ArrowLeft' || key === 'ArrowRight') {
+        this.visible.continueGesture(performance.now());
         view.pan(((view.end - view.start) / 10) * (key === 'ArrowLeft' ? -1 : 1));
         return true;
       }

@@ -62,6 +62,7 @@ def wire(**changes: Any) -> dict[str, Any]:
         },
         "pruned": 0,
         "groups": False,
+        "group": "none",
     }
     return made | changes
 

@@ -36,6 +36,51 @@ def test_a_click_zooms_and_escape_resets(graph: Graph) -> None:
     assert crumbs(graph) == ["all 100.00 %"]
 
 
+@pytest.mark.parametrize(("group", "text"), [("none", "all"), ("thread", "thread"), ("comm", "thread name")])
+def test_legend_has_the_color_of_groups(graph: Graph, group: str, text: str) -> None:
+    """As the SVG has it; not where the color says something else."""
+    graph.open("small0000000", f"group={group}")
+    legend = graph.page.locator(".flame__legend li")
+    assert legend.first.inner_text() == text
+    swatch = legend.first.locator("span").evaluate("swatch => getComputedStyle(swatch).backgroundColor")
+    assert swatch == "rgb(188, 205, 222)"
+    svg = graph.server.get(f"/results/small0000000/flamegraph.svg?group={group}").decode()
+    assert f">{text}</text>" in svg.split('class="legend"')[1]
+    graph.open("small0000000", f"group={group}&colour=hot")
+    assert legend.all_inner_texts() == ["no self weight – most"]
+
+
+def test_note_of_the_search_is_not_cut(graph: Graph) -> None:
+    graph.page.set_viewport_size({"width": 1400, "height": 700})
+    graph.open("small0000000")
+    field, note = graph.page.locator("[data-flame-bar] input[name=q]"), graph.page.locator(".flame-search__matched")
+    before = field.bounding_box()
+    field.fill("[(left")
+    graph.page.wait_for_function("note => note.textContent.endsWith('(plain text)')", arg=note.element_handle())
+    assert note.evaluate("note => note.scrollWidth <= note.clientWidth && note.scrollHeight <= note.clientHeight")
+    after = field.bounding_box()
+    assert before and after and (before["width"], before["height"]) == (after["width"], after["height"])
+
+
+def test_drag_is_not_a_click(graph: Graph) -> None:
+    graph.open("small0000000")
+    url = graph.page.url
+    x, y = graph.place("left")
+    mouse = graph.page.mouse
+    for way in ([(x - 400, y)], [(x + 20, y), (x, y)]):
+        mouse.move(x, y)
+        mouse.down()
+        for to in way:
+            mouse.move(*to, steps=3)
+        mouse.up()
+        assert graph.page.evaluate("new Promise((done) => requestAnimationFrame(() => done(location.href)))") == url
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x + 2, y + 1)
+    mouse.up()
+    graph.page.wait_for_url(re.compile("zoom="))
+
+
 def test_callers_stay_in_their_rows_and_lead_back(graph: Graph) -> None:
     graph.open("small0000000", "group=none")
     before = graph.ask("({view, picture}) => view.box(picture.find(picture.ids[2])).top")

@@ -1,10 +1,11 @@
-"""The list of results in a browser: selection of several, filters, and updates while jobs run."""
+"""The list of results in a browser: selection of several, filters, and updates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support.accessible import faults_in_both_schemes
 from tests.support.signing import sign_in
 from tests.web.conftest import ORDINARY, profile
 from tests.web.serving import Served, put, served
+from tests.workers.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -117,3 +119,53 @@ def test_the_first_result_appears(page: Page, server: Served, store: Store) -> N
     page.fill("#search", "first")
     page.keyboard.press("Enter")
     page.wait_for_url(f"{server.url}/?search=first")
+
+
+def test_idle_list_shows_new_results(page: Page, server: Served, store: Store) -> None:
+    """Every ten seconds while the page is visible; only if the results have changed."""
+    asked: list[str] = []
+    page.clock.install()
+    page.goto(server.url)
+    box = page.get_by_label("Select an ordinary result", exact=True)
+    box.check()
+    box.focus()
+    box.evaluate("box => { window.kept = box; }")
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+
+    def wait(after_s: int) -> None:
+        page.clock.run_for(after_s * 1000)
+
+    def show(is_hidden: bool) -> None:
+        page.evaluate(
+            """(isHidden) => {
+              Object.defineProperty(document, 'hidden', { value: isHidden, configurable: true });
+              document.dispatchEvent(new Event('visibilitychange'));
+            }""",
+            is_hidden,
+        )
+
+    with page.expect_response("**/results/version"):
+        wait(11)
+    assert asked == ["/results/version"], "nothing has changed"
+    put(store, "fresh0000000", "a fresh result", profile())
+    until(lambda: wait(11) or page.locator("tr[data-id=fresh0000000]").count(), "the new result")
+    assert page.evaluate("document.activeElement === window.kept && window.kept.isConnected && window.kept.checked")
+    assert page.get_by_role("button", name="Delete 1").is_visible()
+    show(True)
+    put(store, "later0000000", "a later result", profile())
+    asked.clear()
+    wait(60)
+    assert asked == []
+    show(False)
+    page.wait_for_selector("tr[data-id=later0000000]")
+    assert page.evaluate("document.activeElement === window.kept && window.kept.checked")
+
+
+def test_start_page_shows_the_first_result(page: Page, server: Served, store: Store) -> None:
+    for result in store.results.search()[0]:
+        store.results.delete(result.id)
+    page.clock.install()
+    page.goto(server.url)
+    page.get_by_role("heading", name="See where the time goes").wait_for()
+    put(store, ORDINARY, "the first result", profile())
+    until(lambda: page.clock.run_for(11_000) or page.locator("[data-rows]").count(), "the list")

@@ -12,8 +12,10 @@ import pytest
 
 from perfloom.analysis.timeline import model
 from perfloom.domain.profile import Profile
+from perfloom.readers import READERS
 from perfloom.store import Store
 from perfloom.store.files import timelines
+from tests.support.formats import DATA
 from tests.support.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
@@ -126,6 +128,30 @@ def test_page_without_scripts_has_a_picture_and_a_table(stored: Callable[..., st
     ElementTree.fromstring(picture.encode())
     narrowed = browser_client.page("/results/ordinary0000/timeline.svg?start-ms=0.5&end-ms=0.9&rank=1")
     assert "aten::mm" not in narrowed and "forward" in narrowed
+
+
+@pytest.mark.parametrize(
+    ("format", "file"), [("perf-stat", "perf-stat/run.json"), ("callgrind", "callgrind/calls.out")]
+)
+def test_timeline_without_times_shows_the_reason_only(
+    stored: Callable[..., str], browser_client: Browser, format: str, file: str
+) -> None:
+    with open(DATA / file, "rb") as data:
+        stored(READERS[format].read(data, file))
+    page = browser_client.page("/results/ordinary0000/timeline")
+    assert read(page).faults == [] and "There is nothing to draw" in page
+    for part in ('data-timeline="root"', "data-view=", "chart-hint", "charts/timeline.js", "<iframe", "Zoom in"):
+        assert part not in page
+
+
+def test_timeline_of_an_empty_selection_hides_its_controls(stored: Callable[..., str], browser_client: Browser) -> None:
+    made = Trace()
+    for rank in range(2):
+        made.slice(made.thread(1, f"main {rank}", rank=rank), 0, 1_000_000, "forward", "annotation")
+    stored(made.finish())
+    empty = browser_client.page("/results/ordinary0000/timeline?rank=0&thread=main+1")
+    assert "Nothing matches this selection" in empty and "timeline--empty" in empty and "<iframe" not in empty
+    assert "timeline--empty" not in browser_client.page("/results/ordinary0000/timeline")
 
 
 def test_hostile_names_stay_text(stored: Callable[..., str], browser_client: Browser) -> None:

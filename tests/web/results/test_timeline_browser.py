@@ -212,6 +212,61 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     assert scroll is not None and shown.place("t0", 2, 0)[1] < scroll["y"] + scroll["height"]
 
 
+def test_wheel_and_held_keys_are_one_history_step_each(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(TRACE)
+    x, y = shown.place("t0", 0, 5_300_000)
+
+    def length() -> int:
+        return int(page.evaluate("history.length"))
+
+    def rest() -> None:
+        """Wait until the next event is another gesture, and the address has the range."""
+        page.evaluate("window.since = performance.now()")
+        page.wait_for_function("() => performance.now() - window.since > 700")
+
+    def turn(delta: int) -> None:
+        """Turn the wheel five times with Ctrl, without a pause."""
+        page.evaluate(
+            """([x, y, deltaY]) => {
+              const options = { deltaY, ctrlKey: true, clientX: x, clientY: y, bubbles: true, cancelable: true };
+              const canvas = document.elementFromPoint(x, y);
+              for (let n = 0; n < 5; n++) canvas.dispatchEvent(new WheelEvent('wheel', options));
+            }""",
+            [x, y, delta],
+        )
+        rest()
+
+    page.mouse.move(x - 100, y)
+    page.mouse.down()
+    page.mouse.move(x + 100, y, steps=3)
+    page.mouse.up()
+    page.wait_for_url(re.compile("start-ms="))
+    selected, before = page.url, length()
+    turn(-300)
+    assert length() == before + 1
+    zoomed, first = shown.view, page.url
+    assert zoomed[1] - zoomed[0] < 2e6
+    turn(300)
+    assert length() == before + 2, "after a pause it is another gesture"
+    page.go_back()
+    shown.until(f"Math.abs(shown.view.start - {zoomed[0]}) < 1e3")
+    assert page.url == first
+    page.go_back()
+    shown.until("shown.view.start === 0 && shown.view.end === 12e6")
+    assert page.url == selected, "the selection remains"
+    page.mouse.move(x, y)
+    page.keyboard.down("w")
+    shown.until("shown.view.end - shown.view.start < 6e6")
+    page.keyboard.up("w")
+    rest()
+    assert length() == before + 1 and shown.words("view-ms")
+    assert set(parse_qs(urlsplit(page.url).query)) == {"start-ms", "end-ms", "view-ms"}
+    page.go_back()
+    shown.until("shown.view.start === 0 && shown.view.end === 12e6")
+    assert page.url == selected
+
+
 def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server: Served) -> None:
     shown = Shown(page, server)
     shown.open(TRACE)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from urllib.parse import urlencode
 
 import zstandard
-from flask import Blueprint, Response, flash, redirect, request
+from flask import Blueprint, Response, flash, jsonify, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import InvalidRequest, NotFound
@@ -108,7 +108,7 @@ class ActiveFilter:
 class ResultListPage(Page):
     """`/`. empty: whether there are no results. running: jobs that have not ended, newest first. filters: those with at
     least two values. is_filtered: by anything, the search included. active: why nothing is listed; empty if there are
-    rows. query: the parameters of this list, for the way back."""
+    rows. query: the parameters of this list, for the way back. version: of the results, see `get_version`."""
 
     template: ClassVar[str] = "results/list.html"
     search: str
@@ -127,6 +127,7 @@ class ResultListPage(Page):
     running: tuple[Job, ...]
     empty: bool
     data: str
+    version: str
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ def show_list() -> AnyResponse:
     words = {name: request.args.get(name, "").strip() for name in FILTERS}
     search, tag = words["search"], words["tag"]
     order, page = parse_order(SORTS, "-created"), parse_page()
+    # Read before the results: if one is added meanwhile, the page updates once more than needed.
+    version = store.results.version()
     found, total = _search(words, order, (page - 1) * PAGE_SIZE, PAGE_SIZE)
     columns = (
         ("name", "Name", False, "name"),
@@ -204,8 +207,15 @@ def show_list() -> AnyResponse:
             running=store.jobs.list(active=True, limit=20),
             empty=total == 0 and not any(words.values()),
             data=str(current_services().settings.data),
+            version=version,
         )
     )
+
+
+@blueprint.get("/results/version")
+def get_version() -> AnyResponse:
+    """`{"version"}`, a text that changes with the results: pages compare it before they load the list again."""
+    return jsonify(version=current_services().store.results.version())
 
 
 @blueprint.route("/results/<id>/edit", methods=["GET", "POST"])

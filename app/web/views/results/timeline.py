@@ -55,6 +55,10 @@ LINKED_PAGES = ("flamegraph", "operators", "kernels")
 PREPARING_TEXT = "The timeline of this result is being prepared. This takes a few seconds, once."
 
 
+NO_TRACKS_TEXT = "The recording has no tracks."
+NO_MATCH_TEXT = "Nothing matches this selection. Remove a filter above, or press Reset."
+
+
 @dataclass(frozen=True)
 class TrackRow:
     """A track in the table. url: of its timeline, None without a thread. clipped: the weight that is not drawn, ""
@@ -73,8 +77,9 @@ class TrackRow:
 @dataclass(frozen=True)
 class TimelinePage(Page):
     """source: the address of its data. preparing: that there is none yet, "" where there is. empty: whether there is
-    nothing to be shown. links: pages that tell more of a slice. static: the picture for a page without scripts.
-    left_out: how many tracks are not in the table.
+    nothing to be shown, because of `empty_text`. drawable: whether some selection has something to show. links: pages
+    that tell more of a slice. static: the picture for a page without scripts. left_out: how many tracks are not in the
+    table.
     """
 
     template: ClassVar[str] = "results/timeline.html"
@@ -83,6 +88,7 @@ class TimelinePage(Page):
     preparing: str
     empty: bool
     empty_text: str
+    drawable: bool
     pattern: str
     links: dict[str, str]
     rows: tuple[TrackRow, ...]
@@ -97,13 +103,16 @@ def show(id: str) -> Response:
     frame, profile = open_result_frame(id, "timeline")
     timeline = current_services().store.timelines.get(id, profile)
     found, left_out = ([], 0) if timeline is None else list_tracks(profile, timeline, frame.selection)
+    reason = explain_no_timeline(profile)
     response = render(
         TimelinePage(
             frame=frame,
             source=f"/api/v1/results/{id}/timeline",
             preparing=PREPARING_TEXT if timeline is None else "",
-            empty=timeline is not None and (not found or bool(explain_no_timeline(profile))),
-            empty_text=explain_no_timeline(profile) or "The recording has no tracks.",
+            empty=bool(reason) or (timeline is not None and not found),
+            empty_text=reason
+            or (NO_TRACKS_TEXT if timeline is not None and not found and not frame.is_filtered else NO_MATCH_TEXT),
+            drawable=not reason,
             pattern=request.args.get("q", ""),
             links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED_PAGES},
             rows=tuple(

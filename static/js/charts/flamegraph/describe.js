@@ -24,6 +24,11 @@ export function kindName(kind) {
   return KIND_NAMES[kind] ?? 'unknown kind';
 }
 
+/** What the rows of labels are, for a grouping: that of the whole without groups. */
+export function groupName(group) {
+  return { none: 'all', comm: 'thread name' }[group] ?? group;
+}
+
 /** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, base, other, change]. */
 export function facts(picture, node, zoomed) {
   const ofFunction = picture.functionId(node) >= 0;

@@ -1,5 +1,7 @@
 // Keyboard and pointer input of one graph, as callbacks.
 
+const CLICK_PX = 4;
+
 /**
  * @param view a FlameView
  * @param does zoom(node), out(), tell(node, place), menu(node, place), announce(node)
@@ -9,6 +11,8 @@ export function listen(view, does) {
   const visited = new Map();
   let touched = null;
   let menuKey = -Infinity;
+  // Where the pointer was pressed, and whether it has moved since then; null while it is not pressed.
+  let pressed = null;
 
   function step(key) {
     const picture = view.picture;
@@ -74,10 +78,20 @@ export function listen(view, does) {
 
   canvas.addEventListener('pointerdown', (event) => {
     touched = event.pointerType;
+    pressed = { x: event.clientX, y: event.clientY, hasMoved: false };
     view.showFocus(false);
   });
 
+  // Of the window: a drag can leave the canvas and return.
+  addEventListener('pointermove', (event) => {
+    if (event.buttons === 0) pressed = null;
+    if (pressed && Math.hypot(event.clientX - pressed.x, event.clientY - pressed.y) > CLICK_PX) pressed.hasMoved = true;
+  });
+
   canvas.addEventListener('click', (event) => {
+    const wasDragged = pressed?.hasMoved ?? false;
+    pressed = null;
+    if (wasDragged) return;
     const node = view.at(event.clientX, event.clientY);
     if (node < 0) return;
     // Touch has no hover: the first touch shows the tooltip, the second zooms.

@@ -24,7 +24,7 @@
 
 /**
  * The JSON of /flamegraph, as perfloom.charts.flamegraph.build_payload describes it.
- * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], zoom: Above[],
+ * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], group: string, zoom: Above[],
  *   functions: {id: number[], name: string[], short: string[], module: string[], kind: number[]}, nodes: Nodes,
  *   base?: {total: number, measured: number, reversed: boolean}}} Wire
  */
@@ -40,6 +40,7 @@ export class Picture {
 
     this.wire = wire;
     this.event = wire.event;
+    this.group = wire.group;
     this.unit = wire.unit;
     this.whole = wire.total;
     this.pruned = wire.pruned;

@@ -1,7 +1,7 @@
 // One graph with its data, breadcrumbs, legend, tooltip and menu.
 
 import { RequestFailed } from '../../http.js';
-import { kindName, sentence } from './describe.js';
+import { groupName, kindName, sentence } from './describe.js';
 import { percent, short } from './format.js';
 import { listen } from './keys.js';
 import { plain } from './labels.js';
@@ -363,6 +363,10 @@ export class Panel {
       entries = kinds(picture).map((kind) =>
         entry(ramp(palette.kinds.get(kind)), kindName(kind), 'flame__swatch--shades'),
       );
+    }
+    const hasLabels = picture.functionIds.some((id) => id < 0);
+    if (hasLabels && !picture.base && this.#mode !== 'hot') {
+      entries.unshift(entry(cssOf(palette.shades('group')[0]), groupName(picture.group)));
     }
     list.replaceChildren(...entries);
   }

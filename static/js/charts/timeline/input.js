@@ -13,6 +13,7 @@ const HELD = { a: ['pan', -1], d: ['pan', 1], w: ['zoom', -1], s: ['zoom', 1] };
  * @param does hover(place | null), click(place), open(place), range([from, to] | null, isDone), zoom([from, to]),
  *   key(name) → handled,
  *   jump() before the stretch of time changes in one step
+ *   gesture(ms, isHeld) before an event of a gesture changes it
  */
 export function listen(view, root, does) {
   const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
@@ -51,6 +52,7 @@ function dragTracks(view, canvas, does) {
     if (fingers.size === 2) {
       const [a, b] = [...fingers.values()];
       const at = view.timeAt((a.clientX + b.clientX) / 2);
+      does.jump();
       drag = { pinch: Math.abs(a.clientX - b.clientX) || 1, start: view.start, end: view.end, moved: true, at };
     } else begin(event);
   });
@@ -75,7 +77,10 @@ function dragTracks(view, canvas, does) {
     const dx = event.clientX - drag.x;
     const dy = event.clientY - drag.y;
     if (!drag.moved && Math.abs(dx) < CLICK_PX && Math.abs(dy) < CLICK_PX) return;
-    if (!drag.moved) does.hover(null);
+    if (!drag.moved) {
+      does.hover(null);
+      if (drag.from === null) does.jump();
+    }
     drag.moved = true;
     if (drag.from !== null) {
       does.range(ordered(drag.from, view.timeAt(event.clientX)), false);
@@ -110,19 +115,23 @@ function dragTracks(view, canvas, does) {
     does.hover(null);
   });
   canvas.addEventListener('dblclick', (event) => does.open({ x: event.clientX, y: event.clientY }));
-  canvas.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+  canvas.addEventListener('wheel', (event) => wheel(view, event, does), { passive: false });
 }
 
 /** Ctrl zooms, as does a pinch on a touchpad; Shift or a sideways wheel moves; else the browser scrolls. */
-function wheel(view, event) {
+function wheel(view, event, does) {
   const unit = event.deltaMode === 1 ? 32 : event.deltaMode === 2 ? 400 : 1;
   const dx = (event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX) * unit;
   const dy = event.shiftKey ? 0 : event.deltaY * unit;
   if (event.ctrlKey || event.metaKey) {
     // A pinch sends small steps.
     const step = WHEEL_STEP * (Math.abs(dy) < 30 ? 6 : 1);
+    does.gesture(event.timeStamp);
     view.zoom(Math.exp(dy * step), view.timeAt(event.clientX));
-  } else if (Math.abs(dx) > Math.abs(dy)) view.pan(dx * view.nsPerPixel);
+  } else if (Math.abs(dx) > Math.abs(dy)) {
+    does.gesture(event.timeStamp);
+    view.pan(dx * view.nsPerPixel);
+  }
   // Pinned tracks do not scroll; the list below does.
   else if (!view.scroll.contains(event.currentTarget) && view.canScroll(dy)) view.scroll.scrollTop += dy;
   else return;
@@ -151,7 +160,7 @@ function dragRange(view, ruler, does) {
   ruler.addEventListener('pointercancel', () => {
     from = null;
   });
-  ruler.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+  ruler.addEventListener('wheel', (event) => wheel(view, event, does), { passive: false });
 }
 
 /** The window in the minimap: dragging its edges resizes it, dragging inside moves it, clicking outside moves it there.
@@ -200,7 +209,7 @@ function dragOverview(view, overview, does) {
   };
   overview.addEventListener('pointerup', finish);
   overview.addEventListener('pointercancel', finish);
-  overview.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
+  overview.addEventListener('wheel', (event) => wheel(view, event, does), { passive: false });
 }
 
 /** Keys that act while held, and those that act once. */
@@ -215,6 +224,7 @@ function holdKeys(view, does) {
     frame = 0;
     // The effect of a single press. The time of a frame is its start, which can be before the press on a busy machine.
     const seconds = last === null ? 0.016 : Math.min(0.05, Math.max(0, now - last) / 1000);
+    const isHeld = last !== null;
     last = now;
     let [pan, zoom] = [0, 0];
     for (const key of new Set([...held, ...pressed])) {
@@ -223,6 +233,7 @@ function holdKeys(view, does) {
       else zoom += direction;
     }
     pressed.clear();
+    if (pan || zoom) does.gesture(now, isHeld);
     if (pan) view.pan(pan * PAN_PER_S * seconds * (view.end - view.start));
     if (zoom) view.zoom(ZOOM_PER_S ** (zoom * seconds), zoomPoint(view));
     if (held.size) frame = requestAnimationFrame(step);

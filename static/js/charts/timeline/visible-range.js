@@ -3,6 +3,7 @@
 import { milliseconds, nanoseconds } from './time.js';
 
 const SETTLED_MS = 250;
+const GESTURE_MS = 500;
 
 export class VisibleRange {
   #view;
@@ -11,6 +12,7 @@ export class VisibleRange {
   #word = null;
   #timer = 0;
   #isStep = false;
+  #gestured = -Infinity;
 
   /** @param view a View @param state the page's State */
   constructor(view, state) {
@@ -29,6 +31,11 @@ export class VisibleRange {
     if (word === this.#word) return;
     const { isNew } = this;
     this.#word = word;
+    // What comes after another range, such as that of Back, is a new step.
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    this.#isStep = false;
+    this.#gestured = -Infinity;
     const cut = word.indexOf('-', 1);
     const [from, to] = [nanoseconds(word.slice(0, cut)), nanoseconds(word.slice(cut + 1))];
     const { extent, range } = this.#view;
@@ -43,6 +50,22 @@ export class VisibleRange {
   beginStep() {
     if (this.#timer) this.#write();
     this.#isStep = true;
+  }
+
+  /** Write a pending range and end the gesture, so that what follows is a later step. */
+  settle() {
+    if (this.#timer) this.#write();
+    this.#gestured = -Infinity;
+  }
+
+  /**
+   * An event of a gesture is about to change the range. Events within half a second of each other are one step.
+   * @param {number} at when it happened, in ms of the document's clock
+   * @param {boolean} isHeld whether a key is held since the previous event
+   */
+  continueGesture(at, isHeld = false) {
+    if (!isHeld && at - this.#gestured > GESTURE_MS) this.beginStep();
+    this.#gestured = at;
   }
 
   /** The range has changed: the address follows when it rests. */
