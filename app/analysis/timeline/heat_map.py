@@ -25,6 +25,7 @@ from ..core.sample_selection import (
     filter_samples,
     samples_of,
     select_events,
+    sum_weights,
     threads_of,
 )
 from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, memoize_table, table_function
@@ -163,25 +164,28 @@ def build_heat_map(profile: Profile, selection: Selection, event: int, grid: Hea
 def _count(profile: Profile, selection: Selection, event: int, grid: HeatMapGrid) -> HeatMap:
     rows = filter_samples(profile, selection, event)
     weight = clip_weights(profile, selection, rows)
-    lasts = event_names(profile)[event] in (HOST_TIME, DEVICE_TIME)
-    if lasts:
-        begin = _clip_starts(profile, selection, rows, event)
-        begin, end = np.sort(begin), np.sort(begin + weight)
-    else:
-        begin = end = samples_of(profile).time_ns[rows]
+    if len(weight) and event_names(profile)[event] in (HOST_TIME, DEVICE_TIME):
+        return _spread(_clip_starts(profile, selection, rows, event) - grid.first_ns, weight, grid)
+    time_ns = samples_of(profile).time_ns[rows]
     # Up to the last sample only: the end of the last column can be greater than int64.
-    last = max(int(begin[-1]), int(end[-1]) - 1) if len(begin) else grid.first_ns
-    edges = np.arange(1, (last - grid.first_ns) // grid.cell_ns + 1, dtype=np.int64) * grid.cell_ns
-    bounds = np.concatenate(([0], np.searchsorted(begin, edges + grid.first_ns), [len(begin)]))
+    last = int(time_ns[-1]) if len(time_ns) else grid.first_ns
+    edges = grid.first_ns + np.arange(1, (last - grid.first_ns) // grid.cell_ns + 1, dtype=np.int64) * grid.cell_ns
+    bounds = np.concatenate(([0], np.searchsorted(time_ns, edges), [len(time_ns)]))
     count = np.diff(bounds)
-    if lasts:
-        until = _sum_until(begin - grid.first_ns, edges) - _sum_until(end - grid.first_ns, edges)
-        spread = np.diff(np.concatenate(([0], until, [weight.sum()])))
-        cell = np.flatnonzero(count + spread)
-        return HeatMap(grid, cell.astype(np.int64), spread[cell], count[cell].astype(np.int64))
     cell = np.flatnonzero(count)
     sums = np.add.reduceat(weight, bounds[cell], dtype=np.int64) if len(cell) else np.zeros(0, np.int64)
     return HeatMap(grid, cell.astype(np.int64), sums, count[cell].astype(np.int64))
+
+
+def _spread(begin: Array, weight: Array, grid: HeatMapGrid) -> HeatMap:
+    """Samples that last: the part of their time in each cell. begin: since the start of the grid."""
+    end = begin + weight
+    cells = max(int(begin.max()), int(end.max()) - 1) // grid.cell_ns + 1
+    started, begun = _sum_until(begin, grid.cell_ns, cells)
+    _, ended = _sum_until(end, grid.cell_ns, cells)
+    spread = np.diff(np.concatenate(([0], begun - ended, [weight.sum()])))
+    cell = np.flatnonzero(started + spread)
+    return HeatMap(grid, cell.astype(np.int64), spread[cell], started[cell].astype(np.int64))
 
 
 def _clip_starts(profile: Profile, selection: Selection, rows: Rows, event: int) -> Array:
@@ -196,12 +200,16 @@ def _clip_starts(profile: Profile, selection: Selection, rows: Rows, event: int)
     return begin if selection.start_ns is None else np.maximum(begin, selection.start_ns)
 
 
-def _sum_until(times: Array, edges: Array) -> Array:
-    """For each edge, the sum of its distances from the times before it. times: ascending. Sums are modulo 2**64, so
-    that a difference of two of them is exact if it is below 2**63."""
-    before = np.searchsorted(times, edges)
-    sums: Array = before * edges - np.concatenate(([0], np.cumsum(times)))[before]
-    return sums
+def _sum_until(times: Array, cell_ns: int, cells: int) -> tuple[Array, Array]:
+    """(how many times are in each cell, for the end of each cell except the last the sum of its distances from the
+    times before it). Sums are modulo 2**64, so that a difference of two of them is exact if it is below 2**63."""
+    cell = times // cell_ns
+    # A time can be the end of the last cell.
+    count = np.bincount(cell, minlength=cells + 1)
+    offsets = sum_weights(cell, times - cell * cell_ns, cells + 1, cell_ns)
+    starts = np.arange(cells + 1) * cell_ns
+    sums = starts[1:-1] * np.cumsum(count)[: cells - 1] - np.cumsum(count * starts + offsets)[: cells - 1]
+    return count[:cells], sums
 
 
 def heat_map_rows(profile: Profile, selection: Selection, events: list[int], grid: HeatMapGrid) -> TableRows:
