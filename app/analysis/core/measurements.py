@@ -197,7 +197,7 @@ class _Counts:
     deviation: Array
     status: Array
     hosts: list[str | None]
-    statuses: list[str]
+    statuses: list[str | None]
 
 
 def _counts_of(profile: Profile) -> _Counts:
@@ -215,9 +215,9 @@ def _counts_of(profile: Profile) -> _Counts:
             timed=(numbers["enabled_ns"] >= 0) & (numbers["running_ns"] >= 0),
             deviation=table.column("deviation_percent").to_numpy(),
             host=host.indices.fill_null(len(host.dictionary)).to_numpy(),
-            status=status.indices.to_numpy(),
+            status=status.indices.fill_null(len(status.dictionary)).to_numpy(),
             hosts=[*host.dictionary.to_pylist(), None],
-            statuses=status.dictionary.to_pylist(),
+            statuses=[*status.dictionary.to_pylist(), None],
             **numbers,
         )
 

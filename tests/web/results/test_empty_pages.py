@@ -48,6 +48,7 @@ def text_of(page: str) -> str:
 
 def test_counts_have_no_stacks_and_no_timeline(browser_client: Browser, stored: Callable[..., str]) -> None:
     id = stored(counted())
+    assert "1,000" in text_of(browser_client.page(f"/results/{id}")), "also without a status"
     for page in ("flamegraph", "hotspots"):
         text = text_of(browser_client.page(f"/results/{id}/{page}"))
         assert "counted, not sampled" in text and "perf record" in text, page
