@@ -48,7 +48,7 @@ _FOREIGN = re.compile(
     "[^\t\n\r\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 _SPACES = re.compile("[\t\n\r]")
-_KINDS = {
+KIND_TITLES = {
     "user": "user code",
     "kernel": "kernel",
     "jit": "JIT code",
@@ -222,7 +222,7 @@ def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, st
         if function < 0:
             names.append((_displayed_name(tree.labels[-1 - function]), "", ""))
         else:
-            kind = _KINDS[FrameKind(int(tree.kind[row])).name.lower()]
+            kind = KIND_TITLES[FrameKind(int(tree.kind[row])).name.lower()]
             origin = " · ".join(filter(None, (_displayed_name(functions.module_of(function)), kind)))
             name = functions.name_of(function)
             short = shorten_symbol(name)
@@ -320,7 +320,7 @@ class _FillClasses:
         kind = FrameKind(int(tree.kind[row])).name.lower()
         step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADE_COUNT
         light, dark = (palette.shade_color(theme.kinds[kind], step) for theme in themes)
-        return (light, dark), _KINDS[kind]
+        return (light, dark), KIND_TITLES[kind]
 
     def _module_slots(self) -> dict[str, int]:
         weight: dict[str, float] = {}

@@ -13,6 +13,7 @@ from flask import request
 from markupsafe import Markup
 
 from ....analysis.core.schema import Column, records
+from ....charts.flamegraph_svg import KIND_TITLES
 from ....domain.text import shorten
 from ....domain.units import (
     MISSING,
@@ -173,7 +174,7 @@ class Sheet:
 
     noun: of a row. columns: those to choose from. total_rows: number of rows without the search. wide: whether it has
     many columns and scrolls horizontally, with names and bars on the left; else names shrink, and bars are on the
-    right.
+    right. kinds: what the colors of the marks before names mean: (kind, title).
     """
 
     label: str
@@ -187,6 +188,7 @@ class Sheet:
     has_bars: str
     total_rows: int
     wide: bool = True
+    kinds: tuple[tuple[str, str], ...] = ()
 
 
 def build_sheet(
@@ -228,6 +230,7 @@ def build_sheet(
         has_bars=bar_label if bar else "",
         total_rows=total_rows,
         wide=wide,
+        kinds=tuple((kind, KIND_TITLES.get(kind, kind)) for kind in dict.fromkeys(part[mark]) if kind) if mark else (),
     )
 
 

@@ -5,6 +5,7 @@
 
 import { Labels, isAscii } from '../flamegraph/labels.js';
 import { SHADES, mixed } from '../flamegraph/palette.js';
+import { counterValue, scaleOf } from './counters.js';
 import { Tracks } from './tracks.js';
 
 const PADDING = 4;
@@ -100,6 +101,7 @@ export class Painter {
     const bands = [];
     const lines = [];
     const loading = [];
+    const scales = [];
     for (let n = Tracks.first(entries, top); n < entries.length && entries[n].y < top + height; n++) {
       const entry = entries[n];
       if (!entry.track) {
@@ -116,12 +118,16 @@ export class Painter {
         if (scene.source.isLoading(part.band)) {
           // One note per track, even if several parts are missing.
           if (loading.at(-1)?.entry !== entry) loading.push({ entry, y, height: Math.min(part.height, part.row || part.height) });
-        } else if (part.what === 'counter') this.#counter(scene, entry.track, part, y);
+        } else if (part.what === 'counter') {
+          this.#counter(scene, entry.track, part, y);
+          scales.push({ track: entry.track, y, height: part.height });
+        }
         else this.#boxes(scene, part, y, height, lines);
       }
     }
     this.#show(lines, width);
     this.#write(scene.palette);
+    this.#writeScales(scene.palette, scales);
     this.#writeLoading(scene.palette, loading);
     return bands;
   }
@@ -225,8 +231,8 @@ export class Painter {
     const { ratio } = this;
     const width = this.#canvas.width;
     const scale = width / (end - start);
-    const low = Math.min(0, track.low ?? 0);
-    const span = Math.max(track.high ?? 0, low) - low || 1;
+    const { low, high: top } = scaleOf(track);
+    const span = top - low || 1;
     const bottom = (y + part.height - 2) * ratio;
     const high = (part.height - 6) * ratio;
     const at = (value) => bottom - ((value - low) / span) * high;
@@ -302,6 +308,24 @@ export class Painter {
   use(names, short) {
     this.#names = names;
     this.#short = short;
+  }
+
+  /** The values at the top and the bottom of counters, on a ground, so that they can be read on the curve. */
+  #writeScales(palette, scales) {
+    const context = this.#context;
+    for (const { track, y, height } of scales) {
+      const { low, high } = scaleOf(track);
+      const rows = height >= 2.5 * this.size ? [[high, y + 0.7 * this.size], [low, y + height - 0.8 * this.size]] : [[high, y + height / 2]];
+      for (const [value, middle] of rows) {
+        const text = counterValue(track, value);
+        context.globalAlpha = 0.75;
+        context.fillStyle = palette.raised;
+        context.fillRect(0, middle - 0.6 * this.size, context.measureText(text).width + 2 * PADDING, 1.2 * this.size);
+        context.globalAlpha = 1;
+        context.fillStyle = palette.quiet;
+        context.fillText(text, PADDING, middle);
+      }
+    }
   }
 
   /** Combining marks can be stacked to any height above and below letters, so the height of text is limited. */

@@ -2,6 +2,7 @@
 
 import { kindName } from '../flamegraph/describe.js';
 import { weight } from '../flamegraph/format.js';
+import { counterValue } from './counters.js';
 import { plain } from '../flamegraph/labels.js';
 import { exactMoment, moment } from './time.js';
 
@@ -51,8 +52,7 @@ export class Tip {
 export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const { track } = entry;
   if (part.what === 'counter') {
-    const unit = track.unit === 'bytes' || track.unit === 'ns' ? track.unit : '';
-    const value = (number) => (Number.isNaN(number) ? '–' : `${weight(number, unit)}${track.unit === 'percent' ? ' %' : ''}`);
+    const value = (number) => counterValue(track, number);
     const rows = [['at', moment(time, nsPerPixel)]];
     if (data.low[index] < data.high[index]) rows.push(['from', value(data.low[index])], ['to', value(data.high[index])]);
     else rows.push(['value', value(data.last[index])]);
