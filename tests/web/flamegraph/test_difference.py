@@ -121,7 +121,7 @@ def test_zoom_and_search_work_here_too(compare: Callable[..., Graph]) -> None:
     graph.page.locator(".flame-tip").filter(has_text="120 ms").wait_for()
     graph.page.keyboard.press("Escape")
     graph.settled()
-    field = graph.page.get_by_placeholder("Search: regular")
+    field = graph.page.get_by_placeholder("Search (regex)")
     field.fill("^right$")
     graph.page.locator(".flame-search__matched").filter(has_text="50.00").wait_for()
     assert graph.query()["q"] == "^right$"

@@ -56,7 +56,7 @@ PREPARING_TEXT = "The timeline of this result is being prepared. This takes a fe
 
 
 NO_TRACKS_TEXT = "The recording has no tracks."
-NO_MATCH_TEXT = "Nothing matches this selection. Remove a filter above, or press Reset."
+NO_MATCH_TEXT = "Nothing matches this selection. Press Reset, or × at one of the filters above."
 
 
 @dataclass(frozen=True)
