@@ -169,6 +169,7 @@ def _open_stored(settings: "Settings", id: str) -> "Profile":
 
     if not settings.data.exists():
         raise UnreadableInput(f"No file {id!r}, and no result with that id in {settings.data}.")
+    settings.prepare()
     results = settings.data / "results"
     try:
         if is_id(id) and not is_deleting(results, id):

@@ -132,6 +132,7 @@ def detect_imbalance(evidence: RuleInput) -> Iterator[AdviceFinding]:
     threads, rollup = threads_of(profile), roll_up_filtered_samples(profile, evidence.selection, event)
     weight = sum_by_index(rollup.thread, rollup.weight, len(threads.key))
     name, unit = (get_strings(profile.events, column)[event] for column in ("name", "unit"))
+    unit = unit or "count"
     ranks = np.unique(threads.rank[(threads.rank >= 0) & (weight > 0)])
     if len(ranks) > 1:
         amounts: list[_Amount] = [
