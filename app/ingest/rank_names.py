@@ -7,7 +7,7 @@ name; a number without such a word only if the numbers are 0, 1, 2 … without g
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RANK_WORDS = frozenset(("rank", "mpirank", "globalrank", "global", "pe", "proc", "process", "task", "worker"))
 PLACE_WORDS = frozenset(("node", "host", "nid", "gpu", "device", "dev", "cuda", "local", "localrank", "slot"))
@@ -59,13 +59,14 @@ _SEPARATED_WORD = re.compile(r"([A-Za-z]+)[-_.=/\\]*$")
 class RankSet:
     """Files that are the ranks of one run. order: their indices by rank. count: of ranks; less than files if a process
     has several. reason: a sentence. name: of the run, what the names have in common. certain: whether a word in the
-    names says so, not numbers alone."""
+    names says so, not numbers alone. others: indices of the files that are not of this run."""
 
     order: tuple[int, ...]
     count: int
     reason: str
     name: str
     certain: bool
+    others: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,28 @@ def recognize_ranks(names: Sequence[str]) -> RankSet | None:
     if len(names) < 2 or len(set(names)) < len(names) or max(map(len, names)) > MAX_LENGTH:
         return None
     return _from_workers(names) or _from_numbers(names)
+
+
+def find_ranks(names: Sequence[str]) -> RankSet | None:
+    """The ranks of one run among files of which some may be of no run: then only if words name the ranks, and of one
+    run only. None if there are none."""
+    whole = recognize_ranks(names)
+    if whole is not None or len(set(names)) < len(names):
+        return whole
+    families: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        if family := rank_family(name):
+            families.setdefault(family, []).append(at)
+    found = [
+        (ranks, members)
+        for members in families.values()
+        if (ranks := recognize_ranks([names[at] for at in members])) is not None and ranks.certain
+    ]
+    if len(found) != 1:
+        return None
+    ranks, members = found[0]
+    others = tuple(at for at in range(len(names)) if at not in set(members))
+    return replace(ranks, order=tuple(members[at] for at in ranks.order), others=others)
 
 
 def rank_family(name: str) -> str:

@@ -85,7 +85,7 @@ async function propose() {
   found.hidden = true;
   if (chosen.length < 2) return;
   const count = chosen.length;
-  /** @type {{count: number, order: number[], reason: string, certain: boolean} | null} */
+  /** @type {{count: number, order: number[], reason: string, certain: boolean, others: number[]} | null} */
   let ranks = null;
   let answered = true;
   try {
@@ -95,18 +95,20 @@ async function propose() {
     answered = false;
   }
   if (mine !== question) return;
-  const files = ranks && ranks.count < count ? ` from ${count} files` : '';
-  offer('auto', ranks ? `Import as one result with ${ranks.count} ranks${files}` : '', 'Ordered by rank, as listed above.');
-  offer('1', ranks ? '' : `Import as one result with ${count} ranks`, 'Each file is a rank of one run, in the order above.');
+  const files = ranks && ranks.count < ranks.order.length ? ` from ${ranks.order.length} files` : '';
+  const others = ranks?.others.length ?? 0;
+  const apart = others === 0 ? '' : others === 1 ? ', the other file separately' : `, the other ${others} files separately`;
+  offer('auto', ranks ? `Import as one result with ${ranks.count} ranks${files}${apart}` : '', 'Ordered by rank, as listed above.');
+  offer('1', ranks && !others ? '' : `Import as one result with ${count} ranks`, 'Each file is a rank of one run, in the order above.');
   offer('0', `Import as ${count} results`, ranks ? 'The files are different runs.' : '');
   /** @type {HTMLInputElement | null} */
   const current = together.querySelector('input:checked');
   if (!decided || !current || choice(current.value).hidden) select(ranks ? 'auto' : '0');
   if (ranks) {
-    chosen = ranks.order.map((at) => chosen[at]);
+    chosen = [...ranks.order, ...ranks.others].map((at) => chosen[at]);
     listFiles();
     const check = ranks.certain ? '' : ' Check that they belong to one run.';
-    found.textContent = `These files look like the ranks of one run. ${ranks.reason}${check}`;
+    found.textContent = `${others ? `${ranks.order.length} of these` : 'These'} files look like the ranks of one run. ${ranks.reason}${check}`;
   } else {
     found.textContent = answered
       ? 'No ranks recognized: the names do not contain a rank, or differ in more than the rank.'

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perfloom.ingest.rank_names import rank_family, recognize_ranks
+from perfloom.ingest.rank_names import find_ranks, rank_family, recognize_ranks
 from tests.web.conftest import HOSTILE
 
 WORKER = "{}_{}.170000000{}000000000.pt.trace.json"
@@ -57,6 +57,26 @@ def test_ranks(names: list[str], order: tuple[int, ...], count: int) -> None:
 )
 def test_no_ranks(names: list[str]) -> None:
     assert recognize_ranks(names) is None
+
+
+def test_files_beside_the_ranks() -> None:
+    found = find_ranks(["notes.txt", "t.rank1.json", "t.rank0.json", "perf_2.data"])
+    assert found is not None and (found.order, found.others, found.count) == ((2, 1), (0, 3), 2)
+    assert found.name == "t.rank*.json" and "rank 0, rank 1" in found.reason
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        # Two runs; one file of a run; numbers alone.
+        ["a.rank0", "a.rank1", "b.rank0", "b.rank1"],
+        ["a.rank0", "b.json", "c.json"],
+        ["x_0.data", "x_1.data", "other.json"],
+        ["rank0.data", "rank1.data", "rank1.data"],
+    ],
+)
+def test_no_ranks_among_the_files(names: list[str]) -> None:
+    assert find_ranks(names) is None
 
 
 def test_a_word_is_more_certain_than_a_number() -> None:

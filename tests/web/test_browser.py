@@ -347,6 +347,14 @@ class TestImport:
         page.wait_for_url("**/jobs/*")
         assert "trace.rank*.json" in self.jobs(server)
         page.goto(f"{server.url}/import")
+        (tmp_path / "notes.txt").write_text("x 1\n")
+        page.set_input_files(
+            "#file", [tmp_path / name for name in ("trace.rank9.json", "notes.txt", "trace.rank2.json")]
+        )
+        assert page.get_by_label("Import as one result with 2 ranks, the other file separately").is_checked()
+        assert page.inner_text("[data-ranks]").startswith("2 of these files look like the ranks of one run.")
+        assert page.inner_text("[data-files] li:last-child span").startswith("notes.txt")
+        page.goto(f"{server.url}/import")
         page.set_input_files("#file", [tmp_path / "trace.rank2.json", tmp_path / "trace.rank9.json"])
         page.get_by_label("Import as 2 results").check()
         page.click("[data-send]")

@@ -80,6 +80,8 @@ def test_ranks_are_recognized_by_their_names(client: FlaskClient, store: Store) 
     assert kept.name == "mine" and [(artefacts / name).read_bytes() for name in kept.spec["files"]] == [b"0", b"1"]
     others = send(client, ("before.data", b"1"), ("after.data", b"2"), together="auto")
     assert [job["name"] for job in others.json["jobs"]] == ["before.data", "after.data"]
+    mixed = send(client, ("notes", b"n"), ("rank1", b"1"), ("rank0", b"0"), together="auto")
+    assert [store.jobs.get(job["id"]).spec["files"] for job in mixed.json["jobs"]] == [["rank0", "rank1"], ["notes"]]
     assert len(send(client, ("rank0", b"1"), ("rank1", b"2"), together="0").json["jobs"]) == 2
     assert len(send(client, ("rank0", b"1"), ("rank1", b"2")).json["jobs"]) == 2, "as before for other programs"
 

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 from ...domain.errors import Conflict, InvalidRequest, PerfloomError
 from ...domain.selection import check_choice
 from ...domain.units import TIME_UNITS, Quantity, format_quantity
-from ...ingest.rank_names import recognize_ranks
+from ...ingest.rank_names import find_ranks
 from ...readers import READERS
 from ...store import Job
 from ...store.files.disk import disk_errors, safe_name
@@ -61,8 +61,8 @@ def submit() -> Response:
     """Receive files (field `file`, several), create jobs, and redirect to them.
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
-    one result if their names are those of the ranks of one run, in the order of the ranks. clock: ns, us, ms or s, the
-    time unit for files without one. As JSON: `{"jobs": [{"id", "name", "url"}]}`.
+    one result of those whose names are those of the ranks of one run, in the order of the ranks. clock: ns, us, ms or
+    s, the time unit for files without one. As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
         jobs = _submit()
@@ -80,9 +80,10 @@ def _submit() -> list[Job]:
     clock, files = parse_clock(), received_files("file")
     name = " ".join(request.form.get("name", "").split())
     together = request.form.get(TOGETHER_FIELD, "")
-    ranks = recognize_ranks([file.filename or "" for file in files]) if together == AUTO else None
+    ranks = find_ranks([file.filename or "" for file in files]) if together == AUTO else None
     if ranks is not None:
-        return [_job([files[at] for at in ranks.order], name or ranks.name, clock)]
+        others = [_job([files[at]], files[at].filename or "", clock) for at in ranks.others]
+        return [_job([files[at] for at in ranks.order], name or ranks.name, clock), *others]
     if len(files) > 1 and together in (ONE_RESULT, "on"):
         return [_job(files, name or f"{files[0].filename} and {len(files) - 1} more", clock)]
     numbered = len(files) > 1
@@ -95,12 +96,13 @@ def _submit() -> list[Job]:
 @blueprint.post("/import/ranks")
 def recognize() -> Response:
     """Whether files with these names (`{"names": […]}`) are the ranks of one run: `{"ranks": null}`, or of one object
-    `count` (of ranks), `order` (indices of the names by rank), `reason` (a sentence) and `certain`."""
+    `count` (of ranks), `order` (indices of the names by rank), `reason` (a sentence), `certain`, and `others` (indices
+    of the names that are not of this run)."""
     content = request.get_json(silent=True)
     names = content.get("names") if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) > MAX_NAMES or not all(isinstance(name, str) for name in names):
         raise InvalidRequest(f"names must be a list of at most {MAX_NAMES} texts.", "names")
-    ranks = recognize_ranks(names)
+    ranks = find_ranks(names)
     return jsonify(ranks=asdict(ranks) if ranks else None)
 
 
