@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from .config import Settings
 from .domain.errors import PerfloomError
 from .domain.jobs import Executor, JobState
-from .recording.recorders.preflight import PreflightFinding
 from .store import Store, open_store
 from .store.jobs import POLLED_STATES, Job
 
 if TYPE_CHECKING:
     from celery import Celery
+
+    from .recording.recorders.preflight import PreflightFinding
 
 LAUNCH_QUEUE = "perfloom.launch"
 """Short steps: claim, start, poll, cancel."""
@@ -139,7 +140,7 @@ class TaskQueue:
         alive = self._open_store().hosts.list_alive()
         return any(host in (None, one.name) for one in alive) and self.is_reachable()
 
-    def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
+    def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> "list[PreflightFinding] | None":
         """The worker's findings about a JobSpec: whether command, directory and files exist. The question may identify
         the server in `server`.
 
@@ -148,6 +149,9 @@ class TaskQueue:
         checks = self._open_store().checks
         if not self._open_store().hosts.list_alive():
             return None
+        # Imported here, because imports of files need no adapters.
+        from .recording.recorders.preflight import PreflightFinding
+
         end = time.monotonic() + timeout_s
         id = checks.ask(spec_json).id
         if not self._send(CHECK_TASK, id):

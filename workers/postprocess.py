@@ -16,6 +16,8 @@ from .base import processes
 
 LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
 """With larger originals, or more samples, it takes several seconds."""
+SMALL_RESULT_BYTES = 1 << 20
+"""A result with fewer bytes has too few rows for anything to be prepared: a slice takes more than 16 bytes."""
 NICE = 10
 log = logging.getLogger(__name__)
 _begun: "list[subprocess.Popen[bytes]]" = []
@@ -25,6 +27,8 @@ def postprocess_result(store: Store, id: str) -> None:
     """Do it now, as far as possible."""
     try:
         store.results.compress(id)
+        if store.results.get(id).bytes < SMALL_RESULT_BYTES:
+            return
         store.results.prepare_tables(id)
         store.timelines.prepare_large(id, store.results.open_once(id))
     except (PerfloomError, OSError) as error:

@@ -104,7 +104,7 @@ def run_to_end(context: JobContext, job_id: str, watch: Callable[[Job], None] = 
 
 
 def _executor_steps(job: Job) -> ExecutorSteps:
-    # Imported here: imports of files need neither, and the steps of scripts load the transports to other machines.
+    # Imported here: imports of files need neither; the steps of scripts load the transports to other machines.
     if job.details.executor is Executor.SUPERVISOR:
         from .local import steps as local_steps
 
@@ -227,7 +227,9 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     from .read import reading
 
     report = _with_long_slot(context, make_reporter(context, job), take)
-    short, executor = job.details.incomplete_reasons, _executor_steps(job)
+    short = job.details.incomplete_reasons
+    executor = _executor_steps(job) if job.kind == "record" else None
+    merges_ranks = executor is not None and executor.merges_ranks
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)
@@ -243,14 +245,14 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
             clock=str(job.spec.get("clock", "")) if job.kind == "import" else "",
         )
     except UnreadableInput:
-        if not (executor.merges_ranks and has_failed(job)):
+        if executor is None or not (merges_ranks and has_failed(job)):
             raise
         # How it ended is a better reason than the missing recording.
         executor.finish_without_recording(context, job, files)
         return
     state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
     # What is missing of ranks is known only now.
-    reasons = result.reasons if executor.merges_ranks else short
+    reasons = result.reasons if merges_ranks else short
     finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
     _clean_up(context, job, files)
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .credentials import SealedBox
+    from .event_total import EventTotal
     from .facade import Store, open_store
     from .files.originals import Original
     from .hosts import Check, Host
     from .jobs import Job, JobKind
     from .presets import Preset
     from .recovery import RecoveryReport
-    from .result import EventTotal, OriginalFile, Result
+    from .result import OriginalFile, Result
     from .results import SORTS
     from .targets import StoredTarget
 
@@ -40,7 +41,7 @@ __all__ = [
 _MODULES = {
     "SORTS": "results",
     "Check": "hosts",
-    "EventTotal": "result",
+    "EventTotal": "event_total",
     "Host": "hosts",
     "Job": "jobs",
     "JobKind": "jobs",

@@ -11,7 +11,7 @@ from ..analysis.core.measurements import find_share_only_events
 from ..domain.profile import Profile
 from ..domain.tables import get_column, get_strings
 from ..domain.units import NS_PER_S
-from .result import EventTotal
+from .event_total import EventTotal
 
 
 def describe_profile(profile: Profile) -> dict[str, Any]:

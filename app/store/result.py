@@ -9,24 +9,13 @@ from ..domain.errors import InvalidRequest
 from ..domain.event_names import is_unobservable
 from ..domain.meta import Meta
 from ..ingest.profile_upgrade import has_perf_events, normalize_event_names, set_main_event
+from .event_total import EventTotal
 from .models import ResultRow, storable
 
 MAX_NAME = 300
 MAX_NOTES = 100_000
 MAX_TAG = 60
 MAX_TAGS = 50
-
-
-@dataclass(frozen=True)
-class EventTotal:
-    """The total of an event. total: in `unit`, null if it could not be counted. samples: 0 for counted events. scaling:
-    the factor by which counts were scaled up because of multiplexing (null: not scaled)."""
-
-    name: str
-    unit: str
-    total: int | float | None
-    samples: int
-    scaling: float | None = None
 
 
 @dataclass(frozen=True)

@@ -87,8 +87,11 @@ class Results:
         name: str,
         originals: Sequence[Path] = (),
         job_id: str | None = None,
+        description: dict[str, Any] | None = None,
     ) -> Result:
         """Publish the profile in `staged` as the result `id`, with the files it was read from.
+
+        description: what `describe_profile` returns for it; None: it is computed.
 
         May be repeated for the same id, by any process: the first result is kept and returned. `staged` is removed.
         Raises Unavailable if the disk is full or the database does not respond; then, or after a crash, the result
@@ -98,27 +101,25 @@ class Results:
         try:
             with disk_errors(self.directory):
                 if not final.exists():
+                    description = description or self._describe(path)
                     self._complete(path, name, originals, job_id)
                     self._rename(path, final)
                     sync_directory(self.directory)
         finally:
             remove_tree(path)
-        return self.adopt(id)
+        return self.adopt(id, description)
 
-    def adopt(self, id: str) -> Result:
-        """The result of an existing directory; adds its row if it is missing. Raises UnreadableInput."""
+    def adopt(self, id: str, description: dict[str, Any] | None = None) -> Result:
+        """The result of an existing directory; adds its row if it is missing. description: see `publish`. Raises
+        UnreadableInput."""
         directory = self._path(id)
         known = self.find(id)
         if known is not None and not known.missing:
             return known
         about = read_about(directory)
-        # Imported here, because lists of results and steps of jobs do not need these modules.
-        from . import description
-        from .files import columns
-
-        profile = description.describe_profile(columns.read(directory))
-        if profile["recorded"] is None:
-            profile["recorded"] = _seconds(about.get("recorded"))
+        described = description or self._describe(directory)
+        if described["recorded"] is None:
+            described = described | {"recorded": _seconds(about.get("recorded"))}
         row = ResultRow(
             id=id,
             job_id=about.get("job_id"),
@@ -128,7 +129,7 @@ class Results:
             originals=[asdict(original) for original in _originals(about)],
             notes="",
             missing=False,
-            **profile,
+            **described,
         )
         row.search = search_text(row, ())
         try:
@@ -141,6 +142,14 @@ class Results:
             # Another process published or adopted it at the same time.
             pass
         return self.get(id)
+
+    @staticmethod
+    def _describe(directory: Path) -> dict[str, Any]:
+        # Imported here, because lists of results and steps of jobs do not need these modules.
+        from .description import describe_profile
+        from .files import columns
+
+        return describe_profile(columns.read(directory))
 
     def get(self, id: str) -> Result:
         """A result by its id. Raises NotFound."""
@@ -349,12 +358,12 @@ class Results:
 
     def _complete(self, path: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
         """Add the other files of a result to a staged directory, and flush it."""
-        from .files import columns
-
-        manifest = columns.read_manifest(path)
         try:
             name = normalize_name(name)
         except InvalidRequest:
+            from .files import columns
+
+            manifest = columns.read_manifest(path)
             name = normalize_name((manifest.meta.command or manifest.meta.format)[:100])
         store_copies = originals.store_copies(files, path, self.data)
         about = {

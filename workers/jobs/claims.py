@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from perfloom.domain.jobs import JobState
-from perfloom.recording.plan.plan import choose_executor
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 
@@ -25,6 +24,9 @@ def claim(context: JobContext, job: Job) -> None:
 
     A job on this machine takes one of its places; a job at another target or in a batch system takes none.
     """
+    # Imported here, because imports of files need no adapters.
+    from perfloom.recording.plan.plan import choose_executor
+
     target = context.store.targets.get(job.target).target
     executor = choose_executor(job.job_spec, target, run_as=context.settings.run_as)
     details = replace(job.details, executor=executor)

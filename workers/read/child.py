@@ -75,7 +75,7 @@ def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # If a request is waiting, loading what it may not need would delay it.
-    for module in ("perfloom.readers.formats", "pyarrow.compute"):
+    for module in ("perfloom.readers.formats", "pyarrow.compute", "perfloom.store.description"):
         if not has_request():
             importlib.import_module(module)
     # Without a cache for this user, every process would compile the loops, needed or not.

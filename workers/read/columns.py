@@ -1,7 +1,9 @@
 """Reads files, or the recordings of the ranks of a planned job, into the columns of one profile."""
 
+import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -17,7 +19,7 @@ from perfloom.ingest.stat_counts import add_counts, add_counts_loss
 from perfloom.store.files import columns
 
 from .parallel import read_all
-from .request import AnswerWriter, Input, Request
+from .request import DESCRIPTION_FILE, AnswerWriter, Input, Request
 
 if TYPE_CHECKING:
     from perfloom.analysis.distributed.clock_alignment import ClockAligner
@@ -37,7 +39,23 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
         answers.progress(None, "Storing", now=True)
         profile = replace(merged.profile, meta=update_meta(merged.profile.meta, request.meta or {}))
         columns.write(profile, Path(request.out), merged.chunked_tables)
+    del profile, merged
+    if request.describe:
+        _write_description(request)
     return tuple(written)
+
+
+def _write_description(request: Request) -> None:
+    """Describe the stored profile for the caller, which then needs not load it and the libraries for it.
+
+    The caller does it itself if the memory limit does not suffice for a profile that was written in pieces.
+    """
+    from perfloom.store.description import describe_profile
+
+    assert request.out is not None
+    with suppress(MemoryError, OSError):
+        description = describe_profile(columns.read(Path(request.out)))
+        Path(request.scratch, DESCRIPTION_FILE).write_text(json.dumps(description), encoding="utf-8")
 
 
 def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:

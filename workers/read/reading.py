@@ -20,8 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.domain.profile import Profile
-from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from ..base import processes
@@ -30,10 +28,11 @@ from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
 from .rank_folders import PLAN, STATE, rank_folders
-from .request import Input, Limits, Request, error_from_json
+from .request import DESCRIPTION_FILE, Input, Limits, Request, error_from_json
 
 if TYPE_CHECKING:
-    # Not imported at run time: reading without storing does not need the database.
+    # Not imported at run time: reading without storing needs no database, and reading into a result no pyarrow.
+    from perfloom.domain.profile import Profile
     from perfloom.store import Result, Store
 
 POLL_S = 0.25
@@ -68,10 +67,15 @@ def read_to_result(
         return known
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
-        written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock)
+        written = _read(
+            settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock, describe=True
+        )
         planned_directory = _find_planned_directory(files)
         originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
-        return store.results.publish(job_id, staged, name=name, originals=originals, job_id=job_id)
+        described = _read_description(scratch)
+        return store.results.publish(
+            job_id, staged, name=name, originals=originals, job_id=job_id, description=described
+        )
     finally:
         remove_tree(scratch)
         remove_tree(staged)
@@ -92,7 +96,7 @@ def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: 
     return text
 
 
-def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> Profile:
+def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> "Profile":
     """The profile in files of one run, without storing it. "-": standard input; a directory: see `read_to_result`.
 
     Raises UnreadableInput, Unavailable.
@@ -102,6 +106,8 @@ def read_profile(settings: Settings, files: Sequence[Path | str], progress: Prog
         scratch.mkdir()
         _read(settings, files, scratch, out, None, {}, progress or (lambda part, text: None))
         # Mapped files remain readable after they were removed.
+        from perfloom.store.files import columns
+
         return columns.read(out)
 
 
@@ -115,6 +121,7 @@ def _read(
     progress: Progress,
     text_folder: Path | None = None,
     clock: str = "",
+    describe: bool = False,
 ) -> list[Path]:
     """Read `files` in a child process. Returns the text files of perf.data files that it wrote."""
     text = text_folder or scratch / TEXT_FOLDER
@@ -137,6 +144,7 @@ def _read(
         buildid_dir=str(settings.buildid_dir),
         meta=meta,
         clock=clock,
+        describe=describe,
     )
     with disk_errors(scratch):
         text.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,6 +152,15 @@ def _read(
         path.write_text(request.to_json(), encoding="utf-8")
         with tempfile.TemporaryFile(dir=scratch) as temporary_file:
             return _Child(request, path, temporary_file, progress).answer()
+
+
+def _read_description(scratch: Path) -> dict[str, Any] | None:
+    """The description of the profile by the reader process; None if there is none."""
+    try:
+        described: dict[str, Any] = json.loads((scratch / DESCRIPTION_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return described
 
 
 def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:

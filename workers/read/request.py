@@ -12,6 +12,9 @@ from perfloom.domain import errors
 from perfloom.domain.errors import PerfloomError, UnreadableInput
 
 REPORT_S = 0.2
+DESCRIPTION_FILE = "description.json"
+"""In the scratch directory: the columns of a stored result in the database. Missing if they did not fit into the memory
+limit."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Request:
     profile; None: only convert perf.data files to text. text: the directory for that text, in files NAME.script.zst.
     perf: its path, None to search PATH. buildid_dir: where perf finds symbols by build ID. parent: the pid of the
     caller; the reader is killed when it ends. clock: the time unit of files that do not specify it, empty for their
-    usual one. meta: fields of Meta to set; `reasons` are appended.
+    usual one. meta: fields of Meta to set; `reasons` are appended. describe: write DESCRIPTION_FILE.
     """
 
     inputs: tuple[Input, ...]
@@ -58,6 +61,7 @@ class Request:
     buildid_dir: str | None = None
     meta: dict[str, Any] | None = None
     clock: str = ""
+    describe: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -17,7 +17,7 @@ from ....domain.text import shorten
 from ....domain.units import Quantity, format_caveat, format_quantity, format_utc, format_utc_iso
 from ....readers import format_title
 from ....store import Job, Result
-from ....store.result import EventTotal
+from ....store.event_total import EventTotal
 from ...pages import result_url
 from ...rendering import Page, render
 from ...services import current_services
