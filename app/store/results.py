@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -88,10 +88,12 @@ class Results:
         originals: Sequence[Path] = (),
         job_id: str | None = None,
         description: dict[str, Any] | None = None,
+        packed: Mapping[Path, Path] | None = None,
     ) -> Result:
         """Publish the profile in `staged` as the result `id`, with the files it was read from.
 
-        description: what `describe_profile` returns for it; None: it is computed.
+        description: what `describe_profile` returns for it; None: it is computed. packed: originals that are compressed
+        already, see `EarlyCompression`.
 
         May be repeated for the same id, by any process: the first result is kept and returned. `staged` is removed.
         Raises Unavailable if the disk is full or the database does not respond; then, or after a crash, the result
@@ -102,7 +104,7 @@ class Results:
             with disk_errors(self.directory):
                 if not final.exists():
                     description = description or self._describe(path)
-                    self._complete(path, name, originals, job_id)
+                    self._complete(path, name, originals, job_id, packed or {})
                     self._rename(path, final)
                     sync_directory(self.directory)
         finally:
@@ -356,7 +358,9 @@ class Results:
     def _path(self, id: str) -> Path:
         return self.directory / require_id(id, "result")
 
-    def _complete(self, path: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
+    def _complete(
+        self, path: Path, name: str, files: Sequence[Path], job_id: str | None, packed: Mapping[Path, Path]
+    ) -> None:
         """Add the other files of a result to a staged directory, and flush it."""
         try:
             name = normalize_name(name)
@@ -365,7 +369,7 @@ class Results:
 
             manifest = columns.read_manifest(path)
             name = normalize_name((manifest.meta.command or manifest.meta.format)[:100])
-        store_copies = originals.store_copies(files, path, self.data)
+        store_copies = originals.store_copies(files, path, self.data, packed)
         about = {
             "name": name,
             "job_id": job_id,

@@ -65,16 +65,25 @@ def read_to_result(
     known = store.results.find(job_id)
     if known is not None and not known.missing:
         return known
+    # Imported here, because it loads the database.
+    from perfloom.store.files.originals import EarlyCompression
+
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
-        written = _read(
-            settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock, describe=True
-        )
         planned_directory = _find_planned_directory(files)
+        with EarlyCompression(files if planned_directory is None else (), scratch, settings.data) as compression:
+            changes = dict(meta_changes)
+            written = _read(settings, files, scratch, staged, None, changes, progress, clock=clock, describe=True)
+            packed = compression.wait()
         originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
-        described = _read_description(scratch)
         return store.results.publish(
-            job_id, staged, name=name, originals=originals, job_id=job_id, description=described
+            job_id,
+            staged,
+            name=name,
+            originals=originals,
+            job_id=job_id,
+            description=_read_description(scratch),
+            packed=packed,
         )
     finally:
         remove_tree(scratch)

@@ -3,7 +3,8 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ FOLDER = "original"
 SUFFIX = ".zst"
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04")
 _PROBE_BYTES = 1 << 20
+_PIECE_BYTES = 4 << 20
 AT_ONCE_BYTES = 16 << 20
 LEVEL = 1
 """Higher levels take twice as long each and do not compress traces better."""
@@ -32,11 +34,55 @@ class Original:
     bytes: int
 
 
-def store_copies(files: Sequence[Path], directory: Path, path: Path) -> tuple[OriginalFile, ...]:
+class EarlyCompression:
+    """Compresses large files in a thread, while another process reads them. Those below the data directory are left
+    out, see `store_copies`. A context manager: its end stops the thread.
+    """
+
+    def __init__(self, files: Sequence[Path], folder: Path, data: Path) -> None:
+        """folder: an existing directory for the compressed files, on the same file system as `data`."""
+        self._files = files
+        self._folder = folder
+        self._data = data
+        self._stopped = threading.Event()
+        self._packed: dict[Path, Path] = {}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "EarlyCompression":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def wait(self) -> Mapping[Path, Path]:
+        """Wait for its end. Returns the compressed files, by the path of each file. One that could not be compressed is
+        missing."""
+        self._thread.join()
+        return self._packed
+
+    def _run(self) -> None:
+        for number, file in enumerate(self._files):
+            packed = self._folder / f"{number}{SUFFIX}"
+            try:
+                source = file.resolve(strict=True)
+                if not source.is_relative_to(self._data.resolve()) and _is_compressed_at_once(source):
+                    _compress(source, packed, self._stopped.is_set)
+                    self._packed[file] = packed
+            except (OSError, zstandard.ZstdError):
+                # Storing the copies tries it again, and reports the error.
+                return
+
+
+def store_copies(
+    files: Sequence[Path], directory: Path, path: Path, packed: Mapping[Path, Path] | None = None
+) -> tuple[OriginalFile, ...]:
     """Copy `files` to `directory`/original, with safe names, and flush them to disk.
 
-    A file below `ours` (the data directory) is hard-linked instead if possible, because it does not change any more.
-    Another large file is compressed immediately, if it is compressible, to avoid writing it twice. Raises OSError.
+    A file below `path` (the data directory) is hard-linked instead if possible, because it does not change any more.
+    Another large file is compressed immediately, if it is compressible, to avoid writing it twice. packed: files that
+    are compressed already, which are moved. Raises OSError.
     """
     if not files:
         return ()
@@ -49,8 +95,13 @@ def store_copies(files: Sequence[Path], directory: Path, path: Path) -> tuple[Or
         target = folder / safe_name(file.name, names)
         if not (source.is_relative_to(path.resolve()) and _link_file(source, target)):
             size = source.stat().st_size
-            if size >= AT_ONCE_BYTES and _worth_it(source):
-                _compress(source, target.with_name(target.name + SUFFIX))
+            done = (packed or {}).get(file)
+            if done is not None or _is_compressed_at_once(source):
+                compressed = target.with_name(target.name + SUFFIX)
+                if done is None:
+                    _compress(source, compressed)
+                else:
+                    done.rename(compressed)
                 original_files.append(OriginalFile(target.name, size, settled=True))
                 continue
             _copy(source, target)
@@ -92,12 +143,18 @@ def compress(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Origin
     return tuple(replace(original, settled=True) for original in originals)
 
 
-def _compress(path: Path, packed: Path) -> None:
+def _compress(path: Path, packed: Path, is_stopped: Callable[[], bool] = lambda: False) -> None:
+    """Raises InterruptedError when `is_stopped`."""
     temporary = packed.with_name(f".{packed.name}")
     try:
         with open(path, "rb") as source, open(temporary, "wb") as target:
             size = os.fstat(source.fileno()).st_size
-            zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, target, size=size)
+            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
+            with compressor.stream_writer(target, size=size, closefd=False) as writer:
+                while piece := source.read(_PIECE_BYTES):
+                    if is_stopped():
+                        raise InterruptedError
+                    writer.write(piece)
             target.flush()
             os.fsync(target.fileno())
         temporary.chmod(0o600)
@@ -106,6 +163,11 @@ def _compress(path: Path, packed: Path) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _is_compressed_at_once(path: Path) -> bool:
+    """Whether a file outside of the data directory is stored compressed, not copied first."""
+    return path.stat().st_size >= AT_ONCE_BYTES and _worth_it(path)
 
 
 def _worth_it(path: Path) -> bool:
