@@ -41,9 +41,25 @@ def test_names_that_do_not_fit_are_shortened_if_they_remain_different() -> None:
 
 
 def test_last_columns_are_left_out_and_named() -> None:
-    lines, hidden = align(["name", "file", "line"], [["f" * 50, "g" * 50, "12"]], [False, False, True], 30)
-    assert hidden == ["file", "line"]
-    assert len(lines[1]) == 30
+    def fit(width: int) -> tuple[list[str], list[str]]:
+        row = ["f" * 50, "g" * 50, "12", "13"]
+        return align(["name", "file", "self", "total"], [row], [False, False, True, True], width)
+
+    lines, hidden = fit(35)
+    # The first column of numbers remains.
+    assert hidden == ["file", "total"]
+    assert len(lines[1]) == 35 and lines[1].endswith("…" + "f" * 14 + "    12")
+    assert fit(44)[1] == ["total"]
+    lines, hidden = fit(20)
+    assert hidden == ["file", "self", "total"]
+    assert len(lines[1]) == 20
+
+
+def test_columns_of_equal_texts_are_left_out_first() -> None:
+    rows = [["function_name_1", "main.so", "cycles", "-", "12"], ["function_name_2", "lib.so", "cycles", "-", "3"]]
+    lines, hidden = align(["name", "module", "event", "kind", "self"], rows, [False, False, False, False, True], 30)
+    assert lines[1] == "function_name_1  main.so    12"
+    assert hidden == ["event: cycles", "kind"]
 
 
 @given(ROWS, st.integers(1, 150))
