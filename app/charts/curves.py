@@ -40,16 +40,23 @@ class CurveMark:
 
 
 def draw_curves(
-    title: str, lines: Sequence[CurveLine], marks: Sequence[CurveMark], start_ns: int, end_ns: int, most: float
+    title: str,
+    lines: Sequence[CurveLine],
+    marks: Sequence[CurveMark],
+    start_ns: int,
+    end_ns: int,
+    most: float,
+    ticks: Sequence[float] = (),
 ) -> str:
-    """The curves between two times, from 0 to `most`; the first line is behind the others."""
+    """The curves between two times, from 0 to `most`, with a horizontal line at each tick; the first curve is behind
+    the others."""
     svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
     add_element(svg, "title", {}).text = strip_invalid_xml(title)
-    for share in (0.25, 0.5, 0.75):
-        add_element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
     scale = _Scale(start_ns, end_ns, most)
+    for tick in ticks:
+        add_element(svg, "path", {"d": f"M0 {scale.y(tick)}H{WIDTH}", "class": "curves-guide"})
     stacked = [line for line in lines if line.stacked]
     for line, shape in zip(reversed(stacked), reversed(_stack(stacked, scale)), strict=True):
         add_element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})

@@ -1,6 +1,7 @@
 """The curves of a memory on its page: allocated, reserved and active, or by category, with the peak."""
 
 import json
+import math
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -18,6 +19,7 @@ from ....analysis.memory.curves import (
     load_curve,
     selected_windows,
 )
+from ....charts.axis import tick_step
 from ....charts.curves import CurveLine, CurveMark, draw_curves, sample_curve
 from ....domain.memory import ACTIVE, ALLOCATED, OUT_OF_MEMORY, RESERVED
 from ....domain.profile import Profile
@@ -28,8 +30,9 @@ from ..results.tables import current_url_with
 SAMPLE_COUNT = 240
 """The number of times with values for the pointer."""
 MAX_MARKS = 100
-HEADROOM = 1.08
-"""The height of the drawing as a multiple of the maximum."""
+MAX_TICKS = 5
+HEADROOM = 1.02
+"""At least this multiple of the maximum is drawn."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class LegendKey:
 
 @dataclass(frozen=True)
 class MemoryChart:
-    """svg: without script or style. levels: labels next to its top, middle and bottom; ends: below its
+    """svg: without script or style. levels: labels of the ticks, from the top to 0, at equal distances; ends: below its
     left and right. start_ms, end_ms: of what is drawn. summary: values for a script, by label. zoom_in_url: the address
     without a window, to which a script adds one; zoom_out_url, around_peak_url: the addresses of all, and of the time
     around the peak; empty without a target."""
@@ -81,7 +84,7 @@ def build_memory_chart(
     lines += [CurveLine("allocated", allocated, filled=not parts)]
     stretch = [(start, end + 1)]
     tops = [best for line in lines if not line.stacked and (best := find_peak(line.curve, stretch))]
-    most = max((one.value for one in tops), default=0) * HEADROOM
+    ticks = _ticks(max((one.value for one in tops), default=0) * HEADROOM)
     most_at = find_block_peak(profile, frame.selection, place)
     marks = _marks(frame, profile, place)
     peak = f"{format_quantity(most_at.value, 'bytes').text} at {format_duration(most_at.time_ns)}" if most_at else ""
@@ -92,11 +95,11 @@ def build_memory_chart(
     named = [("allocated", allocated)] + [(n, c) for n, c in (("reserved", reserved), ("active", active)) if c]
     narrow = current_url_with(("start-ms", None), ("end-ms", None), ("page", None), ("at-ms", None))
     windowed = frame.selection.start_ns is not None or frame.selection.end_ns is not None
-    svg = draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, most)
+    svg = draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, ticks[0], ticks[1:-1])
     return MemoryChart(
         # `draw_curves` escapes every text and uses neither script nor style; tests hold it to that.
         svg=Markup(svg),
-        levels=format_axis_labels((most, most / 2, 0), "bytes"),
+        levels=format_axis_labels(ticks, "bytes"),
         ends=format_axis_labels((start, end), "ns"),
         peak=peak,
         keys=_keys([line for line in lines if f'curves-{line.css}"' in svg], parts, stretch),
@@ -107,6 +110,12 @@ def build_memory_chart(
         zoom_out_url=narrow if windowed else "",
         around_peak_url=_zoom_url(most_at.time_ns, start, end) if most_at and not windowed else "",
     )
+
+
+def _ticks(most: float) -> list[float]:
+    """Round values from one that is at least `most` down to 0."""
+    step = tick_step(most, "bytes", MAX_TICKS)
+    return [step * n for n in range(max(1, math.ceil(most / step)), -1, -1)]
 
 
 def _span(frame: ResultFrame, profile: Profile, place: DeviceMemory, curve: Curve) -> tuple[int, int]:

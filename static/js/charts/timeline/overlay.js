@@ -151,7 +151,8 @@ export class Overlay {
       if (most <= 0) return;
       context.fillStyle = palette.line;
       context.fillRect(0, bottom - room, wide, 1);
-      const text = plain(`${top} ${unit}`.slice(0, LONGEST_UNIT));
+      const whole = plain(`${unit}: ${top}`.slice(0, LONGEST_UNIT));
+      const text = context.measureText(whole).width > wide / 4 ? plain(`${top}`) : whole;
       context.lineWidth = 3;
       context.lineJoin = 'round';
       context.strokeStyle = palette.surface;
