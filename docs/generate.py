@@ -61,6 +61,8 @@ NOTES = {
     "is a name in a module. The self weight of frames hidden with `--hide` goes to their callers.\n\nThe page and the "
     "API also group `by=module` and `by=thread`; then `kind`, `file` and `line` are null, and a thread's `module` is "
     "its process.",
+    "tree": "One row for each event and frame of the [call tree](../how-to/call-tree.md) that has weight, in preorder, "
+    "the heaviest sibling first; with `--invert` bottom-up. All threads together.",
     "heatmap": "One row for each cell of the [heat map](../how-to/timeline.md#heat-map) that has samples, in order of "
     "time. Columns of one second (wider for long recordings, narrower below two seconds) and 50 rows; the file of the "
     "page has the columns and rows of the page.",

@@ -15,6 +15,7 @@ TABLE_MODULES = {
     "summary": "counts.totals",
     "losses": "counts.totals",
     "hotspots": "stacks.hotspots",
+    "tree": "stacks.tree_table",
     "heatmap": "timeline.heat_map",
     "counts": "counts.totals",
     "count-metrics": "counts.count_metrics",

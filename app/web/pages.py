@@ -92,6 +92,7 @@ RESULT_PAGES = (
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
+    ResultPage("tree", "Call tree", _has_samples),
     ResultPage("heatmap", "Heat map", has_heat_map),
     ResultPage("steps", "Steps", _has_steps, shows_event=False),
     ResultPage("operators", "Operators", has_operators, shows_event=False),
