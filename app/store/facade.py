@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .jobs import Jobs
     from .leases import Leases
     from .presets import Presets
+    from .selections import SavedSelections
     from .sessions import Sessions
     from .targets import Targets
 
@@ -44,6 +45,12 @@ class Store:
         from .presets import Presets
 
         return Presets(self.database)
+
+    @cached_property
+    def selections(self) -> "SavedSelections":
+        from .selections import SavedSelections
+
+        return SavedSelections(self.database)
 
     @cached_property
     def hosts(self) -> "Hosts":

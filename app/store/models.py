@@ -120,6 +120,16 @@ class TagRow(Base):
     tag: Mapped[str] = mapped_column(primary_key=True)
 
 
+class SelectionRow(Base):
+    """A named selection of a result, as a query string."""
+
+    __tablename__ = "selections"
+
+    result_id: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    query: Mapped[str]
+
+
 class JobRow(Base):
     """A job: see `jobs.Job` for what the columns mean."""
 

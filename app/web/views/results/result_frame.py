@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from flask import request
 
@@ -37,7 +38,8 @@ class ResultFrame:
     ones (the main event by default), event empty if the result has none. measure: a description of its numbers.
     page_params: parameters of only this page. kept_params: all parameters except the event, for the form that switches
     it. time_units: to select, empty without times. loss_note: a note on all figures because of losses, else empty.
-    has_data: whether the result has data for the page, without the selection.
+    has_data: whether the result has data for the page, without the selection. saved: this page with each selection that
+    is saved under a name.
     """
 
     id: str
@@ -58,6 +60,12 @@ class ResultFrame:
     kept_params: Pairs
     loss_note: str
     has_data: bool
+    saved: tuple[PageLink, ...]
+
+    @property
+    def query(self) -> str:
+        """The selection as a query string."""
+        return urlencode(self.selection.to_query())
 
     @property
     def is_filtered(self) -> bool:
@@ -167,5 +175,9 @@ def open_result_frame(id: str, key: str) -> tuple[ResultFrame, Profile]:
         kept_params=selection.replace(event=None).to_query() + own,
         loss_note=loss_impact_of(profile).note,
         has_data=page.has_data(profile),
+        saved=tuple(
+            PageLink(saved.name, saved.name, selecting(saved.selection), saved.selection == selection)
+            for saved in store.selections.list(id)
+        ),
     )
     return frame, profile
