@@ -91,7 +91,7 @@ def find_weights(profile: Profile, selection: Selection, event: int, shape: Tree
     weights = shape.weights(sum_call_weights(profile, selection, event))
     totals = subtree_totals(weights, shape.end)
     row = np.searchsorted(shape.place, ids, "right") - 1
-    # Only the last frame of an unbranched run has weight of its own.
+    # Only the last frame of an unbranched run has its own weight.
     is_last = ids - shape.place[row] == shape.last[row] - shape.first[row]
     return EventWeights(event, np.where(is_last, weights[row], 0), totals[row], int(totals[ROOT]))
 

@@ -147,7 +147,7 @@ def show(id: str) -> Response:
     main, others = EventColumn(frame.event, "", None, ""), tuple[EventColumn, ...]()
     if frame.event and profile.samples.num_rows:
         branches = _branches(frame, profile, function)
-        table = _Table(frame, profile, state)
+        table = _RowMaker(frame, profile, state)
         sections = tuple(table.section(title, prefix, branch, limit) for title, prefix, branch in branches)
         main, others = table.main, table.others
     more = any(section.more for section in sections) and limit < MAX_ROWS
@@ -222,7 +222,7 @@ def _parse_rows() -> int:
     return int(text)
 
 
-class _Table:
+class _RowMaker:
     """Makes rows of frames of trees."""
 
     def __init__(self, frame: ResultFrame, profile: Profile, state: TreeState) -> None:
