@@ -17,7 +17,7 @@ from ....domain.units import format_percent, format_quantity
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
-from .flame_controls import (
+from ..results.flame_controls import (
     COLOR_LABELS,
     DEFAULT_WIDTH,
     PAGE_POLICY,
@@ -41,9 +41,9 @@ from .flame_controls import (
     parse_svg_style,
     parse_width,
 )
-from .missing_data import explain_no_samples
-from .result_frame import ResultFrame, open_result_frame, request_selection
-from .run_notes import list_stack_notes
+from ..results.missing_data import explain_no_samples
+from ..results.result_frame import ResultFrame, open_result_frame, request_selection
+from ..results.run_notes import list_stack_notes
 
 blueprint = Blueprint("flamegraph", __name__)
 PARTS = ("callers", "callees")

@@ -14,11 +14,11 @@ from ....domain.profile import Profile
 from ....domain.symbols.short_names import shorten_distinct
 from ...parameters import parse_choice
 from ...rendering import Page, render
-from .functions import has_modules, place_of, sandwich_urls
-from .missing_data import explain_no_samples
-from .result_frame import PageLink, ResultFrame, open_result_frame
-from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
-from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
+from ..results.functions import has_modules, place_of, sandwich_urls
+from ..results.missing_data import explain_no_samples
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
+from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("hotspots", __name__)
 

@@ -29,10 +29,10 @@ from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import ROOT, take_values
 from ....domain.units import Quantity, Scale, choose_scale
 from ...rendering import Page, render
-from .functions import MAX_URL, has_modules
-from .missing_data import explain_flat_stacks, explain_no_samples
-from .result_frame import PageLink, ResultFrame, open_result_frame
-from .tables import FILE_RULE, current_url_with, table_file_response, table_file_url
+from ..results.functions import MAX_URL, has_modules
+from ..results.missing_data import explain_flat_stacks, explain_no_samples
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("tree", __name__)
 MIN_SHARE = 0.0002

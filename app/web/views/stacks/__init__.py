@@ -1,0 +1,1 @@
+"""Pages of call stacks: flame graph, call tree, hotspots."""
