@@ -20,6 +20,7 @@ from perfloom.store.files import columns
 
 from .parallel import read_all
 from .request import DESCRIPTION_FILE, AnswerWriter, Input, Request
+from .result_sets import find_indexes, read_result_set
 
 if TYPE_CHECKING:
     from perfloom.analysis.distributed.clock_alignment import ClockAligner
@@ -63,6 +64,10 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
     count = len(request.inputs)
     if has_counts_file(request.inputs):
         return _read_both(request, answers)
+    if count > 1 and (indexes := find_indexes(request.inputs)):
+        profile = read_result_set(request, answers, indexes)
+        _check_weights(profile)
+        return [], MergedProfile(profile, {})
     merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=_aligner() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
