@@ -1,4 +1,4 @@
-"""Result sets of PerfAnalyzer: figures of its own example, and damaged or hostile sets."""
+"""Result sets of PerfAnalyzer: figures of the example that it ships, and damaged or hostile sets."""
 
 from __future__ import annotations
 

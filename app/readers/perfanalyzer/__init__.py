@@ -11,7 +11,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.event_names import get_unit
 from ...domain.profile import Meta, Profile
-from .data_file import DataFileReader, DataTarget, Scale, is_data
+from .data_file import DataFileReader, DataTarget, WeightScale, is_data
 from .format import FORMAT, LOSSES, MAX_INDEX_BYTES, NO_COUNTER, TEXT
 from .index import is_index, parse_name, read_index
 from .result_set import ResultSetReader
@@ -38,7 +38,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     file = parse_name(source)
     event = file.event if file else EVENT
     builder = ProfileBuilder(FORMAT)
-    target = DataTarget(builder.intern_event(event, get_unit(event, weighted=False), weighted=False), Scale())
+    target = DataTarget(builder.intern_event(event, get_unit(event, weighted=False), weighted=False), WeightScale())
     builder.add_run()
     found = DataFileReader(builder).add(stream, source, target, head)
     if not found.readable or not found.samples:

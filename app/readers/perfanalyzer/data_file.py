@@ -31,7 +31,7 @@ _TASK = re.compile(rb"(?P<command>.*)-(?P<pid>\d{1,18}|all|\?)/(?P<tid>\d{1,18}|
 
 
 @dataclass(frozen=True)
-class Scale:
+class WeightScale:
     """A weight in a file means weight × factor ÷ divisor of the event."""
 
     factor: int = 1
@@ -43,7 +43,7 @@ class DataTarget:
     """What the samples of a file belong to. event: its id. on_cpus: the numbers of processes are those of CPUs."""
 
     event: int
-    scale: Scale
+    scale: WeightScale
     run: int = 0
     host: str | None = None
     rank: int | None = None

@@ -12,7 +12,7 @@ from ...domain.list_text import abbreviate_names
 from ...domain.losses import SUMS_OF_FILES
 from ...domain.profile import Meta, Profile
 from ...domain.units import NS_PER_S
-from .data_file import DataFileReader, DataTarget, Scale
+from .data_file import DataFileReader, DataTarget, WeightScale
 from .format import (
     FORMAT,
     MAX_SETTINGS_BYTES,
@@ -187,15 +187,19 @@ class ResultSetReader:
         )
 
 
-def compute_scale(event: str, counter: EventCounter | None) -> Scale:
+def compute_scale(event: str, counter: EventCounter | None) -> WeightScale:
     """What a weight in the data files of an event means.
 
     Old versions of PerfAnalyzer store numbers of samples and the events per sample; newer ones store events, and 1. Of
     the kernel's clocks, which old versions sample at a frequency, a sample counts its share of a second in ns.
     """
     if counter is None:
-        return Scale()
-    return Scale(NS_PER_S, counter.counter) if _is_frequency(event, counter) else Scale(max(1, counter.counter))
+        return WeightScale()
+    return (
+        WeightScale(NS_PER_S, counter.counter)
+        if _is_frequency(event, counter)
+        else WeightScale(max(1, counter.counter))
+    )
 
 
 def _is_frequency(event: str, counter: EventCounter | None) -> bool:
