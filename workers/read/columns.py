@@ -134,10 +134,11 @@ def _check_weights(profile: Profile) -> None:
 
 
 def update_meta(meta: Meta, changes: dict[str, Any]) -> Meta:
-    """`meta` with the caller's changes; `reasons` are appended to the existing ones."""
+    """`meta` with the caller's changes; `reasons` and `facts` are added to the existing ones."""
     names = {field.name for field in fields(Meta)}
     changes = {name: value for name, value in changes.items() if name in names}
     reasons = tuple(dict.fromkeys((*meta.reasons, *changes.pop("reasons", ()))))
+    facts = meta.facts | changes.pop("facts", {})
     if not meta.complete:
         changes.pop("complete", None)
-    return replace(meta, **changes, reasons=reasons)
+    return replace(meta, **changes, reasons=reasons, facts=facts)

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.jobs import CallGraph, EventSplitting, RecorderName, Scope
+from perfloom.domain.rank_state import parse_state
 from perfloom.recording.plan import plan as plans
+from perfloom.workers.local.conditions import read_conditions
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import HERE
 from tests.support.parts import own_mounts, require, require_whole_system
@@ -54,6 +56,8 @@ def test_job_is_recorded_by_any_shell(make_job: MakeJob, shell: Path) -> None:
     assert b"said\nand\n" in job.output and len(job.output) == sight.output_bytes
     assert set(job.listed()) == {f"run0/all/{name}" for name in ("perf.data", "perf.script.zst", "state")}
     assert job.samples("run0/all") > 2
+    state = parse_state((job.directory / "run0/all/state").read_bytes())
+    assert state.cpus == read_conditions(os.getpid())["cpus"] and state.governor, "the same as of this process"
     job.well(plans.remove_script(job.place))
     assert not job.directory.exists()
 
