@@ -178,7 +178,7 @@ def find_overhead_percent(profile: Profile) -> tuple[float, float, float] | None
 def _find_overhead(profile: Profile) -> tuple[str, str | None, str]:
     name, found = "overhead of recording", find_overhead_percent(profile)
     if found is None:
-        return name, None, "Run the command also without recording, and compare how long it takes."
+        return name, None, "Record with a job that also runs once without recording (--baseline)."
     percent, with_ns, without_ns = found
     text = f"{format_duration(with_ns)} with recording, {format_duration(without_ns)} without"
     return name, format_percent(percent), f"{text}; one run of each may differ by chance."

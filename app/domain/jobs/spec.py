@@ -75,8 +75,8 @@ class JobSpec:
     there; if there are several runs, `{run}` in command, inputs and environment is replaced by the number of the run.
     events_per_run: maximum number of events per run (null: as many as the CPU counts simultaneously). sudo: start perf,
     and only perf, with sudo. keep_recordings: also collect perf.data, in addition to its text. leave_files: remove
-    nothing at the target. cpu_list: "0-3,8" ("": all), cgroup: a path below the root of cgroups ("": all), for
-    Scope.SYSTEM.
+    nothing at the target. baseline: run the command once more without recording. cpu_list: "0-3,8" ("": all), cgroup: a
+    path below the root of cgroups ("": all), for Scope.SYSTEM.
     """
 
     name: str = declare(
@@ -458,6 +458,17 @@ class JobSpec:
             help="Further argument of perf, as in --perf-arg=--all-user; may be repeated.",
             strict=True,
         ),
+    )
+    baseline: bool = declare(
+        False,
+        SwitchField(),
+        "Also run once without recording",
+        "To measure the overhead: the command runs once more, after all runs that are recorded.",
+        applies=_PERF | {"scope": (Scope.COMMAND,)},
+        group="recorder",
+        setting="Overhead",
+        shown="measured by a run without recording",
+        option=option("--baseline", help="Run the command once more without recording, to measure the overhead."),
     )
     fresh_inputs: bool = declare(
         False,

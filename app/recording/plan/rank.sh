@@ -102,8 +102,14 @@ pl_say_conditions() {
     done <"/proc/$$/status"
 } 2>/dev/null
 
+# Whether this run is recorded.
+pl_run_is_recorded() {
+    case " $pl_unrecorded " in *" $pl_run "*) return 1 ;; esac
+}
+
 # Whether this rank is selected for recording.
 pl_chosen() {
+    pl_run_is_recorded || return 1
     pl_number "$pl_rank" || return 0
     [ $((pl_rank % pl_every)) -eq 0 ] || return 1
     [ -n "$pl_only" ] || return 0
@@ -360,7 +366,7 @@ pl_say_conditions
 [ -z "$pl_rank" ] || pl_say rank "$pl_rank"
 [ -z "$pl_size" ] || pl_say size "$pl_size"
 [ -z "$pl_notes" ] || pl_note "$pl_notes"
-if [ -n "$pl_per_host" ]; then
+if [ -n "$pl_per_host" ] && pl_run_is_recorded; then
     pl_take_host
 else
     pl_chosen || pl_recorded=0

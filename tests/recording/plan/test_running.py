@@ -62,6 +62,15 @@ def test_job_is_recorded_by_any_shell(make_job: MakeJob, shell: Path) -> None:
     assert not job.directory.exists()
 
 
+def test_baseline_runs_without_recording(make_job: MakeJob, shell: Path, tmp_path: Path) -> None:
+    job = make_job("sh", "-c", f"{BUSY}; echo {{run}} >>{tmp_path}/ran", shell=shell, baseline=True).start()
+    sight = job.until_ended()
+    assert [(rank.exit_status, rank.recorded) for rank in sight.ranks] == [(0, True), (0, False)], job.log()
+    assert (tmp_path / "ran").read_text() == "0\n1\n"
+    assert set(job.listed()) >= {"run0/all/perf.data", "run1/all/state"}
+    assert not any(name.startswith("run1/") and not name.endswith("/state") for name in job.listed())
+
+
 def test_submission_starts_once(make_job: MakeJob, tmp_path: Path) -> None:
     job = make_job("sh", "-c", f"echo once >>{tmp_path}/count; {BUSY}", events=("task-clock",))
     job.lay_down()

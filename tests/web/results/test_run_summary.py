@@ -45,7 +45,7 @@ def test_facts_of_a_job(overview: Callable[[Profile], str]) -> None:
     facts = profile.meta.facts | {GOVERNOR_FACT: "powersave", CPUS_FACT: f"0-3{HOSTILE}"}
     shown = overview(replace(profile, meta=replace(profile.meta, facts=facts)))
     assert "Frequency governor powersave" in shown and "CPU pinning 0-3" in shown
-    assert "1 unknown Overhead of recording Run the command also without recording" in shown
+    assert "1 unknown Overhead of recording Record with a job that also runs once without recording" in shown
 
 
 def test_event_without_samples(overview: Callable[[Profile], str]) -> None:
