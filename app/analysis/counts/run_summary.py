@@ -181,7 +181,7 @@ def _find_overhead(profile: Profile) -> tuple[str, str | None, str]:
         return name, None, "Record with a job that also runs once without recording (--baseline)."
     percent, with_ns, without_ns = found
     text = f"{format_duration(with_ns)} with recording, {format_duration(without_ns)} without"
-    return name, format_percent(percent), f"{text}; one run of each may differ by chance."
+    return name, format_percent(percent), f"{text}, the start and end of perf included. Single runs differ by chance."
 
 
 def _find_loss(profile: Profile, name: str, reason: str, has_header: bool, meaning: str) -> tuple[str, str | None, str]:
