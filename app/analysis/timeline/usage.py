@@ -31,6 +31,7 @@ MAX_CURVES = 32
 """Maximum number of events with a curve."""
 MAX_TIME_STEPS = BINS // 4
 """With more times than this, their distance is no reason for longer parts."""
+MIN_SAMPLES_PER_TIME = 4
 CPUS_UNIT = "CPUs in use"
 UNITS = {
     HOST_TIME: "threads busy",
@@ -147,7 +148,7 @@ def _find_time_step(parts: list[MipmapItems]) -> int:
         return 0
     times = np.unique(np.concatenate([items.start for items in parts]))
     samples = sum(int(items.count.sum()) for items in parts)
-    few = 1 < len(times) <= MAX_TIME_STEPS and samples >= MIN_SAMPLES_PER_BIN * len(times)
+    few = 1 < len(times) <= MAX_TIME_STEPS and samples >= MIN_SAMPLES_PER_TIME * len(times)
     return int(np.diff(times).min()) if few else 0
 
 
