@@ -134,7 +134,7 @@ def compute_usage(
     grain = MIN_SAMPLES_PER_BIN * covered_ns / samples if samples else 0.0
     step = _find_time_step([items for items, _ in parts])
     size = max(finest, min(int(grain), length // MIN_BINS), step)
-    # A slice that begins at the last time has a part of its own.
+    # A slice that begins at the last time is a part, too.
     used = np.zeros(-(-(length + (size == step)) // size))
     for items, weight in parts:
         used += bin_weights(items, weight, first_ns, size, len(used))

@@ -496,9 +496,3 @@ def test_one_process_or_several() -> None:
     for wrong in ([], None, ["7"], "7", [True], {}):
         assert set(from_json({"scope": "process", "pid": wrong}).errors) == {"pid"}, wrong
     assert parse(JobForm(scope="process", pid="7 8,9")).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8, 9))
-
-
-def test_api_accepts_command_line() -> None:
-    assert from_json({"command": "sh -c 'exit 3'"}).spec == JobSpec(command=("sh", "-c", "exit 3"))
-    assert "command" in from_json({"command": "sh -c 'exit"}).errors
-    assert "freq" in from_json({"command": ["true"], "freq": 3}).errors
