@@ -77,6 +77,10 @@ NOTES = {
     "Without ranks, one row for each host. Exit status and notes of processes exist only for jobs.",
     "runs": "One row for each execution of the command: for each group of events of a job, and for each file of an "
     "import of several.",
+    "sampling": "One row for each event, in the order of the recording, then one for each event that was recorded "
+    "without a sample. See [Run summary](definitions.md#run-summary).",
+    "conditions": "One row for each condition. Not affected by a selection. See "
+    "[Run summary](definitions.md#run-summary).",
     "steps": "By rank and time. For the parts see [Steps](../metrics.md#steps).",
     "devices": "One row for each device that did anything; if none did, for each device of the recording. See "
     "[Devices](../metrics.md#devices).",

@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.jobs import Executor, JobState, Outcome
+from perfloom.domain.rank_state import parse_conditions
 from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, next_task
 from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
@@ -29,9 +30,11 @@ from perfloom.store.jobs import Job
 from . import postprocess
 from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
 from .base.jobfiles import JobFiles
+from .base.json_files import read_json
 from .base.progress import Progress
 from .jobs import claims
 from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
+from .local.conditions import CONDITIONS_FILE
 from .read.long_slots import TakeSlot, long_slots
 
 MAX_READING_TRIES = 5
@@ -233,6 +236,8 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)
+    if job.kind == "record" and (conditions := read_json(files.run / CONDITIONS_FILE)):
+        changes["facts"] = parse_conditions(conditions)
     try:
         result = reading.read_to_result(
             context.settings,

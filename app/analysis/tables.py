@@ -23,6 +23,8 @@ TABLE_MODULES = {
     "events": "counts.totals",
     "ranks": "counts.ranks",
     "runs": "counts.ranks",
+    "sampling": "counts.run_summary",
+    "conditions": "counts.run_summary",
     "operators": "ml.operators",
     "kernels": "ml.kernels",
     "copies": "ml.kernels",

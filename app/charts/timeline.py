@@ -21,8 +21,9 @@ from ..analysis.core.sample_selection import filter_calls, samples_of
 from ..analysis.ml.devices import devices_of
 from ..analysis.timeline.mipmap import LevelRange, MipmapItems, MipmapLevel, concat_items, single_items
 from ..analysis.timeline.model import KINDS, NO_CODE, Timeline, code_names
-from ..analysis.timeline.series import SeriesValues, load_busy_share, load_series_values
+from ..analysis.timeline.series import SeriesValues, load_busy_share, load_event_rate, load_series_values
 from ..analysis.timeline.tracks import TimelineTrack, lane_event
+from ..analysis.timeline.usage import list_rated_events
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -56,13 +57,13 @@ EMPTY_RANGE = LevelRange(
     ),
     slice(0, 0),
 )
-_BAND = re.compile(r"([tscue])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
+_BAND = re.compile(r"([tscuer])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class TrackBand:
-    """A part of a track. kind: rows, lane, instants, steps or counter. number: of the thread, the index of the rank, or
-    of the series. first, last: the rows of slices, the last included."""
+    """A part of a track. kind: rows, lane, instants, steps, counter or rate. number: of the thread, the series or the
+    event, or the index of the rank. first, last: the rows of slices, the last included."""
 
     text: str
     kind: str
@@ -98,6 +99,8 @@ def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline)
         return TrackBand(text, SHARES[letter], number) if known else None
     if letter == "c":
         return TrackBand(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
+    if letter == "r":
+        return TrackBand(text, "rate", number) if part is None and number in list_rated_events(profile) else None
     if letter == "s":
         return TrackBand(text, "steps", number) if part is None and 0 <= number < len(timeline.ranks) else None
     if part == "i":
@@ -203,6 +206,10 @@ class _View:
                 of_efficiency = band.kind == SHARES["e"]
                 busy_share = load_busy_share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
                 data[band.text] = self._values(busy_share, unit)
+            elif band.kind == "rate":
+                window = self.start, self.end
+                event_rate = load_event_rate(self.profile, self.timeline, self.selection, band.number, *window)
+                data[band.text] = self._values(event_rate, unit)
         return {
             "start_ns": self.start,
             "end_ns": self.end,

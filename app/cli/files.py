@@ -14,6 +14,7 @@ from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, Un
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
 from ..ingest.jit.mode import PLAIN_TEXT_BYTES, estimate_decompressed_bytes
+from ..ingest.result_set_names import INDEX_SUFFIX
 from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
@@ -141,6 +142,9 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
             raise UnreadableInput(f"{source!r} is neither an existing file nor the id of a result. Check the path.")
     if list(sources).count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
+    if all(are_files):
+        sources = _add_files_beside(sources)
+        are_files = [True] * len(sources)
     with _reader_ahead(sources if all(are_files) else ()), _progress_line() as progress:
         from ..workers.read import reading
         from ..workers.read.without_pandas import load_pyarrow
@@ -159,6 +163,15 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
             ],
             ClockAligner(),
         )
+
+
+def _add_files_beside(files: Sequence[str]) -> tuple[str, ...]:
+    """`files` with those that belong to a result set beside them."""
+    if not any(INDEX_SUFFIX in os.path.basename(file) for file in files):
+        return tuple(files)
+    from ..workers.read.result_sets import add_files_beside
+
+    return add_files_beside(files)
 
 
 def _open_stored(settings: "Settings", id: str) -> "Profile":
@@ -196,6 +209,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
             raise UnreadableInput(f"The file {file!r} {what}. Check the path.")
     if files.count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
+    files = _add_files_beside(files)
     with _reader_ahead(files):
         from ..workers import job_client
         from .progress import ProgressLine
@@ -299,11 +313,11 @@ def report(
 ) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
-    Tables: summary, losses, hotspots, tree, heatmap, counts, count-metrics, threads, events, ranks, runs, operators,
-    kernels, copies, launches, graphs, sequences, modules, steps, devices, utilization, idle, memory, memory-
-    operators, memory-live, memory-events, memory-curves, allocations, communication, clocks, advice, critical-path,
-    collectives, nsight, nsight-metrics, nsight-hints, nsight-source, stragglers. A SOURCE that exists as a path is a
-    file, else it is an id; - is standard input.
+    Tables: summary, losses, hotspots, tree, heatmap, counts, count-metrics, threads, events, ranks, runs, sampling,
+    conditions, operators, kernels, copies, launches, graphs, sequences, modules, steps, devices, utilization, idle,
+    memory, memory-operators, memory-live, memory-events, memory-curves, allocations, communication, clocks, advice,
+    critical-path, collectives, nsight, nsight-metrics, nsight-hints, nsight-source, stragglers. A SOURCE that exists as
+    a path is a file, else it is an id; - is standard input.
     """
     *sources, name = arguments
     prefork_reader(sources)

@@ -59,6 +59,8 @@ NOT_OBSERVABLE = "not seen from user space"
 happened."""
 SHARES_ONLY = f"{SAMPLED_ONLY}; samples give shares, not totals."
 """The same as the end of a sentence that begins with the event."""
+EVENT_FACT = "event "
+"""The prefix of the facts (see `Meta.facts`) that represent the lines on events in the header of a recording."""
 FIRST_EVENT_FACT = "first event"
 """The fact with the event that comes first in a text of perf script, which stackcollapse-perf.pl would choose."""
 
@@ -215,6 +217,13 @@ def is_occurrence(event: str) -> bool:
     clocks. perf guesses their periods from the most recent ones, so that their sum is no total."""
     name = strip_modifiers(event)
     return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or TRACEPOINT.fullmatch(name) is not None
+
+
+def uses_counter(event: str) -> bool:
+    """Whether an event of perf needs a counter of the CPU, of which there are few: all but software events and
+    tracepoints."""
+    name = strip_modifiers(event)
+    return name not in SOFTWARE_EVENTS and TRACEPOINT.fullmatch(name) is None
 
 
 def is_kernel_event(event: str) -> bool:

@@ -14,6 +14,7 @@ STACK_OF_CALL = "call stack below a system call, which is not shown"
 ASYNC_TASKS = "asyncio task dependency that is not shown"
 NO_LAUNCH = "device work without a launch call on the host"
 NO_UNICODE = "text that is not valid Unicode, shown as written"
+SUMS_OF_FILES = "file with sums or ratios of other files, not read"
 
 _EARLIER_REASONS = (
     "label of a sample, which has no place here",
@@ -29,7 +30,7 @@ _EARLIER_REASONS = (
 
 HARMLESS_REASONS = (
     *(SAMPLE_LABELS, PART_OF_EVENT, PACKET, KERNEL_EVENT, NO_MARKER, UNKNOWN_PHASE),
-    *(UNUSED_STACK, STACK_OF_CALL, ASYNC_TASKS, NO_LAUNCH, NO_UNICODE),
+    *(UNUSED_STACK, STACK_OF_CALL, ASYNC_TASKS, NO_LAUNCH, NO_UNICODE, SUMS_OF_FILES),
 )
 """Losses with one of these prefixes do not change any displayed figure. They concern data without a page, or a link
 between two items that are both present: device work without a launch is part of all figures except those of

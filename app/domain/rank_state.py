@@ -9,7 +9,7 @@ to stop). A state consists of lines `key value`; the last line of a key counts, 
 import json
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -30,6 +30,9 @@ THROTTLED = "throttled"
 """The name of a comment with how often the kernel stopped an event for a while."""
 THROTTLING = "sampling throttled by the kernel"
 """The loss that such a comment represents."""
+GOVERNOR_FACT, CPUS_FACT = "frequency governor", "allowed CPUs"
+"""The facts (see `Meta.facts`) that a job records where its command starts: the kernel's governor of CPU frequencies,
+and the CPUs that the command may use."""
 RECORDING_FILE = "perf.data"
 COUNTS_FILE = "perf-stat.txt"
 TEXT_FILES = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
@@ -44,6 +47,8 @@ INJECTED_FILE = "sitecustomize.py"
 """The file that the PyTorch recorder injects into programs: Python imports a module of that name when it starts."""
 _TRACE = re.compile(TRACE_FILE_PATTERN, re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_CPUS = re.compile(r"[0-9,-]{1,200}", re.ASCII)
+MAX_GOVERNOR_CHARS = 100
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,8 @@ class RecordingPlan:
 class RankState:
     """What a rank recorded about itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: why it
     was asked to stop, empty if it was not. perf_signal: the signal that ended perf while the program continued.
-    text_status: the state of the text of its recording, empty if unknown."""
+    text_status: the state of the text of its recording, empty if unknown. cpus: those that it was allowed to use, as in
+    0-3,8; governor: of CPU frequencies; both empty if unknown."""
 
     host: str | None = None
     size: int | None = None
@@ -87,6 +93,8 @@ class RankState:
     recorded: bool = True
     stop_reason: str = ""
     text_status: str = ""
+    cpus: str = ""
+    governor: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -185,8 +193,17 @@ def parse_state(text: bytes) -> RankState:
         recorded=found.get("recorded") != "0",
         stop_reason=found.get("stopped", ""),
         text_status=found.get("text", ""),
+        cpus=cpus if _CPUS.fullmatch(cpus := found.get("cpus", "")) else "",
+        governor=found.get("governor", "")[:MAX_GOVERNOR_CHARS],
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def parse_conditions(values: Mapping[str, Any]) -> dict[str, str]:
+    """The facts in what a process recorded about where it started: `cpus` and `governor`, as in a state."""
+    state = parse_state("".join(f"{key} {values.get(key, '')}\n" for key in ("cpus", "governor")).encode())
+    facts = {CPUS_FACT: state.cpus, GOVERNOR_FACT: state.governor}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _parse_planned_run(data: Any, place: int) -> PlannedRun:

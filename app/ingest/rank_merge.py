@@ -12,12 +12,13 @@ from dataclasses import replace
 
 from ..domain.list_text import abbreviate_names, format_ranges, to_ranges
 from ..domain.profile import Meta, Profile
-from ..domain.rank_state import Rank, RankState, RecordingPlan
+from ..domain.rank_state import CPUS_FACT, GOVERNOR_FACT, Rank, RankState, RecordingPlan
 from ..domain.text import signal_name
 from .merge import Ends, MergedProfile, MergeInput, Origin, ProfileMerger
 
 ALL = "all"
 MAX_HOSTS = 4
+MAX_VALUES = 16
 MAX_RANGES = 8
 MAX_REASONS = 40
 NO_SAMPLES = "no samples: the program used too little CPU time, or the events did not occur"
@@ -188,6 +189,11 @@ class RankMerger:
                 host=next(iter(hosts[run])) if len(hosts[run]) == 1 else None,
             )
 
+    def _list_states(self) -> list[tuple[int | None, RankState]]:
+        """(rank, state) of every process."""
+        ranks = (rank for run in self._seen.values() for rank in run)
+        return [(rank.number, rank.state) for rank in ranks if rank.state is not None]
+
     def _to_local_clock(self, there_ns: int | None) -> int | None:
         """A time of the target's clock, converted to the clock of this machine."""
         return None if there_ns is None else there_ns - self.plan.clock_ns
@@ -230,6 +236,8 @@ class RankMerger:
             "ranks": str(self.plan.ranks) if self.plan.ranks else None,
             "runs": str(len(self._runs)) if len(self._runs) > 1 else None,
             "hosts": abbreviate_names(hosts, MAX_HOSTS) if len(hosts) > 1 else None,
+            GOVERNOR_FACT: _join_values((rank, state.governor) for rank, state in self._list_states()),
+            CPUS_FACT: _join_values((rank, state.cpus) for rank, state in self._list_states()),
             "clocks": CLOCKS_DIFFER if self._hosts_start_together else None,
         }
         reasons = self.get_reasons()
@@ -266,6 +274,22 @@ def _describe_end(state: RankState) -> str:
     if state.stop_reason:
         return "stopped early"
     return "" if state.exit_status == 0 else NO_END
+
+
+def _join_values(values: Iterable[tuple[int | None, str]]) -> str:
+    """What ranks report: the value if it is the same for all, else each value with its ranks; empty if unknown."""
+    ranks: dict[str, set[int | None]] = defaultdict(set)
+    for rank, value in values:
+        ranks[value].add(rank)
+    if len(ranks) == 1:
+        return next(iter(ranks))
+    texts = []
+    for value, mine in ranks.items():
+        numbers = sorted(rank for rank in mine if rank is not None)
+        of_ranks = f" (rank{'s' if len(numbers) > 1 else ''} {abbreviate_ranges(numbers)})" if numbers else ""
+        texts.append(f"{value or 'unknown'}{of_ranks}")
+    more = f" and {len(texts) - MAX_VALUES} more" if len(texts) > MAX_VALUES else ""
+    return "; ".join(texts[:MAX_VALUES]) + more
 
 
 def _find_epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:

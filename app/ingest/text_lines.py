@@ -51,4 +51,5 @@ def iterate_blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[
         yield lines, number
         number += len(lines)
     if rest:
-        yield [rest], number
+        # Only `begin` has line ends then.
+        yield rest.removesuffix(b"\n").split(b"\n"), number

@@ -1,8 +1,7 @@
 """Reader of collapsed stacks: one stack per line, "outermost;…;innermost weight", as FlameGraph's tools write them.
 
 The first element of a line is a command, a thread or a function, depending on the tool; the text does not show which.
-So every element is read as a frame, and nothing is lost. The suffixes _[k] (kernel), _[j] (compiled at run time) and
-_[i] (inlined) of stackcollapse-perf.pl determine the frame's kind and are not shown.
+So every element is read as a frame, and nothing is lost. `CollapsedStacks` has the suffixes of frames.
 """
 
 import re
@@ -13,11 +12,10 @@ import numpy as np
 from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..domain.tables import FrameKind
+from ..ingest.collapsed_stacks import CollapsedStacks
 from ..ingest.losses import UNRECOGNIZED_LINE
 from ..ingest.parse_quality import check_parse_quality
-from ..ingest.perf_text.grammar import decode_text, format_example
-from ..ingest.perf_text.tokenizer import build_call_tree
+from ..ingest.perf_text.grammar import format_example
 from ..ingest.text_lines import MAX_WEIGHT, is_binary, iterate_blocks
 
 FORMAT = "collapsed"
@@ -26,8 +24,6 @@ FRACTION = "weight with a fraction, rounded"
 LOSSES = (UNRECOGNIZED_LINE, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
-_MARK = re.compile(r"_\[([kjiw])\]$")
-_KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
 
 
 def sniff(head: bytes) -> bool:
@@ -59,7 +55,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 class _CollapsedParser:
     def __init__(self) -> None:
         self._builder = ProfileBuilder(FORMAT)
-        self._frames: dict[bytes, int] = {}
+        self._stacks = CollapsedStacks(self._builder)
         self._event = self._builder.intern_event(EVENT, "count")
         self._thread = self._builder.intern_thread()
         self._samples = 0
@@ -86,28 +82,10 @@ class _CollapsedParser:
             self._add(stacks, weights)
 
     def _add(self, stacks: list[bytes], weights: list[int]) -> None:
-        known, new = self._frames, self._intern_frame
-        names = b";".join(stacks).split(b";")
-        frames = [known[name] if name in known else new(name) for name in names]
-        lengths = np.array([stack.count(b";") + 1 for stack in stacks])
-        # The tree needs stacks innermost first: reversing everything reverses each stack and their order.
-        ends = np.cumsum(lengths[::-1])
-        parent, frame, node = build_call_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
-        stack = self._builder.add_stack_tree(parent, frame) + node[::-1]
+        stack = self._stacks.add(stacks)
         same = np.zeros(len(stacks), np.int64)
         self._builder.add_samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
         self._samples += len(stacks)
-
-    def _intern_frame(self, raw: bytes) -> int:
-        name = decode_text(raw)
-        mark = _MARK.search(name)
-        kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
-        if raw in (b"[unknown]", b""):
-            kind = FrameKind.UNKNOWN
-        display = self._builder.demangler.format(name[: mark.start()]) if mark else None
-        function = self._builder.intern_function(name, display=display)
-        frame = self._frames[raw] = self._builder.intern_frame(function, kind=kind)
-        return frame
 
     def _add_loss(self, reason: str, number: int, line: bytes) -> None:
         self._builder.add_loss(reason, format_example(line, number))

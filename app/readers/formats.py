@@ -28,6 +28,7 @@ from . import (
     perf_script,
     perf_stat,
     perf_trace,
+    perfanalyzer,
     perfetto_trace,
     pprof,
     py_spy,
@@ -150,6 +151,7 @@ READERS: dict[str, Reader] = {
         Reader(*_fields_of(austin, "austin samples")),
         Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
         Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),
+        Reader(*_fields_of(perfanalyzer, "a result set of PerfAnalyzer")),
         Reader(*_fields_of(collapsed, "collapsed stacks"), line_based=True),
     )
 }

@@ -4,6 +4,11 @@ import re
 
 _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (
+        re.compile(rb'\s*\{(?=.{0,4000}?"raw_events"\s*:)(?=.{0,4000}?"max_events_per_run"\s*:)', re.DOTALL),
+        "has the settings of a PerfAnalyzer job, and no measurements. Import the .results file of the job together "
+        "with its data files (NAME_proc0_EVENT).",
+    ),
+    (
         re.compile(
             rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE svg[^>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<svg\b", re.DOTALL
         ),

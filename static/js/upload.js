@@ -77,7 +77,29 @@ function select(value) {
   choice(value).querySelector('input').checked = true;
 }
 
-/** Ask the server whether the files are ranks of one run, and propose how to import them. */
+/**
+ * Propose to import the files of result sets together, and each other file alone.
+ * @param {number[][]} sets
+ */
+function proposeSets(sets) {
+  const count = chosen.length;
+  const results = sets.length + count - sets.flat().length;
+  const label = results === 1 ? `Import as one result from ${count} files` : `Import as ${results} results from ${count} files`;
+  offer('auto', label, 'The files of a result set of PerfAnalyzer become one result.');
+  offer('1', '', '');
+  offer('0', `Import as ${count} results`, 'Without the .results file, samples have no period.');
+  /** @type {HTMLInputElement | null} */
+  const current = together.querySelector('input:checked');
+  if (!decided || !current || choice(current.value).hidden) select('auto');
+  const names = sets.map(([first]) => chosen[first].path).join(', ');
+  found.textContent = sets.length === 1
+    ? `${names} is the index of a result set of PerfAnalyzer.`
+    : `${names} are the indexes of ${sets.length} result sets of PerfAnalyzer.`;
+  found.dataset.kind = 'good';
+  found.hidden = false;
+}
+
+/** Ask the server what the files are, and propose how to import them. */
 async function propose() {
   question += 1;
   const mine = question;
@@ -87,14 +109,20 @@ async function propose() {
   const count = chosen.length;
   /** @type {{count: number, order: number[], reason: string, certain: boolean, others: number[]} | null} */
   let ranks = null;
+  /** Of each result set of PerfAnalyzer the indices of its files. @type {number[][]} */
+  let sets = [];
   let answered = true;
   try {
-    ({ ranks } = await postJSON('/import/ranks', { names: chosen.map(({ path }) => path) }));
+    ({ ranks, sets } = await postJSON('/import/ranks', { names: chosen.map(({ path }) => path) }));
   } catch {
     // Both ways remain possible.
     answered = false;
   }
   if (mine !== question) return;
+  if (sets.length > 0) {
+    proposeSets(sets);
+    return;
+  }
   const files = ranks && ranks.count < ranks.order.length ? ` from ${ranks.order.length} files` : '';
   const others = ranks?.others.length ?? 0;
   const apart = others === 0 ? '' : others === 1 ? ', the other file separately' : `, the other ${others} files separately`;

@@ -50,6 +50,18 @@ def test_import_prints_the_id_alone(run: Run) -> None:
     ]
 
 
+def test_index_of_a_result_set_brings_its_files(run: Run) -> None:
+    index = str(DATA.parent / "perfanalyzer" / "DD.results")
+    status, out, err = run("import", index)
+    assert status == 0, err
+    for source in (out.strip(), index):
+        rows = json.loads(run("report", source, "events", "--format", "json")[1])
+        values = {row["event"]: row["value"] for row in rows}
+        assert (values["cycles"], values["instructions"], values["r1010"]) == (23_815_680_000, 23_189_760_000, None)
+    status, _, err = run("import", "--clock", "ms", index)
+    assert status == 3 and "has a time unit. Do not set the clock." in err
+
+
 def test_import_by_another_clock(run: Run) -> None:
     """Of a file that does not say in which unit its times are; of any other it is refused."""
     path = str(DATA.parent / "mllm" / "perf.json")

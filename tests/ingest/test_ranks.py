@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.rank_state import (
+    CPUS_FACT,
+    GOVERNOR_FACT,
     MAX_RANKS,
     Rank,
     RankState,
@@ -394,3 +396,16 @@ def test_ranges() -> None:
     assert abbreviate_ranges([3]) == "3"
     assert abbreviate_ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
     assert abbreviate_ranges(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"
+
+
+def test_pinning_of_ranks() -> None:
+    def facts(*cpus: str) -> dict[str, str]:
+        found = [(Rank(0, str(n), state(cpus=one, governor="powersave")), [text(n)]) for n, one in enumerate(cpus)]
+        return merge_ranks(plan(len(cpus)), *found).meta.facts
+
+    assert facts("0-3", "0-3")[CPUS_FACT] == "0-3"
+    assert facts("0", "1", "0")[CPUS_FACT] == "0 (ranks 0, 2); 1 (rank 1)"
+    assert facts("0", "")[CPUS_FACT] == "0 (rank 0); unknown (rank 1)"
+    assert facts("0", "1")[GOVERNOR_FACT] == "powersave"
+    assert CPUS_FACT not in facts("", "")
+    assert facts(*map(str, range(20)))[CPUS_FACT].endswith("15 (rank 15) and 4 more")

@@ -90,6 +90,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "austin": lambda: _data("samplers/austin.wall"),
     "py-spy": lambda: _data("samplers/py-spy.raw"),
     "memray": lambda: _data("samplers/memray.csv"),
+    "perfanalyzer": lambda: _data("perfanalyzer/DD_proc0_branch-load-misses.gz"),
     "collapsed": lambda: _data("perf/spin.collapsed-all.txt"),
 }
 """The file of each format, by the name of its reader."""

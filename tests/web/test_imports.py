@@ -86,6 +86,19 @@ def test_ranks_are_recognized_by_their_names(client: FlaskClient, store: Store) 
     assert len(send(client, ("rank0", b"1"), ("rank1", b"2")).json["jobs"]) == 2, "as before for other programs"
 
 
+def test_files_of_a_result_set_become_one_result(client: FlaskClient, store: Store) -> None:
+    files = (("D_proc0_a", b"1"), ("D.results", b"2"), ("D_proc0_b", b"3"), ("x.data", b"4"))
+    for fields in ({"together": "auto"}, {}):
+        jobs = send(client, *files, **fields).json["jobs"]
+        assert [job["name"] for job in jobs] == ["D.results", "x.data"]
+        assert store.jobs.get(jobs[0]["id"]).spec["files"] == ["D.results", "D_proc0_a", "D_proc0_b"]
+    named = send(client, *files, together="auto", name="mine").json["jobs"]
+    assert [job["name"] for job in named] == ["mine (1)", "mine (2)"]
+    [job] = send(client, *files[:3], together="auto", name="mine").json["jobs"]
+    assert job["name"] == "mine"
+    assert len(send(client, *files, together="0").json["jobs"]) == 4
+
+
 def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
     def ask(content: object) -> Any:
         headers = {"X-CSRF-Token": browser_client.csrf, "Origin": "http://localhost"}
@@ -93,7 +106,8 @@ def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
 
     ranks = ask({"names": ["rank1", "rank0"]}).json["ranks"]
     assert (ranks["count"], ranks["order"], ranks["certain"]) == (2, [1, 0], True) and "rank 0" in ranks["reason"]
-    assert ask({"names": ["a", "b"]}).json == {"ranks": None}
+    assert ask({"names": ["a", "b"]}).json == {"ranks": None, "sets": []}
+    assert ask({"names": ["D_proc0_x", "D_proc1_x", "D.results"]}).json == {"ranks": None, "sets": [[2, 0, 1]]}
     for wrong in ({}, [], ["rank0"], {"names": "rank0"}, {"names": [1]}, {"names": ["x"] * 5001}):
         assert ask(wrong).status_code == 400, wrong
 

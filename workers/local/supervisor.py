@@ -6,6 +6,7 @@ completely or not at all, so that any worker, now or after a restart, can see ho
     task.json        what to do (written by the worker)
     supervisor.json  who the supervisor is; made exclusively, so of several supervisors one runs the program
     program.json     who the program is, once it runs
+    conditions.json  which CPUs it may use, and the governor of CPU frequencies
     cancel           asks to end (made by anyone; SIGTERM says the same); holding "now", to end at once
     exit.json        how it ended; after it nothing more happens
 
@@ -29,6 +30,7 @@ from typing import Any
 from ..base import processes
 from ..base.json_files import read_json, sync_directory, write_json
 from .capture import OutputLog
+from .conditions import CONDITIONS_FILE, read_conditions
 from .recorded_process import RecordedProcess, parse_signal
 
 TICK_S = 0.25
@@ -137,6 +139,7 @@ class Supervisor:
         self.lineage = RecordedProcess(child.pid, inside=self.inside)
         self.pipe = reading
         self.selector.register(reading, selectors.EVENT_READ, "output")
+        write_json(self.run_directory / CONDITIONS_FILE, read_conditions(child.pid))
         identity = processes.identity(child.pid)
         if identity is not None:
             write_json(self.run_directory / PROGRAM, identity.to_json())

@@ -20,6 +20,7 @@ from perfloom.store.files import columns
 
 from .parallel import read_all
 from .request import DESCRIPTION_FILE, AnswerWriter, Input, Request
+from .result_sets import find_indexes, read_result_set
 
 if TYPE_CHECKING:
     from perfloom.analysis.distributed.clock_alignment import ClockAligner
@@ -63,6 +64,10 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
     count = len(request.inputs)
     if has_counts_file(request.inputs):
         return _read_both(request, answers)
+    if count > 1 and (indexes := find_indexes(request.inputs)):
+        profile = read_result_set(request, answers, indexes)
+        _check_weights(profile)
+        return [], MergedProfile(profile, {})
     merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=_aligner() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
@@ -129,10 +134,11 @@ def _check_weights(profile: Profile) -> None:
 
 
 def update_meta(meta: Meta, changes: dict[str, Any]) -> Meta:
-    """`meta` with the caller's changes; `reasons` are appended to the existing ones."""
+    """`meta` with the caller's changes; `reasons` and `facts` are added to the existing ones."""
     names = {field.name for field in fields(Meta)}
     changes = {name: value for name, value in changes.items() if name in names}
     reasons = tuple(dict.fromkeys((*meta.reasons, *changes.pop("reasons", ()))))
+    facts = meta.facts | changes.pop("facts", {})
     if not meta.complete:
         changes.pop("complete", None)
-    return replace(meta, **changes, reasons=reasons)
+    return replace(meta, **changes, reasons=reasons, facts=facts)

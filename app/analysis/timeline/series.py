@@ -7,10 +7,13 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
+from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ..core.memo import memoize
 from ..ml.devices import devices_of, sm_efficiency_of
-from .tracks import series_bounds
+from .model import Timeline
+from .tracks import series_bounds, time_extent
+from .usage import compute_event_rate
 
 BLOCK = 64
 
@@ -78,6 +81,20 @@ def load_busy_share(
     new[1:] = percent[1:] != percent[:-1]
     percent = np.round(percent[new], 2)
     return SeriesValues(low[new], percent, percent, percent)
+
+
+def load_event_rate(
+    profile: Profile, timeline: Timeline, selection: Selection, event: int, start_ns: int, end_ns: int
+) -> SeriesValues:
+    """The curve of an event's rate in [start_ns, end_ns), beginning with the value at its start. Its parts are those of
+    the total time, whatever the window."""
+    whole = time_extent(profile, timeline)
+    rate = compute_event_rate(profile, timeline, selection, event, whole.first_ns, whole.last_ns)
+    at = whole.first_ns + rate.bin_ns * np.arange(len(rate.values))
+    low = max(0, int(np.searchsorted(at, start_ns, "right")) - 1)
+    inside = slice(low, max(low, int(np.searchsorted(at, end_ns, "left"))))
+    values = np.array([float(f"{value:.4g}") for value in rate.values[inside].tolist()])
+    return SeriesValues(at[inside], values, values, values)
 
 
 def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) -> Array:

@@ -27,6 +27,7 @@ from ..core.slice_selection import device_work_of
 from ..core.windows import find_duration_events
 from ..ml.devices import devices_of, sm_efficiency_of
 from .model import Timeline
+from .usage import compute_event_rate, describe_rate, list_rated_events
 
 MAX_TRACKS = 2_000
 """Maximum number of tracks in a response; if there are more, the busiest."""
@@ -99,6 +100,7 @@ def list_tracks(
         *_step_tracks(profile, timeline, selection),
         *_thread_tracks(profile, timeline, selection),
         *_series_tracks(profile, selection),
+        *_rate_tracks(profile, timeline, selection),
     ]
     words = search.casefold().split()
     if words:
@@ -322,6 +324,20 @@ def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack
             )
         )
     return series_tracks
+
+
+def _rate_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+    """The curves of the rates of events, of the selected threads together."""
+    whole = time_extent(profile, timeline)
+    found = []
+    for event in list_rated_events(profile):
+        rate = compute_event_rate(profile, timeline, selection, event, whole.first_ns, whole.last_ns)
+        most = float(rate.values.max(initial=0))
+        if most:
+            name = describe_rate(profile, timeline, event)
+            key = f"rate/{event_names(profile)[event]}"
+            found.append(TimelineTrack(f"r{event}", key, "counter", name, GLOBAL_GROUP, low=0.0, high=most))
+    return found
 
 
 def series_bounds(profile: Profile) -> IndexArray:

@@ -33,6 +33,9 @@ DEFAULT_HZ = 199
 """Samples per second if none are requested: enough for an overview, few enough for 8 kB of stack each. A prime, so that
 it does not coincide with periodic work of the program."""
 DEFAULT_STACK_BYTES = 8192
+MAX_STACK_BYTES = 65_528
+"""The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
+MAX_PID = 4_194_304
 ARGUMENT = TextField("An argument")
 
 

@@ -40,6 +40,8 @@ from .parts import (
     CALL_GRAPHS,
     DEFAULT_HZ,
     DEFAULT_STACK_BYTES,
+    MAX_PID,
+    MAX_STACK_BYTES,
     SCOPES,
     SPLITTINGS,
     Batch,
@@ -51,10 +53,6 @@ from .parts import (
     Scope,
 )
 
-MAX_STACK_BYTES = 65_528
-"""The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
-MAX_PID = 4_194_304
-
 _PERF: Applies = {"recorder_fields": ("perf",)}
 _SAMPLING: Applies = {"recorder_fields": ("sampling",)}
 _COUNTING: Applies = {"recorder_fields": ("counting",)}
@@ -65,18 +63,9 @@ _STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
 class JobSpec:
     """The complete description of a job, as the user gave it. Contains no secret. Convertible to JSON and back.
 
-    command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the two.
-    stack_bytes: per sample, for dwarf. count_hardware: count events of the CPU while sampling, which needs hardware
-    counters. pid: one or several, for Scope.PROCESS. duration_s: the time limit of the recording. interval_ms, repeat:
-    for perf stat. cwd None: the job's own directory.
-
-    target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
-    library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
-    there; if there are several runs, `{run}` in command, inputs and environment is replaced by the number of the run.
-    events_per_run: maximum number of events per run (null: as many as the CPU counts simultaneously). sudo: start perf,
-    and only perf, with sudo. keep_recordings: also collect perf.data, in addition to its text. leave_files: remove
-    nothing at the target. cpu_list: "0-3,8" ("": all), cgroup: a path below the root of cgroups ("": all), for
-    Scope.SYSTEM.
+    The declaration of a field says what it is. In addition: frequency, period: one of the two. pid: one or several, for
+    Scope.PROCESS. cwd None: the job's own directory. target: the name of a Target. mpi None: one process. splitting: of
+    several runs, `{run}` in command, inputs and environment is the number. cpu_list, cgroup: empty for all.
     """
 
     name: str = declare(
@@ -458,6 +447,17 @@ class JobSpec:
             help="Further argument of perf, as in --perf-arg=--all-user; may be repeated.",
             strict=True,
         ),
+    )
+    baseline: bool = declare(
+        False,
+        SwitchField(),
+        "Also run once without recording",
+        "To measure the overhead: the command runs once more, after all runs that are recorded.",
+        applies=_PERF | {"scope": (Scope.COMMAND,)},
+        group="recorder",
+        setting="Overhead",
+        shown="measured by a run without recording",
+        option=option("--baseline", help="Run the command once more without recording, to measure the overhead."),
     )
     fresh_inputs: bool = declare(
         False,

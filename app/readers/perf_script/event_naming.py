@@ -3,11 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...domain.event_names import choose_main_event, is_unobservable, name_events, split_modifiers
+from ...domain.event_names import EVENT_FACT, choose_main_event, is_unobservable, name_events, split_modifiers
 from ...ingest.perf_text.grammar import decode_text
 
-EVENT_FACT = "event "
-"""The prefix of the facts that represent the header's lines on events."""
 UNNAMED_EVENT = "samples"
 _NAMED = re.compile(r"name = (.{1,200}?), (?:, )?(?:id|type) =")
 

@@ -5,7 +5,7 @@ One definition for form, API and command line.
 
 from collections.abc import Mapping
 
-from ...domain.jobs import JOB_FIELDS, JobSpec, Scope
+from ...domain.jobs import JOB_FIELDS, EventSplitting, JobSpec, Scope
 from ...domain.targets import Target
 from ...domain.text import encodable
 from ..recorders import recorder_of
@@ -33,6 +33,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *_process(spec),
         *_perf_arguments(spec),
         *_fresh_inputs(spec),
+        *_baseline(spec),
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
@@ -63,6 +64,15 @@ def _fresh_inputs(spec: JobSpec) -> Messages:
         return [("fresh_inputs", "There are no input files to copy. Enter them, or turn this off.")]
     text = "Each run has its own directory, so the working directory must be empty. Clear one of the two fields."
     return [("fresh_inputs", text)] if spec.cwd is not None else []
+
+
+def _baseline(spec: JobSpec) -> Messages:
+    if not spec.baseline or spec.splitting is not EventSplitting.AT_ONCE:
+        return []
+    text = (
+        "Runs at the same time disturb each other, so that they do not show the overhead. Run them one after another."
+    )
+    return [("baseline", text)]
 
 
 def _process(spec: JobSpec) -> Messages:

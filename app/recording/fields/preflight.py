@@ -71,5 +71,6 @@ def _compose(
     require_plannable(spec, target)
     facts = facts or (TargetFacts(recording) if recording else None)
     found = plan_runs(spec, target, recording_host(target, facts))
-    groups = tuple(run.events for run in found) if len(found) > 1 else ()
+    recorded = [run.events for run in found if run.recorded]
+    groups = tuple(recorded) if len(recorded) > 1 else ()
     return preview(spec, target, facts), groups, "The job's directory at the target is still a placeholder."

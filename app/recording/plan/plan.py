@@ -22,8 +22,8 @@ At the target each job has its own directory (0700), in the target's job directo
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
 `signal`, `stopped` (the cause of a request to end), `recorded` (0, 1), `state` (progress), `text` (ok, or failed with
-the reason), `written` (bytes of the recording), `note` (for the user). Of several lines with a key the last one counts,
-except for notes.
+the reason), `written` (bytes of the recording), `cpus` (that it may use), `governor` (of CPU frequencies), `note` (for
+the user). Of several lines with a key the last one counts, except for notes.
 """
 
 from collections.abc import Mapping

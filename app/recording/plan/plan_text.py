@@ -62,6 +62,7 @@ def plan_text(
         "flavour": str(mpi.flavour) if mpi else "",
         "every": str(mpi.every) if mpi else "1",
         "only": " ".join(f"{first}-{last}" for first, last in parse_rank_ranges(mpi.only)) if mpi else "",
+        "unrecorded": " ".join(str(run.number) for run in runs if not run.recorded),
         "per_host": "1" if mpi and mpi.per_host else "",
         "whole_system": "1" if observed.scope is Scope.SYSTEM else "",
         "sudo": "1" if spec.sudo else "",

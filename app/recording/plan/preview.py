@@ -48,11 +48,15 @@ def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: Host
                 return "\n".join((*lines, f"# and {len(found) - shown} more runs"))
             shown += 1
             if len(found) > 1:
-                lines.append("  " * inner + f"# Run {run.number} of {len(found)}")
+                lines.append("  " * inner + _run_title(run, len(found)))
             lines += [
                 "  " * (inner + deeper) + line for deeper, line in enumerate(_run(spec, target, facts, host, run))
             ]
     return "\n".join(lines)
+
+
+def _run_title(run: Run, count: int) -> str:
+    return f"# Run {run.number} of {count}" + ("" if run.recorded else ", without recording")
 
 
 def _ssh(target: Target) -> str:
@@ -69,6 +73,9 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
             f"{join(base.launcher_programs(launcher, spec.mpi, target, facts)[:1])} "
             f"{_plain(launcher.arguments(spec, spec.mpi))}"
         )
+    if not run.recorded:
+        yield join(run.command)
+        return
     place = PurePath(f"run{run.number}", "RANK" if spec.mpi is not None else "all")
     recorder = recorder_of(spec)
     if recorder.injection(spec) is not None:

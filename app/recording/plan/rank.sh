@@ -87,8 +87,29 @@ pl_find_rank() {
     pl_notes="The MPI launcher on $pl_host set no variable with the rank. Check that the right MPI implementation is chosen."
 }
 
+# Report the CPUs that this rank may use, and the governor of CPU frequencies, for the conditions of the recording.
+pl_say_conditions() {
+    pl_frequency=/sys/devices/system/cpu/cpu0/cpufreq
+    pl_value=''
+    if [ -d "$pl_frequency" ]; then
+        { IFS='' read -r pl_value <"$pl_frequency/scaling_governor"; } 2>/dev/null
+    elif [ -d "${pl_frequency%/cpufreq}" ]; then
+        pl_value=none
+    fi
+    [ -z "$pl_value" ] || pl_say governor "$pl_value"
+    while read -r pl_key pl_value; do
+        [ "$pl_key" != Cpus_allowed_list: ] || pl_say cpus "$pl_value"
+    done <"/proc/$$/status"
+} 2>/dev/null
+
+# Whether this run is recorded.
+pl_run_is_recorded() {
+    case " $pl_unrecorded " in *" $pl_run "*) return 1 ;; esac
+}
+
 # Whether this rank is selected for recording.
 pl_chosen() {
+    pl_run_is_recorded || return 1
     pl_number "$pl_rank" || return 0
     [ $((pl_rank % pl_every)) -eq 0 ] || return 1
     [ -n "$pl_only" ] || return 0
@@ -341,10 +362,11 @@ pl_never_break
 pl_take_place
 pl_part=$pl_id/$pl_run/$pl_place/
 pl_say host "$pl_host"
+pl_say_conditions
 [ -z "$pl_rank" ] || pl_say rank "$pl_rank"
 [ -z "$pl_size" ] || pl_say size "$pl_size"
 [ -z "$pl_notes" ] || pl_note "$pl_notes"
-if [ -n "$pl_per_host" ]; then
+if [ -n "$pl_per_host" ] && pl_run_is_recorded; then
     pl_take_host
 else
     pl_chosen || pl_recorded=0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import EventSplitting, JobSpec
+from ...domain.jobs import EventSplitting, JobSpec, Scope
 from ...domain.targets import Target
 from ..recorders import recorder_of
 from ..recorders.event_grouping import group_events
@@ -16,13 +16,14 @@ RUN_PLACEHOLDER = "{run}"
 @dataclass(frozen=True)
 class Run:
     """One run of the command. events: empty for the recorder's default. repeat: the number of the repetition, from
-    0."""
+    0. recorded: false for the run that shows how long the command takes without recording."""
 
     number: int
     events: tuple[str, ...]
     command: tuple[str, ...]
     environment: dict[str, str]
     repeat: int = 0
+    recorded: bool = True
 
     def as_spec(self, spec: JobSpec) -> JobSpec:
         """The job reduced to this run."""
@@ -36,15 +37,23 @@ def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...
         events = recorder_of(spec).events(spec, facts)
         sets = group_events(events, facts, most=spec.events_per_run, counters=target.counters)
     repeats = (spec.repeat or 1) if repeats_as_runs(spec) else 1
-    several = len(sets) * repeats > 1
+    count = len(sets) * repeats
+    with_baseline = runs_baseline(spec)
+    several = count + with_baseline > 1
     found = []
-    for number in range(len(sets) * repeats):
+    for number in range(count + with_baseline):
         command = tuple(with_run_number(word, number) for word in spec.command) if several else spec.command
         environment = (
             {k: with_run_number(v, number) for k, v in spec.environment.items()} if several else spec.environment
         )
-        found.append(Run(number, sets[number // repeats], command, environment, number % repeats))
+        events = sets[number // repeats] if number < count else ()
+        found.append(Run(number, events, command, environment, number % repeats, number < count))
     return tuple(found)
+
+
+def runs_baseline(spec: JobSpec) -> bool:
+    """Whether the command runs once more without recording."""
+    return spec.baseline and spec.scope is Scope.COMMAND and recorder_of(spec).uses_perf
 
 
 def repeats_as_runs(spec: JobSpec) -> bool:

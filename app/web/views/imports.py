@@ -14,6 +14,7 @@ from ...domain.errors import Conflict, InvalidRequest, PerfloomError
 from ...domain.selection import check_choice
 from ...domain.units import TIME_UNITS, Quantity, format_quantity
 from ...ingest.rank_names import find_ranks
+from ...ingest.result_set_names import group_result_sets
 from ...readers import READERS
 from ...store import Job
 from ...store.files.disk import disk_errors, safe_name
@@ -61,8 +62,9 @@ def submit() -> Response:
     """Receive files (field `file`, several), create jobs, and redirect to them.
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
-    one result of those whose names are those of the ranks of one run, in the order of the ranks. clock: ns, us, ms or
-    s, the time unit for files without one. As JSON: `{"jobs": [{"id", "name", "url"}]}`.
+    one result of those whose names are those of the ranks of one run, in the order of the ranks. The files of a result
+    set of PerfAnalyzer become one result unless it is 0. clock: ns, us, ms or s, the time unit for files without one.
+    As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
         jobs = _submit()
@@ -80,30 +82,47 @@ def _submit() -> list[Job]:
     clock, files = parse_clock(), received_files("file")
     name = " ".join(request.form.get("name", "").split())
     together = request.form.get(TOGETHER_FIELD, "")
-    ranks = find_ranks([file.filename or "" for file in files]) if together == AUTO else None
+    names = [file.filename or "" for file in files]
+    sets = group_result_sets(names) if together in (AUTO, "") else []
+    if sets:
+        rest = sorted({*range(len(files))} - {at for group in sets for at in group})
+        return [
+            _job(
+                [files[at] for at in group], _number_name(name, number, len(sets) + len(rest)) or names[group[0]], clock
+            )
+            for number, group in enumerate([*sets, *((at,) for at in rest)], start=1)
+        ]
+    ranks = find_ranks(names) if together == AUTO else None
     if ranks is not None:
         others = [_job([files[at]], files[at].filename or "", clock) for at in ranks.others]
         return [_job([files[at] for at in ranks.order], name or ranks.name, clock), *others]
     if len(files) > 1 and together in (ONE_RESULT, "on"):
         return [_job(files, name or f"{files[0].filename} and {len(files) - 1} more", clock)]
-    numbered = len(files) > 1
     return [
-        _job([file], (f"{name} ({number})" if numbered else name) if name else file.filename or "", clock)
+        _job([file], _number_name(name, number, len(files)) or file.filename or "", clock)
         for number, file in enumerate(files, start=1)
     ]
 
 
+def _number_name(name: str, number: int, count: int) -> str:
+    """The name of one of several results; empty without a name."""
+    return f"{name} ({number})" if name and count > 1 else name
+
+
 @blueprint.post("/import/ranks")
 def recognize() -> Response:
-    """Whether files with these names (`{"names": […]}`) are the ranks of one run: `{"ranks": null}`, or of one object
-    `count` (of ranks), `order` (indices of the names by rank), `reason` (a sentence), `certain`, and `others` (indices
-    of the names that are not of this run)."""
+    """What files with these names (`{"names": […]}`) are: `{"ranks": null, "sets": []}`.
+
+    ranks: if some are the ranks of one run, an object with `count` (of ranks), `order` (indices of the names by rank),
+    `reason` (a sentence), `certain`, and `others` (indices of the names that are not of this run). sets: of each result
+    set of PerfAnalyzer the indices of its names."""
     content = request.get_json(silent=True)
     names = content.get("names") if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) > MAX_NAMES or not all(isinstance(name, str) for name in names):
         raise InvalidRequest(f"names must be a list of at most {MAX_NAMES} texts.", "names")
-    ranks = find_ranks(names)
-    return jsonify(ranks=asdict(ranks) if ranks else None)
+    sets = group_result_sets(names)
+    ranks = None if sets else find_ranks(names)
+    return jsonify(ranks=asdict(ranks) if ranks else None, sets=sets)
 
 
 @blueprint.post("/results/<id>/again")

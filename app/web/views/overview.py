@@ -40,6 +40,7 @@ from .results.merge import MergeOffer, find_merge_offer
 from .results.participants import Participants, format_hosts, list_participants
 from .results.result_frame import ResultFrame, open_result_frame
 from .results.run_notes import list_run_notes, list_stack_notes
+from .run_summary import RunSummary, build_run_summary, describe_sampling
 from .trace.advice import AdviceItem, build_advice_item
 from .trace.overview import TraceOverview, build_trace_overview
 
@@ -109,7 +110,8 @@ class OverviewPage(Page):
     """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
     for a job of Perfloom. facts: with the names of the file. clock: the time unit, if the file does not contain it;
     clocks: the units with which it can be read again. sampled_note: the term for samples, empty without samples. trace:
-    summary of slices, steps and devices; None without these. advice: the most important of advice_count findings.
+    summary of slices, steps and devices; None without these. run_summary: how it was recorded; None without samples and
+    counts. advice: the most important of advice_count findings.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -137,6 +139,7 @@ class OverviewPage(Page):
     threads: tuple[ThreadRow, ...]
     thread_count: int
     participants: Participants | None
+    run_summary: RunSummary | None
     clock_note: ClockNote | None
     advice: tuple[AdviceItem, ...]
     advice_count: int
@@ -189,6 +192,7 @@ def show(id: str) -> Response:
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
             participants=list_participants(profile),
+            run_summary=build_run_summary(profile),
             clock_note=build_clock_note(frame, profile),
             advice=tuple(build_advice_item(frame, profile, one) for one in advice[:TOP_ADVICE]),
             advice_count=len(advice),
@@ -295,24 +299,8 @@ def _rows_word(profile: Profile) -> str:
 
 
 def _sampling(profile: Profile, row: dict[str, Any]) -> str:
-    rate, unit = row["rate"], row["unit"]
-    if not row["samples"]:
-        words = "counted"
-    elif row["sampling"] == "frequency" and rate is not None:
-        words = f"{rate:,.0f} samples per second"
-    elif row["sampling"] == "period" and rate is not None:
-        words = "every event" if rate == 1 else f"every {rate:,.0f}th"
-        words = f"every {format_quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
-    elif not row["weighted"]:
-        words = "sampled, each with weight 1"
-    elif unit == "bytes" and profile.allocations.num_rows:
-        words = "from allocations"
-    elif profile.slices.num_rows:
-        words = "from slices"
-    else:
-        words = "sampled" if has_times(profile) else "summed by call stack"
     scaled = row["scaling"] is not None and row["running_percent"] is None
-    return words + (f", scaled ×{row['scaling']:.3g}" if scaled else "")
+    return describe_sampling(profile, row) + (f", scaled ×{row['scaling']:.3g}" if scaled else "")
 
 
 def _threads(frame: ResultFrame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:

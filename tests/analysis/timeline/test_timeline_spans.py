@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.core.sample_spans import SampleSpan, spans_of
-from perfloom.analysis.timeline.minimap import CPUS_UNIT, bin_weights, build_minimap
+from perfloom.analysis.timeline.minimap import build_minimap
 from perfloom.analysis.timeline.mipmap import MipmapItems
 from perfloom.analysis.timeline.model import Timeline, open_timeline, prepare_timeline
 from perfloom.analysis.timeline.tracks import list_tracks, time_extent
+from perfloom.analysis.timeline.usage import CPUS_UNIT, bin_weights
 from perfloom.charts.timeline import format_clipped
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile

@@ -80,6 +80,8 @@ def reachable(spec: JobSpec) -> bool:
     """Whether what is observed can be: no process behind a batch system, PyTorch in what is started itself."""
     if spec.fresh_inputs and (spec.cwd is not None or not spec.inputs) and spec.scope is not Scope.PROCESS:
         return False
+    if spec.baseline and spec.splitting is EventSplitting.AT_ONCE and spec.scope is Scope.COMMAND:
+        return False
     if spec.recorder is RecorderName.PYTORCH:
         return spec.scope is Scope.COMMAND and not (spec.mpi and spec.mpi.per_host)
     return spec.scope is not Scope.PROCESS or TARGETS[spec.target].scheduler is SchedulerName.NONE
@@ -119,6 +121,7 @@ SPECS = st.builds(
     cpu_list=st.sampled_from(("", "0", "0-3,8")),
     perf_arguments=st.sampled_from(((), ("--all-user",), ("--filter", "a == 'b c'"))),
     fresh_inputs=st.booleans(),
+    baseline=st.booleans(),
     cgroup=st.sampled_from(("", "/", "user.slice")),
 ).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
@@ -270,6 +273,7 @@ def errors(**typed: Any) -> dict[str, str]:
         ("perf_arguments", {"perf_arguments": "-m; ls"}, "needs a shell"),
         ("fresh_inputs", {"fresh_inputs": True, "inputs": "/a", "cwd": "/x"}, "own directory"),
         ("fresh_inputs", {"fresh_inputs": True}, "no input files"),
+        ("baseline", {"baseline": True, "splitting": "at-once"}, "disturb each other"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "nonprintable"),
     ],
@@ -467,7 +471,7 @@ def test_every_wrong_field_of_json_is_reported_at_once() -> None:
         "mpi": {"flavour": "openmpi", "ranks": 0, "every": None, "arguments": "x", "tasks": 4},
     }
     found = from_json(described).errors
-    assert found.pop("freq").startswith("A job has no field “freq”. Its fields are: batch, ")
+    assert found.pop("freq").startswith("A job has no field “freq”. Its fields are: baseline, batch, ")
     assert found.pop("splitting").startswith("“somehow” is not valid. Use one of: one-run")
     assert found.pop("mpi.tasks").startswith("“mpi” has no field “tasks”. Its fields are: ")
     assert found == {
@@ -492,9 +496,3 @@ def test_one_process_or_several() -> None:
     for wrong in ([], None, ["7"], "7", [True], {}):
         assert set(from_json({"scope": "process", "pid": wrong}).errors) == {"pid"}, wrong
     assert parse(JobForm(scope="process", pid="7 8,9")).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8, 9))
-
-
-def test_api_accepts_command_line() -> None:
-    assert from_json({"command": "sh -c 'exit 3'"}).spec == JobSpec(command=("sh", "-c", "exit 3"))
-    assert "command" in from_json({"command": "sh -c 'exit"}).errors
-    assert "freq" in from_json({"command": ["true"], "freq": 3}).errors

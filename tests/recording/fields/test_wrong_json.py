@@ -97,3 +97,9 @@ def test_every_wrong_field_of_a_target_is_reported() -> None:
         from_data({"ssh": {"port": 99999, "user": "-a", "x": 1, "y": 2}, "counters": 0, "mpi": "x"})
     for name in ("name:", "host:", "port:", "user:", "ssh.x:", "ssh.y:", "counters:", "mpi:"):
         assert name in raised.value.message
+
+
+def test_api_accepts_command_line() -> None:
+    assert from_json({"command": "sh -c 'exit 3'"}).spec == JobSpec(command=("sh", "-c", "exit 3"))
+    assert "command" in from_json({"command": "sh -c 'exit"}).errors
+    assert "freq" in from_json({"command": ["true"], "freq": 3}).errors

@@ -100,6 +100,7 @@ SCRIPTS_ONLY: dict[str, dict[str, Any]] = {
         "keep_recordings": False,
         "leave_files": True,
         "fresh_inputs": True,
+        "baseline": True,
     },
 }
 """A value for each field that a supervisor does not support."""
@@ -159,6 +160,22 @@ def test_repeats_are_runs_where_perf_cannot_repeat(change: dict[str, object]) ->
     assert "-r 2" not in plan.files["plan.sh"]
     alone = runs_of(JobSpec(command=("x",), recorder=RecorderName.PERF_STAT, repeat=2))
     assert len(alone.runs) == 1 and " -r 2 " in alone.files["plan.sh"]
+
+
+def test_baseline_is_the_last_run() -> None:
+    spec = JobSpec(command=("x", "{run}"), events=SIX, splitting=EventSplitting.SEQUENTIAL, baseline=True)
+    plan = runs_of(spec)
+    assert [(run.command[1], run.events, run.recorded) for run in plan.runs] == [
+        ("0", SIX[:4], True),
+        ("1", SIX[4:], True),
+        ("2", (), False),
+    ]
+    assert plan.submissions == ((0, 1, 2),)
+    assert "pl_unrecorded=2\n" in plan.files["plan.sh"]
+    assert plans.preview(spec, TARGET, FACTS).splitlines()[-2:] == ["# Run 2 of 3, without recording", "x 2"]
+    assert "pl_unrecorded=''" in runs_of(replace(spec, baseline=False)).files["plan.sh"]
+    for other in ({"scope": Scope.SYSTEM}, {"recorder": RecorderName.PYTORCH}):
+        assert all(run.recorded for run in runs_of(replace(spec, **other)).runs), other  # type: ignore[arg-type]
 
 
 def test_too_many_runs_are_refused() -> None:

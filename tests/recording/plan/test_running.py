@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.jobs import CallGraph, EventSplitting, RecorderName, Scope
+from perfloom.domain.rank_state import parse_state
 from perfloom.recording.plan import plan as plans
+from perfloom.workers.local.conditions import read_conditions
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import HERE
 from tests.support.parts import own_mounts, require, require_whole_system
@@ -54,8 +56,19 @@ def test_job_is_recorded_by_any_shell(make_job: MakeJob, shell: Path) -> None:
     assert b"said\nand\n" in job.output and len(job.output) == sight.output_bytes
     assert set(job.listed()) == {f"run0/all/{name}" for name in ("perf.data", "perf.script.zst", "state")}
     assert job.samples("run0/all") > 2
+    state = parse_state((job.directory / "run0/all/state").read_bytes())
+    assert state.cpus == read_conditions(os.getpid())["cpus"] and state.governor, "the same as of this process"
     job.well(plans.remove_script(job.place))
     assert not job.directory.exists()
+
+
+def test_baseline_runs_without_recording(make_job: MakeJob, shell: Path, tmp_path: Path) -> None:
+    job = make_job("sh", "-c", f"{BUSY}; echo {{run}} >>{tmp_path}/ran", shell=shell, baseline=True).start()
+    sight = job.until_ended()
+    assert [(rank.exit_status, rank.recorded) for rank in sight.ranks] == [(0, True), (0, False)], job.log()
+    assert (tmp_path / "ran").read_text() == "0\n1\n"
+    assert set(job.listed()) >= {"run0/all/perf.data", "run1/all/state"}
+    assert not any(name.startswith("run1/") and not name.endswith("/state") for name in job.listed())
 
 
 def test_submission_starts_once(make_job: MakeJob, tmp_path: Path) -> None:

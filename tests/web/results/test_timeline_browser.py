@@ -326,7 +326,7 @@ def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> N
     shown.open(PERF)
     assert (
         shown.ask("shown.tracks.rest.filter((entry) => entry.track).map((entry) => entry.parts[0].what)")
-        == ["lane"] * 3
+        == ["lane"] * 3 + ["counter"] * 2
     )
     assert page.get_by_label("Flows").is_hidden(), "there are none without slices"
     shown.settle()

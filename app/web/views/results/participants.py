@@ -63,22 +63,25 @@ def list_participants(profile: Profile) -> Participants | None:
     if profile.runs.num_rows < 2 and not with_ranks and not odd:
         return None
     rows = records(TABLES["runs"].rows(profile, Selection()))
+    recorded = {row["run"] for row in ranks if row["recorded"] is not False}
+    timed = {row["run"] for row in ranks} - recorded
     return Participants(
         several_runs=len(rows) > 1,
         with_ranks=with_ranks,
-        runs=tuple(_run_row(row) for row in rows[:MAX_RUNS]),
+        runs=tuple(_run_row(row, timed) for row in rows[:MAX_RUNS]),
         more_runs=max(0, len(rows) - MAX_RUNS),
         notable_ranks=tuple(_rank_row(row) for row in odd[:MAX_NOTABLE_RANKS]),
         more_notable_ranks=max(0, len(odd) - MAX_NOTABLE_RANKS),
     )
 
 
-def _run_row(row: dict[str, Any]) -> RunRow:
+def _run_row(row: dict[str, Any], timed: set[int]) -> RunRow:
+    """timed: the runs without recording."""
     milliseconds, status = row["duration_ms"], row["exit_status"]
     return RunRow(
         run=row["run"],
         command=row["command"] or "",
-        events=row["events"] or "",
+        events=row["events"] or ("without recording" if row["run"] in timed else ""),
         hosts=abbreviate_names((row["hosts"] or "").split(", "), MAX_HOSTS),
         ranks=row["ranks"] or "",
         duration=format_quantity(None if milliseconds is None else milliseconds * NS_PER_MS, "ns"),

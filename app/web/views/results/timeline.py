@@ -22,10 +22,11 @@ from ....analysis.timeline.details import (
     summarize_slice,
 )
 from ....analysis.timeline.flows import list_flows
-from ....analysis.timeline.minimap import Minimap, MinimapSeries, build_minimap
+from ....analysis.timeline.minimap import Minimap, build_minimap
 from ....analysis.timeline.model import KINDS, Timeline
 from ....analysis.timeline.search import find_next_hit, search
 from ....analysis.timeline.tracks import TimelineTrack, lane_event, list_tracks, time_extent
+from ....analysis.timeline.usage import MinimapSeries
 from ....charts.timeline import TrackBand, build_viewport, format_clipped, parse_bands
 from ....charts.timeline_svg import draw_timeline
 from ....domain.errors import InvalidRequest, NotFound
