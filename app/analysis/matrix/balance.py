@@ -1,0 +1,250 @@
+"""Which rank (process, thread, host) computes more than the others, in what, since when, and who waits for it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.event_names import measures_time
+from ...domain.list_text import format_ranges, to_ranges
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.symbols.short_names import shorten_symbol
+from ...domain.tables import NO_ID, get_strings
+from ...domain.units import format_duration, format_quantity
+from ..core.functions import functions_of
+from ..core.measurements import find_share_only_events
+from ..core.memo import memoize
+from ..core.sample_selection import event_names
+from ..core.waiting_functions import waiting_pattern
+from .cells import MatrixCells
+from .changes import Since, find_since
+from .groups import MatrixGroups, matrix_groups
+from .matrix import NO_STACK, Matrix, build_matrix
+from .outliers import MIN_SHARE, is_significant, measure_excess, sampling_variance
+
+MIN_WAIT_ERRORS = 3.0
+"""A group waits for an outlier if it waits by so many standard errors more, and by `MIN_SHARE` of the mean weight."""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The groups of one role. most: the group that computes most (its place), with `value`, and `mean` of all;
+    others_mean: of the other groups. outlier: whether it exceeds its error and is material.
+
+    function: that explains most of the excess, "" for none; function_excess: how much of it; row: of the matrix, -1 for
+    none. since: of the function. waiting: groups that wait for it, in waiting_function, for this share of their weight.
+    less_percent: without such groups, how much less time the others use, computing and waiting; 0 if not material.
+    """
+
+    groups: MatrixGroups
+    members: int
+    most: int
+    value: int
+    mean: float
+    others_mean: float
+    excess: float
+    error: float
+    outlier: bool
+    row: int = -1
+    function: str = ""
+    function_excess: float = 0.0
+    since: Since | None = None
+    waiting: tuple[int, ...] = ()
+    waiting_function: str = ""
+    waiting_percent: float = 0.0
+    less_percent: float = 0.0
+
+    @property
+    def over_mean_percent(self) -> float:
+        """How much more the group with the most computes than the mean of all."""
+        return 100.0 * (self.value / self.mean - 1) if self.mean else 0.0
+
+
+def find_balances(profile: Profile, selection: Selection, event: int, by: str) -> tuple[Balance, ...]:
+    """The balance of each role with several groups, the one that computes most first; ranks and hosts have one role."""
+    chosen = selection.replace(event=None, invert=False, recursion=False)
+    key = ("balance", chosen, event, by, waiting_pattern())
+    return memoize(profile, key, lambda: _find(profile, chosen, event, by))
+
+
+def _find(profile: Profile, selection: Selection, event: int, by: str) -> tuple[Balance, ...]:
+    groups = matrix_groups(profile, selection, by)
+    if event == NO_ID or not groups.compared:
+        return ()
+    matrix = build_matrix(profile, selection, event, by)
+    cells = matrix.cells
+    found = []
+    for role in range(int(groups.role.max(initial=-1)) + 1):
+        members = np.flatnonzero(groups.role == role)
+        if len(members) >= groups.least and cells.computing[members].sum() > 0:
+            found.append(_of_role(profile, selection, event, matrix, members))
+    return tuple(sorted(found, key=lambda one: -one.mean * one.members))
+
+
+def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix, members: Array) -> Balance:
+    cells = matrix.cells
+    groups, value = cells.groups, cells.computing[members].astype(np.float64)
+    whole = cells.whole[members]
+    variance = sampling_variance(cells.computing[members], cells.computing_count[members], whole)
+    place = int(value.argmax())
+    most = int(members[place])
+    mean_whole = float(whole.mean())
+    [excess], [error] = _measure(value[place], variance[place], value, variance)
+    [outlier] = is_significant(
+        np.array([excess]), np.array([error]), cells.computing_count[most : most + 1], np.array([mean_whole])
+    ).tolist()
+    balance = Balance(
+        groups=groups,
+        members=len(members),
+        most=most,
+        value=int(cells.computing[most]),
+        mean=float(value.mean()),
+        others_mean=float(value.mean() - excess / len(members)),
+        excess=float(excess),
+        error=float(error),
+        outlier=outlier,
+    )
+    return _explain(profile, selection, event, matrix, members, balance, mean_whole) if outlier else balance
+
+
+def _measure(top: float, own: float, value: Array, variance: Array) -> tuple[Array, Array]:
+    return measure_excess(
+        np.array([top]),
+        np.array([own]),
+        np.array([value.sum()]),
+        np.array([(value * value).sum()]),
+        np.array([variance.sum()]),
+        np.array([len(value)]),
+    )
+
+
+def _explain(
+    profile: Profile,
+    selection: Selection,
+    event: int,
+    matrix: Matrix,
+    members: Array,
+    balance: Balance,
+    whole: float,
+) -> Balance:
+    """The same with the function, since when, and who waits."""
+    cells, most = matrix.cells, balance.most
+    row, excess = _find_function(cells, members, most, whole)
+    since = matrix.since.get(row)
+    if row >= 0 and matrix.excess.top_group[row] != most:
+        [since] = find_since(profile, selection, event, cells.groups, cells.rows, [(row, most)])
+    waiting = _find_waiting(cells, members, most, whole)
+    names = functions_of(profile)
+    name, percent, less = "", 0.0, 0.0
+    if len(waiting):
+        inside = cells.rows.waits[cells.row] & np.isin(cells.group, waiting)
+        by_row = np.bincount(cells.row[inside], cells.weight[inside], len(cells.rows))
+        function = int(cells.rows.function[int(by_row.argmax())])
+        name = names.name_of(function) if function >= 0 else NO_STACK
+        percent = 100.0 * float(cells.waiting[waiting].sum()) / float(cells.whole[waiting].sum())
+    elif measures_time(event_names(profile)[event]):
+        others = float(cells.whole[members].sum() - cells.whole[most]) / (len(members) - 1)
+        less = max(0.0, 100.0 * (1 - others / float(cells.whole[most])))
+    function = int(cells.rows.function[row]) if row >= 0 else -1
+    return replace(
+        balance,
+        row=row,
+        function=names.name_of(function) if function >= 0 else "",
+        function_excess=excess,
+        since=since,
+        waiting=tuple(waiting.tolist()),
+        waiting_function=name,
+        waiting_percent=percent,
+        less_percent=less if less >= 100 * MIN_SHARE else 0.0,
+    )
+
+
+def _find_function(cells: MatrixCells, members: Array, most: int, whole: float) -> tuple[int, float]:
+    """The row that computes with the greatest significant excess of this group, and the excess; -1 for none."""
+    size = len(cells.rows)
+    inside = np.isin(cells.group, members) & ~cells.rows.waits[cells.row]
+    row, value = cells.row[inside], cells.weight[inside].astype(np.float64)
+    variance = sampling_variance(cells.weight[inside], cells.count[inside], cells.whole[cells.group[inside]])
+    own = cells.group[inside] == most
+    top, top_variance = (np.bincount(row[own], part[own], size) for part in (value, variance))
+    count = np.bincount(row[own], cells.count[inside][own], size)
+    total, squares, variances = (np.bincount(row, part, size) for part in (value, value * value, variance))
+    excess, error = measure_excess(top, top_variance, total, squares, variances, np.full(size, len(members)))
+    found = is_significant(excess, error, count, np.full(size, whole)) & (cells.rows.function >= 0)
+    if not found.any():
+        return -1, 0.0
+    best = int(np.where(found, excess, -np.inf).argmax())
+    return best, float(excess[best])
+
+
+def _find_waiting(cells: MatrixCells, members: Array, most: int, whole: float) -> Array:
+    """The groups that wait longer than the one that computes most."""
+    variance = sampling_variance(cells.waiting, cells.waiting_count, cells.whole)
+    more = (cells.waiting - cells.waiting[most]).astype(np.float64)
+    error = np.sqrt(variance + variance[most])
+    found = (more > MIN_WAIT_ERRORS * error) & (more >= MIN_SHARE * whole)
+    waiting: Array = members[found[members]]
+    return waiting
+
+
+def format_balance(profile: Profile, event: int, balance: Balance) -> str:
+    """The balance in one or two sentences. Without an outlier: that there is none, and how large one had to be."""
+    groups, shares = balance.groups, event in find_share_only_events(profile)
+    noun = groups.by
+    if not balance.outlier:
+        return (
+            f"No {noun} computes more than the others by more than the error of the samples and "
+            f"{100 * MIN_SHARE:.0f} % of the time."
+        )
+    unit = get_strings(profile.events, "unit")[event] or "count"
+
+    def amount(value: float) -> str:
+        suffix = f" {event_names(profile)[event]}" if unit == "count" else ""
+        return format_quantity(value, unit).text + suffix
+
+    over = f"{100.0 * balance.excess / balance.others_mean:.0f} % more than" if balance.others_mean > 0 else "unlike"
+    others = f"the {'other ' + noun if balance.members == 2 else f'mean of the other {balance.members - 1:,} {noun}s'}"
+    text = f"{_name(groups, balance.most)} computes {'' if shares else amount(balance.value) + ', '}{over} {others}"
+    if not shares:
+        text += f" ({amount(balance.others_mean)})"
+    if balance.function:
+        text += f", mostly in {shorten_symbol(balance.function)}"
+        part = min(1.0, balance.function_excess / balance.excess)
+        text += f" ({100 * part:.0f} % of the difference)"
+    if balance.since is not None:
+        text += f", since {format_duration(balance.since.at_ns)} ± {format_duration(balance.since.error_ns)}"
+    text += "."
+    if balance.waiting:
+        several = len(balance.waiting) > 1
+        text += (
+            f" {_list_groups(groups, balance.waiting)} {'wait' if several else 'waits'} for it: "
+            f"{balance.waiting_percent:.0f} % of {'their' if several else 'its'} time, mostly in "
+            f"{shorten_symbol(balance.waiting_function)}."
+        )
+    elif balance.less_percent:
+        text += (
+            f" The other{'s use' if balance.members > 2 else f' {noun} uses'} {balance.less_percent:.0f} % less CPU "
+            "time: a recording of the time off the CPU shows where they wait."
+        )
+    return text
+
+
+def _name(groups: MatrixGroups, group: int) -> str:
+    label = groups.labels[group]
+    if groups.by == "rank":
+        return label.capitalize()
+    return f"{groups.by.capitalize()} {label}"
+
+
+def _list_groups(groups: MatrixGroups, which: tuple[int, ...]) -> str:
+    if groups.by == "rank":
+        ranks = sorted(groups.key[group] for group in which)
+        return f"Rank{'s' * (len(ranks) > 1)} {format_ranges(to_ranges(ranks))}"
+    names = [groups.labels[group] for group in which]
+    more = len(names) - 3
+    return (
+        f"{groups.by.capitalize()}{'s' * (len(names) > 1)} "
+        + ", ".join(names[:3])
+        + (f" and {more:,} more" if more > 0 else "")
+    )
