@@ -4,9 +4,9 @@
 
 Cases, generated: "ranks": 1,024 ranks × 2,000 functions, 4 million samples of one event; "threads": 10 million samples
 of 4 events on 200 threads in 60 s. Milliseconds, and those of processor time: "first" with no memo values of the
-result; "selection" the median and the maximum of requests that each change the selection (time, event, focus, ranks or threads)
-to one that was not requested before; "same" a repeated request. "peak MB": peak resident memory of this process, which
-also generated the profile.
+result; "selection" the median and the maximum of requests that each change the selection (time, event, focus, ranks or
+threads) to one that was not requested before; "same" a repeated request. "peak MB": peak resident memory of this
+process, which also generated the profile.
 """
 
 from __future__ import annotations

@@ -15,16 +15,17 @@ from ...domain.units import format_duration, format_quantity
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
+from ..core.sample_counts import MIN_COMPARED_SAMPLES
 from ..core.sample_selection import event_names
 from ..core.waiting_functions import waiting_pattern
-from .cells import MatrixCells
+from .cells import MatrixCells, build_cells
 from .changes import Since, find_since
 from .groups import MatrixGroups, matrix_groups
 from .matrix import NO_STACK, Matrix, build_matrix
 from .outliers import MIN_SHARE, is_significant, measure_excess, sampling_variance
 
 MIN_WAIT_ERRORS = 3.0
-"""A group waits for an outlier if it waits by so many standard errors more, and by `MIN_SHARE` of the mean weight."""
+"""A group waits for an outlier if its share of waiting is greater by so many standard errors, and by `MIN_SHARE`."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Balance:
     others_mean: of the other groups. outlier: whether it exceeds its error and is material.
 
     function: that explains most of the excess, "" for none; function_excess: how much of it; row: of the matrix, -1 for
-    none. since: of the function. waiting: groups that wait for it, in waiting_function, for this share of their weight.
-    less_percent: without such groups, how much less time the others use, computing and waiting; 0 if not material.
+    none. since: of the function. waiting: groups that wait for it, for this share of their weight since then.
+    less_percent: if there are none, how much less time the others use, computing and waiting; 0 if not material.
+    waiting_function: where these groups, or else the others, wait most; "" with few samples that wait.
     """
 
     groups: MatrixGroups
@@ -92,7 +94,11 @@ def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix,
     mean_whole = float(whole.mean())
     [excess], [error] = _measure(value[place], variance[place], value, variance)
     [outlier] = is_significant(
-        np.array([excess]), np.array([error]), cells.computing_count[most : most + 1], np.array([mean_whole])
+        np.array([excess]),
+        np.array([error]),
+        cells.computing_count[most : most + 1],
+        np.array([mean_whole]),
+        np.array([len(members)]),
     ).tolist()
     balance = Balance(
         groups=groups,
@@ -134,15 +140,16 @@ def _explain(
     since = matrix.since.get(row)
     if row >= 0 and matrix.excess.top_group[row] != most:
         [since] = find_since(profile, selection, event, cells.groups, cells.rows, [(row, most)])
-    waiting = _find_waiting(cells, members, most, whole)
+    later = cells
+    if since is not None:
+        # Before, others may have waited for another reason.
+        start = selection.replace(start_ns=since.at_ns)
+        later = build_cells(profile, start, event, cells.groups)
+    waiting = _find_waiting(later, members, most)
     names = functions_of(profile)
-    name, percent, less = "", 0.0, 0.0
+    percent, less = 0.0, 0.0
     if len(waiting):
-        inside = cells.rows.waits[cells.row] & np.isin(cells.group, waiting)
-        by_row = np.bincount(cells.row[inside], cells.weight[inside], len(cells.rows))
-        function = int(cells.rows.function[int(by_row.argmax())])
-        name = names.name_of(function) if function >= 0 else NO_STACK
-        percent = 100.0 * float(cells.waiting[waiting].sum()) / float(cells.whole[waiting].sum())
+        percent = 100.0 * float(later.waiting[waiting].sum()) / float(later.whole[waiting].sum())
     elif measures_time(event_names(profile)[event]):
         others = float(cells.whole[members].sum() - cells.whole[most]) / (len(members) - 1)
         less = max(0.0, 100.0 * (1 - others / float(cells.whole[most])))
@@ -154,7 +161,7 @@ def _explain(
         function_excess=excess,
         since=since,
         waiting=tuple(waiting.tolist()),
-        waiting_function=name,
+        waiting_function=_find_wait(profile, later, waiting if len(waiting) else members[members != most]),
         waiting_percent=percent,
         less_percent=less if less >= 100 * MIN_SHARE else 0.0,
     )
@@ -171,19 +178,32 @@ def _find_function(cells: MatrixCells, members: Array, most: int, whole: float) 
     count = np.bincount(row[own], cells.count[inside][own], size)
     total, squares, variances = (np.bincount(row, part, size) for part in (value, value * value, variance))
     excess, error = measure_excess(top, top_variance, total, squares, variances, np.full(size, len(members)))
-    found = is_significant(excess, error, count, np.full(size, whole)) & (cells.rows.function >= 0)
+    found = is_significant(excess, error, count, np.full(size, whole), np.full(size, len(members))) & (
+        cells.rows.function >= 0
+    )
     if not found.any():
         return -1, 0.0
     best = int(np.where(found, excess, -np.inf).argmax())
     return best, float(excess[best])
 
 
-def _find_waiting(cells: MatrixCells, members: Array, most: int, whole: float) -> Array:
-    """The groups that wait longer than the one that computes most."""
-    variance = sampling_variance(cells.waiting, cells.waiting_count, cells.whole)
-    more = (cells.waiting - cells.waiting[most]).astype(np.float64)
-    error = np.sqrt(variance + variance[most])
-    found = (more > MIN_WAIT_ERRORS * error) & (more >= MIN_SHARE * whole)
+def _find_wait(profile: Profile, cells: MatrixCells, groups: Array) -> str:
+    """The function in which these groups wait most; "" if they have few samples that wait."""
+    inside = cells.rows.waits[cells.row] & np.isin(cells.group, groups)
+    if int(cells.count[inside].sum()) < MIN_COMPARED_SAMPLES:
+        return ""
+    by_row = np.bincount(cells.row[inside], cells.weight[inside], len(cells.rows))
+    function = int(cells.rows.function[int(by_row.argmax())])
+    return functions_of(profile).name_of(function) if function >= 0 else NO_STACK
+
+
+def _find_waiting(cells: MatrixCells, members: Array, most: int) -> Array:
+    """The groups that wait for a greater share of their time than the one that computes most."""
+    whole, count = np.maximum(1, cells.whole), np.maximum(1, cells.computing_count + cells.waiting_count)
+    share = cells.waiting / whole
+    variance = share * (1 - share) / count
+    more, error = share - share[most], np.sqrt(variance + variance[most])
+    found = (more > MIN_WAIT_ERRORS * error) & (more >= MIN_SHARE)
     waiting: Array = members[found[members]]
     return waiting
 
@@ -219,13 +239,21 @@ def format_balance(profile: Profile, event: int, balance: Balance) -> str:
         several = len(balance.waiting) > 1
         text += (
             f" {_list_groups(groups, balance.waiting)} {'wait' if several else 'waits'} for it: "
-            f"{balance.waiting_percent:.0f} % of {'their' if several else 'its'} time, mostly in "
-            f"{shorten_symbol(balance.waiting_function)}."
+            f"{balance.waiting_percent:.0f} % of {'their' if several else 'its'} time"
+            + (" since then" if balance.since is not None else "")
+            + (f", mostly in {shorten_symbol(balance.waiting_function)}" if balance.waiting_function else "")
+            + "."
         )
     elif balance.less_percent:
         text += (
             f" The other{'s use' if balance.members > 2 else f' {noun} uses'} {balance.less_percent:.0f} % less CPU "
-            "time: a recording of the time off the CPU shows where they wait."
+            "time"
+            + (
+                f"; their samples that wait are mostly in {shorten_symbol(balance.waiting_function)}"
+                if balance.waiting_function
+                else ""
+            )
+            + ". A recording of the time off the CPU shows how long they wait."
         )
     return text
 

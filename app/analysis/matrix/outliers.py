@@ -14,7 +14,7 @@ from ...domain.arrays import Array, BoolArray, Float64Array
 from ..core.sample_counts import MIN_COMPARED_SAMPLES
 
 MIN_ERRORS = 4.0
-"""An excess, and a change, has at least this many standard errors."""
+"""A change, and the excess of one of up to four groups, has at least this many standard errors; see `min_errors`."""
 MIN_SHARE = 0.05
 """An excess is at least this share of the mean weight of a group, whatever its samples did."""
 MIN_EDGE_BINS = 3
@@ -95,7 +95,7 @@ def find_excess(
         top_group=np.where(there, group[safe] if len(value) else -1, -1),
         excess=excess,
         error=error,
-        significant=is_significant(excess, error, taken, means[best % max(1, roles)]) & (peers >= min_groups),
+        significant=is_significant(excess, error, taken, means[best % max(1, roles)], peers) & (peers >= min_groups),
     )
 
 
@@ -112,11 +112,21 @@ def measure_excess(
     return top - mean, np.sqrt(np.maximum(between, sampling))
 
 
-def is_significant(excess: Array, error: Array, count: Array, whole: Array) -> BoolArray:
+def min_errors(groups: Array) -> Float64Array:
+    """How many standard errors the excess of the greatest of so many groups must have: √(16 + 2 ln(n ÷ 4)), so that the
+    greatest of many is not an outlier by chance more often than that of four (5.2 for 1,024)."""
+    found: Float64Array = np.sqrt(MIN_ERRORS**2 + 2 * np.log(np.maximum(1.0, groups / 4)))
+    return found
+
+
+def is_significant(excess: Array, error: Array, count: Array, whole: Array, groups: Array) -> BoolArray:
     """Whether an excess is greater than its error allows, and material. count: samples of the greatest group; whole:
-    the mean weight of a group in all rows."""
+    the mean weight of a group in all rows; groups: how many are compared."""
     found: BoolArray = (
-        (excess >= MIN_ERRORS * error) & (excess > 0) & (excess >= MIN_SHARE * whole) & (count >= MIN_COMPARED_SAMPLES)
+        (excess >= min_errors(groups) * error)
+        & (excess > 0)
+        & (excess >= MIN_SHARE * whole)
+        & (count >= MIN_COMPARED_SAMPLES)
     )
     return found
 
@@ -134,7 +144,8 @@ def find_change(excess: Array, variance: Array) -> Change | None:
     variance: its sampling variance.
 
     Of all splits of the bins in two parts, the one whose means differ by the most standard errors: the change point of
-    a single step. Its error comes from the sampling variance or the scatter around both means, whichever is greater.
+    a single step. Its error comes from the scatter around both means. It is at least half of the sampling error, as
+    samples at regular intervals scatter less than random ones.
     """
     bins = len(excess)
     if bins < 2 * MIN_EDGE_BINS:
@@ -146,7 +157,7 @@ def find_change(excess: Array, variance: Array) -> Change | None:
     first, second = sums / before, (total - sums) / after
     scatter = float((excess * excess).sum()) - before * first * first - after * second * second
     scatter = np.maximum(0.0, scatter) / max(1, bins - 2) * (1 / before + 1 / after)
-    error = np.sqrt(np.maximum(errors / before**2 + (whole - errors) / after**2, scatter))
+    error = np.sqrt(np.maximum((errors / before**2 + (whole - errors) / after**2) / 4, scatter))
     score = np.divide(second - first, error, out=np.zeros(bins - 1), where=error > 0)
     inside = (before >= MIN_EDGE_BINS) & (after >= MIN_EDGE_BINS)
     score = np.where(inside, score, 0.0)

@@ -138,8 +138,8 @@ def test_imbalance_of_threads_of_one_name() -> None:
     found = advise(record(stacks, cpus=1))
     assert found == {
         "imbalance": "Thread worker-2 13 computes 500 ms, 150 % more than the mean of the other 2 threads (200 ms), "
-        "mostly in main (100 % of the difference), since 1.40 s ± 30.0 ms. The others use 60 % less CPU time: a recording "
-        "of the time off the CPU shows where they wait."
+        "mostly in main (100 % of the difference), since 400 ms ± 9.99 ms. The others use 60 % less CPU time. A recording "
+        "of the time off the CPU shows how long they wait."
     }
 
 
