@@ -1,6 +1,6 @@
 """Which rank (process, thread, host) computes more than the others, in what, since when, and who waits for it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..core.memo import memoize
 from ..core.sample_counts import MIN_COMPARED_SAMPLES
 from ..core.sample_selection import event_names
 from ..core.waiting_functions import waiting_pattern
-from .cells import MatrixCells, build_cells
+from .cells import GroupTotals, MatrixCells, sum_groups
 from .changes import Since, find_since
 from .groups import MatrixGroups, matrix_groups
 from .matrix import NO_STACK, Matrix, build_matrix
@@ -39,7 +39,7 @@ class Balance:
     waiting_function: where these groups, or else the others, wait most; "" with few samples that wait.
     """
 
-    groups: MatrixGroups
+    groups: MatrixGroups = field(metadata={"shared": True})
     members: int
     most: int
     value: int
@@ -79,16 +79,16 @@ def _find(profile: Profile, selection: Selection, event: int, by: str) -> tuple[
     found = []
     for role in range(int(groups.role.max(initial=-1)) + 1):
         members = np.flatnonzero(groups.role == role)
-        if len(members) >= groups.least and cells.computing[members].sum() > 0:
+        if len(members) >= groups.least and cells.totals.computing[members].sum() > 0:
             found.append(_of_role(profile, selection, event, matrix, members))
     return tuple(sorted(found, key=lambda one: -one.mean * one.members))
 
 
 def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix, members: Array) -> Balance:
     cells = matrix.cells
-    groups, value = cells.groups, cells.computing[members].astype(np.float64)
-    whole = cells.whole[members]
-    variance = sampling_variance(cells.computing[members], cells.computing_count[members], whole)
+    groups, value = cells.groups, cells.totals.computing[members].astype(np.float64)
+    whole = cells.totals.whole[members]
+    variance = sampling_variance(cells.totals.computing[members], cells.totals.computing_count[members], whole)
     place = int(value.argmax())
     most = int(members[place])
     mean_whole = float(whole.mean())
@@ -96,7 +96,7 @@ def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix,
     [outlier] = is_significant(
         np.array([excess]),
         np.array([error]),
-        cells.computing_count[most : most + 1],
+        cells.totals.computing_count[most : most + 1],
         np.array([mean_whole]),
         np.array([len(members)]),
     ).tolist()
@@ -104,7 +104,7 @@ def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix,
         groups=groups,
         members=len(members),
         most=most,
-        value=int(cells.computing[most]),
+        value=int(cells.totals.computing[most]),
         mean=float(value.mean()),
         others_mean=float(value.mean() - excess / len(members)),
         excess=float(excess),
@@ -136,23 +136,23 @@ def _explain(
 ) -> Balance:
     """The same with the function, since when, and who waits."""
     cells, most = matrix.cells, balance.most
-    row, excess = _find_function(cells, members, most, whole)
+    row, excess = _find_function(matrix, len(members), most, whole)
     since = matrix.since.get(row)
     if row >= 0 and matrix.excess.top_group[row] != most:
         [since] = find_since(profile, selection, event, cells.groups, cells.rows, [(row, most)])
-    later = cells
+    later = cells.totals
     if since is not None:
         # Before, others may have waited for another reason.
         start = selection.replace(start_ns=since.at_ns)
-        later = build_cells(profile, start, event, cells.groups)
+        later = sum_groups(profile, start, event, cells.groups)
     waiting = _find_waiting(later, members, most)
     names = functions_of(profile)
     percent, less = 0.0, 0.0
     if len(waiting):
         percent = 100.0 * float(later.waiting[waiting].sum()) / float(later.whole[waiting].sum())
     elif measures_time(event_names(profile)[event]):
-        others = float(cells.whole[members].sum() - cells.whole[most]) / (len(members) - 1)
-        less = max(0.0, 100.0 * (1 - others / float(cells.whole[most])))
+        others = float(cells.totals.whole[members].sum() - cells.totals.whole[most]) / (len(members) - 1)
+        less = max(0.0, 100.0 * (1 - others / float(cells.totals.whole[most])))
     function = int(cells.rows.function[row]) if row >= 0 else -1
     return replace(
         balance,
@@ -161,35 +161,36 @@ def _explain(
         function_excess=excess,
         since=since,
         waiting=tuple(waiting.tolist()),
-        waiting_function=_find_wait(profile, later, waiting if len(waiting) else members[members != most]),
+        waiting_function=_find_wait(profile, cells, waiting if len(waiting) else members[members != most]),
         waiting_percent=percent,
         less_percent=less if less >= 100 * MIN_SHARE else 0.0,
     )
 
 
-def _find_function(cells: MatrixCells, members: Array, most: int, whole: float) -> tuple[int, float]:
+def _find_function(matrix: Matrix, members: int, most: int, whole: float) -> tuple[int, float]:
     """The row that computes with the greatest significant excess of this group, and the excess; -1 for none."""
-    size = len(cells.rows)
-    inside = np.isin(cells.group, members) & ~cells.rows.waits[cells.row]
-    row, value = cells.row[inside], cells.weight[inside].astype(np.float64)
-    variance = sampling_variance(cells.weight[inside], cells.count[inside], cells.whole[cells.group[inside]])
-    own = cells.group[inside] == most
-    top, top_variance = (np.bincount(row[own], part[own], size) for part in (value, variance))
-    count = np.bincount(row[own], cells.count[inside][own], size)
-    total, squares, variances = (np.bincount(row, part, size) for part in (value, value * value, variance))
-    excess, error = measure_excess(top, top_variance, total, squares, variances, np.full(size, len(members)))
-    found = is_significant(excess, error, count, np.full(size, whole), np.full(size, len(members))) & (
-        cells.rows.function >= 0
-    )
+    cells, sums = matrix.cells, matrix.excess
+    own = np.flatnonzero(cells.group == most)
+    row = cells.row[own]
+    # Most of the weight of a row can be that of another role.
+    own = own[~cells.rows.waits[row] & (cells.rows.function[row] >= 0) & (sums.role[row] == cells.groups.role[most])]
+    row, value = cells.row[own], cells.weight[own].astype(np.float64)
+    variance = sampling_variance(cells.weight[own], cells.count[own], cells.totals.whole[cells.group[own]])
+    groups = np.full(len(own), members)
+    excess, error = measure_excess(value, variance, sums.total[row], sums.squares[row], sums.variance[row], groups)
+    found = is_significant(excess, error, cells.count[own], np.full(len(own), whole), groups)
     if not found.any():
         return -1, 0.0
     best = int(np.where(found, excess, -np.inf).argmax())
-    return best, float(excess[best])
+    return int(row[best]), float(excess[best])
 
 
 def _find_wait(profile: Profile, cells: MatrixCells, groups: Array) -> str:
     """The function in which these groups wait most; "" if they have few samples that wait."""
-    inside = cells.rows.waits[cells.row] & np.isin(cells.group, groups)
+    chosen = np.zeros(len(cells.groups), bool)
+    chosen[groups] = True
+    inside = np.flatnonzero(cells.rows.waits[cells.row])
+    inside = inside[chosen[cells.group[inside]]]
     if int(cells.count[inside].sum()) < MIN_COMPARED_SAMPLES:
         return ""
     by_row = np.bincount(cells.row[inside], cells.weight[inside], len(cells.rows))
@@ -197,11 +198,10 @@ def _find_wait(profile: Profile, cells: MatrixCells, groups: Array) -> str:
     return functions_of(profile).name_of(function) if function >= 0 else NO_STACK
 
 
-def _find_waiting(cells: MatrixCells, members: Array, most: int) -> Array:
+def _find_waiting(totals: GroupTotals, members: Array, most: int) -> Array:
     """The groups that wait for a greater share of their time than the one that computes most."""
-    whole, count = np.maximum(1, cells.whole), np.maximum(1, cells.computing_count + cells.waiting_count)
-    share = cells.waiting / whole
-    variance = share * (1 - share) / count
+    share = totals.waiting / np.maximum(1, totals.whole)
+    variance = share * (1 - share) / np.maximum(1, totals.count)
     more, error = share - share[most], np.sqrt(variance + variance[most])
     found = (more > MIN_WAIT_ERRORS * error) & (more >= MIN_SHARE)
     waiting: Array = members[found[members]]

@@ -5,7 +5,7 @@ MPI_Barrier is MPI_Barrier. Any other counts for its innermost function that is 
 for a function, interrupts included, is part of it. So each sample is in one cell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind
-from ..core.group_by import factorize
+from ..core.group_by import MAX_LOOKUP_KEYS, factorize
 from ..core.memo import memoize
-from ..core.sample_rollup import roll_up_filtered_samples
+from ..core.sample_rollup import SampleRollup, roll_up_filtered_samples
 from ..core.sample_selection import sum_by_index
 from ..core.trees import nearest_ancestor
 from ..core.waiting_calls import waiting_calls_of
@@ -38,29 +38,51 @@ class MatrixRows:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixCells:
-    """The cells with samples, by row and then by group. weight: in the unit of the event. count: of samples. All
-    int64. computing, waiting: the weight of each group, and computing_count, waiting_count the samples."""
+class GroupTotals:
+    """Sums by group. computing, waiting: weight; computing_count, waiting_count: samples. All int64."""
 
-    rows: MatrixRows
-    groups: MatrixGroups
-    row: Array
-    group: Array
-    weight: Array
-    count: Array
     computing: Array
     waiting: Array
     computing_count: Array
     waiting_count: Array
 
-    def __len__(self) -> int:
-        return len(self.row)
+    @classmethod
+    def of(
+        cls, rows: MatrixRows, groups: MatrixGroups, row: Array, group: Array, weight: Array, count: Array
+    ) -> "GroupTotals":
+        """The sums of cells or of other parts of them."""
+        key = group * 2 + (rows.waits[row] if len(rows) else 0)
+        sums = [sum_by_index(key, values, 2 * len(groups)).reshape(-1, 2) for values in (weight, count)]
+        return cls(sums[0][:, 0], sums[0][:, 1], sums[1][:, 0], sums[1][:, 1])
 
     @property
     def whole(self) -> Array:
         """The weight of each group."""
         found: Array = self.computing + self.waiting
         return found
+
+    @property
+    def count(self) -> Array:
+        """The samples of each group."""
+        found: Array = self.computing_count + self.waiting_count
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixCells:
+    """The cells with samples, by row and then by group. weight: in the unit of the event. count: of samples. All
+    int64. totals: of each group."""
+
+    rows: MatrixRows = field(metadata={"shared": True})
+    groups: MatrixGroups = field(metadata={"shared": True})
+    row: Array
+    group: Array
+    weight: Array
+    count: Array
+    totals: GroupTotals
+
+    def __len__(self) -> int:
+        return len(self.row)
 
 
 def matrix_rows(profile: Profile, hide: str | None) -> MatrixRows:
@@ -70,22 +92,34 @@ def matrix_rows(profile: Profile, hide: str | None) -> MatrixRows:
 
 def build_cells(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> MatrixCells:
     """The cells of the selected samples of an event (NO_ID: none)."""
-    chosen = selection.replace(event=None, invert=False, recursion=False)
-    key = ("matrix cells", chosen, event, groups.by, waiting_pattern())
-    return memoize(profile, key, lambda: _build_cells(profile, chosen, event, groups))
-
-
-def _build_cells(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> MatrixCells:
     rows = matrix_rows(profile, selection.hide)
     found = roll_up_filtered_samples(profile, selection, event)
-    group, size = groups.of_thread[found.thread], max(1, len(groups))
-    key = rows.of_call[found.call].astype(np.int64) * size + group
-    known, code = factorize(key, max(1, len(rows)) * size)
-    weight, count = (sum_by_index(code, values, len(known)) for values in (found.weight, found.count))
+    size = max(1, len(groups))
+    key = rows.of_call[found.call].astype(np.int64) * size + groups.of_thread[found.thread]
+    known, weight, count = _sum_keys(key, found, max(1, len(rows)) * size)
     row, group = np.divmod(known, size)
-    waits = rows.waits[row] if len(row) else np.zeros(0, bool)
-    sums = [sum_by_index(group[w], v[w], len(groups)) for v in (weight, count) for w in (~waits, waits)]
-    return MatrixCells(rows, groups, row, group, weight, count, sums[0], sums[1], sums[2], sums[3])
+    totals = GroupTotals.of(rows, groups, row, group, weight, count)
+    return MatrixCells(rows, groups, row, group, weight, count, totals)
+
+
+def sum_groups(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> GroupTotals:
+    """The sums of the cells by group, and those of rows that wait, faster than all cells."""
+    rows = matrix_rows(profile, selection.hide)
+    found = roll_up_filtered_samples(profile, selection, event)
+    return GroupTotals.of(
+        rows, groups, rows.of_call[found.call], groups.of_thread[found.thread], found.weight, found.count
+    )
+
+
+def _sum_keys(key: Array, found: SampleRollup, size: int) -> tuple[Array, Array, Array]:
+    """(the distinct keys, ascending, the weight and the count of each)."""
+    if size > max(MAX_LOOKUP_KEYS, len(key)):
+        known, code = factorize(key, size)
+        weight = sum_by_index(code, found.weight, len(known))
+        return known, weight, sum_by_index(code, found.count, len(known))
+    count = np.bincount(key, found.count, size)
+    known = np.flatnonzero(count)
+    return known, sum_by_index(key, found.weight, size)[known], count[known].astype(np.int64)
 
 
 def _build_rows(profile: Profile, hide: str | None) -> MatrixRows:

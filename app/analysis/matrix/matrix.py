@@ -48,7 +48,7 @@ def _build(profile: Profile, selection: Selection, event: int, by: str) -> Matri
     cells = build_cells(profile, selection, event, groups)
     size = len(cells.rows)
     excess = find_excess(
-        cells.row, cells.group, cells.weight, cells.count, size, groups.role, cells.whole, groups.least
+        cells.row, cells.group, cells.weight, cells.count, size, groups.role, cells.totals.whole, groups.least
     )
     count = np.bincount(cells.row, cells.count, size).astype(np.int64)
     total = np.rint(np.bincount(cells.row, cells.weight, size)).astype(np.int64)

@@ -27,12 +27,16 @@ DROP = 9.0
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """The greatest weight of each row compared with the others. groups: how many are compared. total, mean, least: of
-    them. top: the greatest, top_group: its group, -1 for none. excess: of the greatest over the mean of the others.
-    error: its standard error. significant: whether it is an outlier."""
+    """The greatest weight of each row compared with the others. groups: how many are compared, all of this role. total,
+    squares, variance: sums of their weights, squares and sampling variances. mean, least: of the weights. top: the
+    greatest, top_group: its group, -1 for none. excess: of the greatest over the mean of the others. error: its standard
+    error. significant: whether it is an outlier."""
 
     groups: Array
+    role: Array
     total: Float64Array
+    squares: Float64Array
+    variance: Float64Array
     mean: Float64Array
     least: Float64Array
     top: Float64Array
@@ -71,7 +75,8 @@ def find_excess(
     row, group, weight, count = row[kept], group[kept], weight[kept], count[kept]
     key = row * max(1, roles) + role[group]
     size, value = rows * max(1, roles), weight.astype(np.float64)
-    total, squares, cells = (np.bincount(key, part, size) for part in (value, value * value, np.ones(len(value))))
+    total, squares = (np.bincount(key, part, size) for part in (value, value * value))
+    cells = np.bincount(key, minlength=size)
     variances = sampling_variance(weight, count, whole[group])
     variance = np.bincount(key, variances, size)
     # The role with most of the weight of each row.
@@ -88,7 +93,10 @@ def find_excess(
     least = _least(key, value, size)[best]
     return Excess(
         groups=peers,
+        role=best % max(1, roles),
         total=total[best],
+        squares=squares[best],
+        variance=variance[best],
         mean=total[best] / np.maximum(1, peers),
         least=np.where(cells[best] < peers, np.minimum(least, 0.0), least),
         top=top,

@@ -91,7 +91,7 @@ def compute_cells(profile: Profile, selection: Selection, by: str = "") -> Table
 def matrix_table_rows(profile: Profile, event: int, matrix: Matrix) -> TableRows:
     """The rows of the table of one event."""
     cells, excess, place = matrix.cells, matrix.excess, matrix.place
-    whole = int(cells.whole.sum())
+    whole = int(cells.totals.whole.sum())
     unknown = event in find_share_only_events(profile)
     total = matrix.total[place]
     compared = excess.groups[place] > 1
@@ -125,7 +125,7 @@ def _cell_rows(profile: Profile, event: int, matrix: Matrix) -> TableRows:
     rank = np.full(len(cells.rows), len(matrix.place), np.int64)
     rank[matrix.place] = np.arange(len(matrix.place))
     order = np.lexsort((cells.group, rank[cells.row]))
-    group, whole = cells.group[order].tolist(), cells.whole[cells.group[order]]
+    group, whole = cells.group[order].tolist(), cells.totals.whole[cells.group[order]]
     keys = groups.key
     return build_rows(
         CELL_COLUMNS,

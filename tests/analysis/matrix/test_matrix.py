@@ -154,12 +154,12 @@ def test_cells_equal_the_naive_computation(data: st.DataObject) -> None:
         cells = build_cells(profile, selection, event, groups)
         assert cells_of(profile, cells, by) == naive_cells(profile, selection, name, by)
         whole = roll_up_filtered_samples(profile, selection, event)
-        assert cells.whole.sum() == whole.weight.sum() and cells.count.sum() == whole.count.sum()
-        assert cells.computing.tolist() == [
+        assert cells.totals.whole.sum() == whole.weight.sum() and cells.count.sum() == whole.count.sum()
+        assert cells.totals.computing.tolist() == [
             cells.weight[(cells.group == g) & ~cells.rows.waits[cells.row]].sum() for g in range(len(groups))
         ]
     empty = build_cells(profile, selection, NO_ID, matrix_groups(profile, selection, by))
-    assert not len(empty) and not empty.whole.any()
+    assert not len(empty) and not empty.totals.whole.any()
 
 
 @given(st.data())

@@ -73,7 +73,7 @@ def show(id: str) -> Response:
             switches=_switches(profile, choice),
             sheet=sheet,
             groups=groups,
-            has_waiting=bool(matrix.cells.waiting_count.any()),
+            has_waiting=bool(matrix.cells.totals.waiting_count.any()),
             shade_by_row=choice.shade == SHADES[1],
             empty_text=explain_no_samples(profile, frame.event),
             csv=table_file_url("matrix.csv"),

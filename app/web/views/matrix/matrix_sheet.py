@@ -74,7 +74,7 @@ def build_matrix_sheet(
     page = parse_number_of_page("group-page")
     order = np.arange(len(groups))
     if choice.order != NUMBER:
-        order = np.lexsort((order, -cells.computing))
+        order = np.lexsort((order, -cells.totals.computing))
     shown = order[(page - 1) * GROUP_PAGE : page * GROUP_PAGE]
     every = matrix_table_rows(profile, event, matrix).to_frame()
     every["place"] = matrix.place
@@ -167,8 +167,8 @@ def _columns(
 
 def _group_title(cells: MatrixCells, group: int) -> str:
     host = cells.groups.hosts[group]
-    whole = int(cells.whole[group])
-    waits = f", {100 * int(cells.waiting[group]) / whole:.0f} % waiting" if whole > 0 else ", no samples"
+    whole = int(cells.totals.whole[group])
+    waits = f", {100 * int(cells.totals.waiting[group]) / whole:.0f} % waiting" if whole > 0 else ", no samples"
     return f"{cells.groups.labels[group]}{f' on {host}' if host and cells.groups.by != 'host' else ''}{waits}"
 
 
@@ -208,7 +208,7 @@ def _dense(cells: MatrixCells, place: Array, shown: Array, value: str) -> Array:
     inside = column[cells.group] >= 0
     weight = cells.weight[inside].astype(np.float64)
     if value == "percent":
-        whole = cells.whole[cells.group[inside]]
+        whole = cells.totals.whole[cells.group[inside]]
         weight = np.divide(100.0 * weight, whole, out=np.zeros(len(weight)), where=whole > 0)
     found[cells.row[inside], column[cells.group[inside]]] = weight
     result: Array = found[place]
@@ -243,15 +243,15 @@ def _totals(
     """A row for all functions that compute and one for all that wait."""
     compared = cells.groups.role >= 0
     balances = find_balances(profile, frame.selection, event, choice.by)
-    whole = float(cells.whole.sum())
+    whole = float(cells.totals.whole.sum())
     records = []
-    for place, (state, values) in enumerate(((COMPUTING, cells.computing), (WAITING, cells.waiting))):
+    for place, (state, values) in enumerate(((COMPUTING, cells.totals.computing), (WAITING, cells.totals.waiting))):
         some = values[compared].astype(np.float64)
         known = len(some) > 0 and not choice.shares_only
         outlier = next((one for one in balances if one.outlier), None) if state == COMPUTING else None
         part = values[shown].astype(np.float64)
         if choice.value == "percent":
-            group = cells.whole[shown]
+            group = cells.totals.whole[shown]
             part = np.divide(100.0 * part, group, out=np.zeros(len(part)), where=group > 0)
         mean = float(some.mean()) if len(some) else 0.0
         records.append(

@@ -17,7 +17,7 @@ from ....analysis.core.measurements import (
 )
 from ....analysis.core.sample_selection import event_id, ranks_of
 from ....analysis.core.schema import records
-from ....analysis.matrix.cells import build_cells
+from ....analysis.matrix.cells import sum_groups
 from ....analysis.matrix.groups import matrix_groups
 from ....analysis.tables import TABLES
 from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
@@ -174,10 +174,10 @@ def _computing_by_rank(frame: ResultFrame, profile: Profile) -> dict[int, int]:
     if event == NO_ID or event in find_counted_events(profile) or event in find_share_only_events(profile):
         return {}
     groups = matrix_groups(profile, frame.selection, "rank")
-    cells = build_cells(profile, frame.selection, event, groups)
-    if not cells.waiting_count.any():
+    totals = sum_groups(profile, frame.selection, event, groups)
+    if not totals.waiting_count.any():
         return {}
-    return dict(zip(groups.key, cells.computing.tolist(), strict=True))
+    return dict(zip(groups.key, totals.computing.tolist(), strict=True))
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
