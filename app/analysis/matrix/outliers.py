@@ -29,8 +29,8 @@ DROP = 9.0
 class Excess:
     """The greatest weight of each row compared with the others. groups: how many are compared, all of this role. total,
     squares, variance: sums of their weights, squares and sampling variances. mean, least: of the weights. top: the
-    greatest, top_group: its group, -1 for none. excess: of the greatest over the mean of the others. error: its standard
-    error. significant: whether it is an outlier."""
+    greatest, top_group: its group, -1 for none. excess: of the greatest over the mean of the others, error: its
+    standard error. significant: whether it is an outlier."""
 
     groups: Array
     role: Array

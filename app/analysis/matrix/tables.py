@@ -8,7 +8,7 @@ from ...domain.arrays import Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import get_strings
+from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
 from ..core.common_columns import EVENT, HOST, MPI_RANK, SAMPLES
 from ..core.functions import functions_of
@@ -148,13 +148,14 @@ def _describe(profile: Profile, event: int, cells: MatrixCells, place: Array) ->
     names, modules = functions.names_of(rows[known]), functions.modules_of(rows[known])
     name, module = np.full(len(rows), NO_STACK, object), np.full(len(rows), "", object)
     name[known], module[known] = names, modules
-    unit = get_strings(profile.events, "unit")[event]
+    # Without an event there are no rows.
+    about = (event_names(profile)[event], get_strings(profile.events, "unit")[event]) if event != NO_ID else ("", "")
     return {
         "name": name.tolist(),
         "module": module.tolist(),
         "state": [WAITING if waits else COMPUTING for waits in cells.rows.waits[place].tolist()],
-        "event": [event_names(profile)[event]] * len(rows),
-        "unit": [unit] * len(rows),
+        "event": [about[0]] * len(rows),
+        "unit": [about[1]] * len(rows),
     }
 
 

@@ -78,7 +78,9 @@ def build_matrix_sheet(
     shown = order[(page - 1) * GROUP_PAGE : page * GROUP_PAGE]
     every = matrix_table_rows(profile, event, matrix).to_frame()
     every["place"] = matrix.place
-    every["outlier_text"] = [_outlier_text(row) for row in every[["outlier", "most", "since_ms"]].to_dict("records")]
+    every["outlier_text"] = ""
+    outliers = every.loc[every["outlier"], ["most", "since_ms"]]
+    every.loc[outliers.index, "outlier_text"] = [_outlier_text(*row) for row in outliers.itertuples(index=False)]
     if choice.shown != ALL:
         every = every[every["state"] == choice.shown]
     total = len(every)
@@ -117,11 +119,8 @@ def focus_on(name: str) -> str:
     return pattern if name and not name.startswith("[") and len(pattern) <= MAX_PATTERN_CHARS else ""
 
 
-def _outlier_text(row: dict[Any, Any]) -> str:
-    if not row["outlier"]:
-        return ""
-    since = row["since_ms"]
-    return str(row["most"]) + ("" if pd.isna(since) else f" since {format_duration(round(since * NS_PER_MS))}")
+def _outlier_text(group: str, since_ms: Any) -> str:
+    return group + ("" if pd.isna(since_ms) else f" since {format_duration(round(since_ms * NS_PER_MS))}")
 
 
 def _columns(
