@@ -24,7 +24,7 @@ from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.workers.read import reading
-from tests.support.slow_rank import EVEN, RANKS, SLOW, build, record_ranks
+from tests.support.mpi.slow_rank import EVEN, RANKS, SLOW, build, record_ranks
 
 FUNCTION = "relax"
 

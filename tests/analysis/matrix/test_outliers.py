@@ -19,7 +19,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.timed_events import IN_ORDER
 from perfloom.domain.units import NS_PER_MS, NS_PER_S
 from tests.analysis import brute
-from tests.support.mpi_recordings import NAMES, recording_of
+from tests.support.mpi.recordings import NAMES, recording_of
 from tests.support.profiles import profile_of, stacked
 
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from perfloom.domain.jobs import MpiFlavor
-from tests.support.slow_rank import EVEN, SLOW, build, record_ranks
+from tests.support.mpi.slow_rank import EVEN, SLOW, build, record_ranks
 
 HERE = Path(__file__).parent
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"

@@ -13,7 +13,7 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.meta import Meta
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from tests.support.mpi_recordings import recording_of
+from tests.support.mpi.recordings import recording_of
 from tests.support.profiles import profile_of, stacked
 from tests.web.conftest import Browser
 from tests.web.html import read
@@ -96,7 +96,7 @@ def test_pages_of_ranks_and_functions(stored: Callable[..., str], browser_client
         *("work_0", "1.275", "0.001", "0.025", "0.050", "96.08", "", "0.001", "0.002", "0.003")
     ]
     assert row_of(browser_client.page(f"{PAGE}?cells=percent"), "work_0")[7:9] == ["25.00", "28.57"]
-    assert row_of(browser_client.page(f"{PAGE}?show=waiting"), "MPI_Recv")[1] == "50.00"
+    assert row_of(browser_client.page(f"{PAGE}?show=waiting"), "MPI_Recv")[1] == "50.000"
     assert "work_0" not in text_of(browser_client.page(f"{PAGE}?show=waiting"))
     assert "MPI_Recv" not in text_of(browser_client.page(f"{PAGE}?show=computing"))
     assert "work_1" not in text_of(browser_client.page(f"{PAGE}?search=work_2"))

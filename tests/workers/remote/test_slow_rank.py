@@ -10,8 +10,8 @@ from perfloom.domain.jobs import JobState, Mpi, MpiFlavor
 from perfloom.domain.selection import Selection
 from perfloom.domain.targets import Target
 from perfloom.workers.base.context import JobContext
+from tests.support.mpi.slow_rank import EVEN, LAUNCHERS, RANKS, SLOW
 from tests.support.mpi_programs import MpiBuild
-from tests.support.slow_rank import EVEN, LAUNCHERS, RANKS, SLOW
 from tests.workers.remote.driving import at, run
 
 

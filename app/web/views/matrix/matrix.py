@@ -32,7 +32,7 @@ NOUNS = {"rank": "Ranks", "process": "Processes", "thread": "Threads", "host": "
 
 @dataclass(frozen=True)
 class Finding:
-    """What stands out, in a sentence or two. outlier: whether anything does. links: pages that show it."""
+    """The finding in a sentence or two. outlier: whether there is one. links: pages that show it."""
 
     text: str
     outlier: bool

@@ -1,4 +1,4 @@
-"""Recordings of mpi/slow_rank.c, one perf.data for each rank, with perf alone."""
+"""Recordings of slow_rank.c, one perf.data for each rank, with perf alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ exec perf record -q -N -g -F 999 -o "$FOLDER/rank${OMPI_COMM_WORLD_RANK:-$PMI_RA
 def build(flavour: MpiFlavor, folder: Path) -> Path:
     """The program, built for an MPI implementation. Raises CalledProcessError if that fails."""
     program = folder / f"slow_rank.{flavour}"
-    source = Path(__file__).parent / "mpi" / "slow_rank.c"
+    source = Path(__file__).with_name("slow_rank.c")
     argv = [COMPILERS[flavour], "-O1", "-g", "-fno-omit-frame-pointer", "-o", program, source]
     subprocess.run(argv, check=True, capture_output=True)
     return program
