@@ -101,6 +101,23 @@ def _path(value: str) -> Path:
     return Path(value).expanduser().absolute()
 
 
+def _patterns(value: str) -> tuple[str, ...]:
+    # Loading it takes longer than reading all other settings.
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    found = tuple(part.strip() for part in value.split(";") if part.strip())
+    for pattern in found:
+        try:
+            re2.compile(pattern, options)
+        except re2.error:
+            raise ValueError(
+                r"RE2 regular expressions of complete names, separated by semicolons, such as my_spin_\w+;libfast\.so.*"
+            ) from None
+    return found
+
+
 def _about(
     doc: str, parse: Callable[[str], Any], *, name: str = "", secret: bool = False, default: str = ""
 ) -> dict[str, Any]:
@@ -259,6 +276,15 @@ class Settings:
             "1 allows anyone with the token to run programs as the server's own user, who can read its secrets.",
             _flag,
             default="0",
+        ),
+    )
+    waiting_functions: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "More functions that wait, in addition to [the list](waiting-functions.md): regular expressions of "
+            "complete names of functions or of file names of libraries, separated by semicolons.",
+            _patterns,
+            default="none",
         ),
     )
     perfetto_url: str = field(

@@ -1,4 +1,4 @@
-"""Write docs/reference/{tables,job-fields,target-fields}.md from the declared tables and fields of jobs and targets:
+"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions}.md from what is declared in the code:
 `python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perfloom.analysis.compare import counts, functions, tables
+from perfloom.analysis.core import waiting_functions
 from perfloom.analysis.tables import TABLES, Column
 from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
@@ -20,6 +21,7 @@ from perfloom.recording.fields.relevance import list_choices, list_conditions
 PAGE = Path(__file__).parent / "reference" / "tables.md"
 JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
 TARGET_PAGE = Path(__file__).parent / "reference" / "target-fields.md"
+WAITING_PAGE = Path(__file__).parent / "reference" / "waiting-functions.md"
 TYPES = {
     "str": "text",
     "int64": "whole number",
@@ -66,6 +68,10 @@ NOTES = {
     "heatmap": "One row for each cell of the [heat map](../how-to/timeline.md#heat-map) that has samples, in order of "
     "time. Columns of one second (wider for long recordings, narrower below two seconds) and 50 rows; the file of the "
     "page has the columns and rows of the page.",
+    "matrix": "One row for each event and function with samples, computing or waiting; largest value first. Without "
+    "`by`: ranks if there are several, else processes, else threads. See [Matrix](definitions.md#matrix) and "
+    "[Outliers](definitions.md#outliers).",
+    "matrix-cells": "One row for each event, function and group with samples, in the order of `matrix`.",
     "counts": "One row for each event and thread with samples, and one for each count of `perf stat`; within "
     "an event, largest value first. Intervals of one counter are added up.",
     "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "
@@ -195,6 +201,51 @@ The same fields make up the form of a [target](../how-to/targets.md), the option
 """
 
 
+WAITING_INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/analysis/core/waiting_functions.py. Change the list there, then run it again. -->
+# Functions that wait
+
+Samples with one of these functions on their call stack count as waiting in the [matrix](../how-to/matrix.md), in the
+load balance of ranks and in advice; all others count as computing. Many of these functions spin: they use CPU time.
+
+The patterns are [RE2](https://github.com/google/re2/wiki/Syntax) regular expressions of the complete name. A version
+(`@@GLIBC_2.34`) or `@plt` may follow a name.
+
+To extend the list for an installation, set [`PERFLOOM_WAITING_FUNCTIONS`](settings.md): patterns of complete names of
+functions or of file names of libraries, separated by semicolons. They apply to the web server and to commands:
+
+```
+export PERFLOOM_WAITING_FUNCTIONS='my_spin_\\w+;libfast\\.so.*'
+```
+"""
+
+
+def waiting_page() -> str:
+    """The page of the functions that wait."""
+    parts = [WAITING_INTRODUCTION]
+    for title, patterns in waiting_functions.WAITING_FUNCTIONS.items():
+        parts.append(f"## {title[0].upper()}{title[1:]}\n\n{bullets(patterns)}")
+    modules = [pattern for patterns in waiting_functions.WAITING_MODULES.values() for pattern in patterns]
+    parts.append(
+        "## Libraries\n\nEverything in these libraries, and everything that they call, because without symbols and "
+        f"frame pointers their functions have no names and no callers:\n\n{bullets(modules)}"
+    )
+    parts.append(
+        "In these libraries, the functions without a name (but not what they call, which is the program):\n\n"
+        f"{bullets(waiting_functions.SPINNING_MODULES)}"
+    )
+    parts.append(
+        "## Functions that compute again\n\nBelow these, samples count as computing, although a caller waits: they run "
+        f"tasks of the program.\n\n{bullets(waiting_functions.RESUMING_FUNCTIONS)}"
+    )
+    return "\n".join(parts)
+
+
+def bullets(patterns: Iterable[str]) -> str:
+    """Patterns as a Markdown list."""
+    return "".join(f"* `{pattern}`\n" for pattern in patterns)
+
+
 def job_fields_page() -> str:
     """The page of the fields of a job."""
     return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), list_conditions(), list_choices())
@@ -279,3 +330,4 @@ if __name__ == "__main__":
     PAGE.write_text(tables_page(), encoding="utf-8")
     JOB_PAGE.write_text(job_fields_page(), encoding="utf-8")
     TARGET_PAGE.write_text(target_fields_page(), encoding="utf-8")
+    WAITING_PAGE.write_text(waiting_page(), encoding="utf-8")

@@ -85,12 +85,18 @@ def test_sizes(text: str, size: int) -> None:
         ("TOKEN", "short", "at least 32"),
         ("TOKEN", "x" * 31, "at least 32"),
         ("DATA", "a\0b", "a path"),
+        ("WAITING_FUNCTIONS", "my_spin;a(b", "separated by semicolons"),
     ],
 )
 def test_invalid_value_message_has_advice(name: str, value: str, hint: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Settings.load("/d" if name != "DATA" else None, {f"PERFLOOM_{name}": value})
     assert hint in caught.value.message and caught.value.field == name.lower()
+
+
+def test_waiting_functions_are_patterns_separated_by_semicolons() -> None:
+    settings = Settings.load("/d", {"PERFLOOM_WAITING_FUNCTIONS": r" my_spin_\w+; ;libfast\.so.* "})
+    assert settings.waiting_functions == (r"my_spin_\w+", r"libfast\.so.*")
 
 
 def test_invalid_option_is_named_in_message() -> None:

@@ -19,6 +19,7 @@ from .core.memo import memoize
 from .core.sample_rollup import MIN_ROLLUP_SAMPLES, BlockRollup, block_rollup_of
 from .core.sample_selection import samples_of
 from .core.slice_selection import device_time_prefix_sums
+from .core.waiting_functions import waiting_pattern
 from .distributed.critical_path import CriticalPath, Savings, path_of, savings_of
 from .ml.launches import LaunchWaits, launch_waits_of
 from .ml.operators import OperatorCalls, operator_calls_of
@@ -45,14 +46,18 @@ def _parts(profile: Profile) -> list[_Part]:
     ]
 
 
-@cache
 def analysis_version() -> str:
-    """A key that changes with the analyses: data stored by another version is not used."""
+    """A key that changes with the analyses and their settings: data stored by another version is not used."""
+    return hashlib.sha256(f"{_code_version()} {waiting_pattern()}".encode()).hexdigest()[:16]
+
+
+@cache
+def _code_version() -> str:
     digest = hashlib.sha256()
     folder = File(__file__).parent
     for path in sorted((*folder.rglob("*.py"), folder.parent / "domain" / "tables.py")):
         digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def dump_memo(profile: Profile) -> dict[str, Array]:

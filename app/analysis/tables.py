@@ -17,6 +17,8 @@ TABLE_MODULES = {
     "hotspots": "stacks.hotspots",
     "tree": "stacks.tree_table",
     "heatmap": "timeline.heat_map",
+    "matrix": "matrix.tables",
+    "matrix-cells": "matrix.tables",
     "counts": "counts.totals",
     "count-metrics": "counts.count_metrics",
     "threads": "counts.totals",

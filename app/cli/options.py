@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..analysis.core.waiting_functions import set_additional_patterns
 from ..config import Settings
 from .output import FORMATS, PARQUET, STDIO
 
@@ -33,8 +34,10 @@ output_option = click.option(
 
 
 def load_settings(data: Path | None, **overrides: Any) -> Settings:
-    """The settings of a command. Raises InvalidRequest."""
-    return Settings.load(data, **overrides)
+    """The settings of a command; those of analyses apply from now on. Raises InvalidRequest."""
+    settings = Settings.load(data, **overrides)
+    set_additional_patterns(settings.waiting_functions)
+    return settings
 
 
 @contextmanager

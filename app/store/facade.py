@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..analysis.core.waiting_functions import set_additional_patterns
 from ..config import Settings
 from .database import Database
 from .results import Results
@@ -105,10 +106,12 @@ class Store:
 
 
 def open_store(settings: Settings, *, migrate: bool = True) -> Store:
-    """The store of `settings.data` and `settings.database_url`; both are created if they are missing.
+    """The store of `settings.data` and `settings.database_url`; both are created if they are missing. Analyses in this
+    process use the same settings.
 
     Raises InvalidRequest or Unavailable if one of them cannot be used.
     """
+    set_additional_patterns(settings.waiting_functions)
     for warning in settings.prepare():
         log.warning("%s", warning)
     database = Database(settings)

@@ -104,6 +104,7 @@ RESULT_PAGES = (
     ResultPage("memory", "Memory", has_memory, shows_event=False),
     ResultPage("counts", "Event counts", _has_values, shows_all_events=True),
     ResultPage("threads", "Threads", _has_threads),
+    ResultPage("matrix", "Matrix", _has_samples),
     ResultPage("losses", "Losses", _has_losses, uses_selection=False),
     ResultPage("export", "Export", _always, shows_all_events=True),
 )

@@ -179,6 +179,22 @@ def test_report_of_a_result_is_that_of_its_file(run: Run, stored: str, tmp_path:
         assert run("report", source, table, "--format", "json") == run("report", stored, table, "--format", "json")
 
 
+def test_functions_that_wait_can_be_added(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def states() -> set[str]:
+        status, out, _ = run("report", SPIN, "matrix", "--format", "json")
+        assert status == 0
+        return {row["state"] for row in json.loads(out) if row["module"].endswith("/spin")}
+
+    assert states() == {"computing"}
+    monkeypatch.setenv("PERFLOOM_WAITING_FUNCTIONS", "spin")
+    assert states() == {"waiting"}
+    monkeypatch.setenv("PERFLOOM_WAITING_FUNCTIONS", "(")
+    status, _, error = run("report", SPIN, "matrix")
+    assert status == 2 and "PERFLOOM_WAITING_FUNCTIONS" in error
+    monkeypatch.delenv("PERFLOOM_WAITING_FUNCTIONS")
+    assert states() == {"computing"}
+
+
 def test_path_has_precedence_over_id(run: Run, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path(stored).write_text("x;y 7\n")

@@ -28,6 +28,8 @@ RESULT = (
         "/heatmap?start-ms=100&end-ms=300",
         "/hotspots?by=thread",
         "/threads",
+        "/matrix",
+        "/matrix?by=thread&shade=row&cells=percent",
         "/counts",
         "/losses",
         "/export",

@@ -25,7 +25,7 @@ from perfloom.store.files import columns
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser, profile
 from tests.web.html import read
 
-TABS = ("", "/timeline", "/hotspots", "/heatmap", "/counts", "/threads", "/losses", "/export")
+TABS = ("", "/timeline", "/hotspots", "/heatmap", "/counts", "/threads", "/matrix", "/losses", "/export")
 PATHS = ("/", "/import", "/nothing", *(f"/results/{{id}}{tab}" for tab in (*TABS, "/edit", "/delete")))
 
 

@@ -15,14 +15,14 @@ from ...domain.event_names import measures_time
 from ...domain.profile import Profile
 from ...domain.symbols.short_names import shorten_symbol
 from ...domain.tables import ROOT, get_column, get_strings
-from ...domain.units import format_quantity
-from ..core.functions import base_name, functions_of, match_functions
+from ..core.functions import base_name, functions_of
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
-from ..core.sample_selection import event_id, event_names, sum_by_index, threads_of
-from ..core.trees import find_outermost, mark_subtrees
+from ..core.sample_selection import event_id, event_names, ranks_of, sum_by_index, threads_of
+from ..core.trees import mark_subtrees
+from ..core.waiting_calls import waiting_calls_of
+from ..matrix.balance import find_balances, format_balance
 from .model import AdviceFinding, RuleInput
-from .waiting_functions import WAITING_PATTERN
 
 FRAME_LIMIT = 127
 """Frames of a call stack that perf records by default (kernel.perf_event_max_stack)."""
@@ -31,11 +31,7 @@ C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux\S*|ld-musl\S*)[-.]")
 """Modules in which stacks of threads begin."""
 MAX_NAMED = 3
 """How many names a sentence lists."""
-MIN_ROLE_THREADS = 3
-"""Fewer threads of one role are not compared."""
 EXAMPLE_SHARE = 0.1
-_Amount = tuple[str, int, int | None]
-"""A label, a weight, and the rank it is of."""
 
 
 def has_cpu_samples(profile: Profile) -> bool:
@@ -110,14 +106,10 @@ def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
     total = int(weights.sum())
     if not total:
         return
-    hit = match_functions(profile, WAITING_PATTERN, "focus", ("display",))[get_column(profile.calls, "function")]
-    hit[ROOT] = False
-    end = get_column(profile.calls, "end")
-    waiting = mark_subtrees(end, hit)
-    share = 100.0 * float(weights[waiting].sum()) / total
+    found = waiting_calls_of(profile)
+    share = 100.0 * float(weights[found.waits].sum()) / total
     # By the outermost of them: a lock that sleeps in the kernel is the lock.
-    outer = find_outermost(end, np.where(waiting, 0, 1 + np.arange(len(end))))
-    weight = sum_by_index(outer[waiting], weights[waiting], len(end))
+    weight = sum_by_index(found.call[found.waits], weights[found.waits], len(weights))
     names = Counter[str]()
     functions, function = functions_of(profile), get_column(profile.calls, "function")
     for call in np.flatnonzero(weight).tolist():
@@ -127,27 +119,20 @@ def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
 
 
 def detect_imbalance(evidence: RuleInput) -> Iterator[AdviceFinding]:
-    """How much more the busiest rank, or thread of a role, ran than the mean of them."""
+    """How much more the rank, or thread of a role, that computes most does so than their mean, if that exceeds the
+    error of the samples. Waiting does not count."""
     profile, event = evidence.profile, _main_event(evidence)
-    threads, rollup = threads_of(profile), roll_up_filtered_samples(profile, evidence.selection, event)
-    weight = sum_by_index(rollup.thread, rollup.weight, len(threads.key))
-    name, unit = (get_strings(profile.events, column)[event] for column in ("name", "unit"))
-    unit = unit or "count"
-    ranks = np.unique(threads.rank[(threads.rank >= 0) & (weight > 0)])
-    if len(ranks) > 1:
-        amounts: list[_Amount] = [
-            (f"Rank {rank}", int(weight[threads.rank == rank].sum()), rank) for rank in ranks.tolist()
-        ]
-        yield _imbalance(amounts, "ranks", int(weight.sum()), unit, name)
-        return
-    roles: dict[str, list[_Amount]] = {}
-    for row in np.flatnonzero(weight).tolist():
-        thread = threads.name[row] or threads.process[row] or ""
-        label = f"Thread {thread}" + (f" (TID {threads.tid[row]})" if threads.tid[row] is not None else "")
-        roles.setdefault(re.sub(r"\d+", "", thread), []).append((label, int(weight[row]), None))
-    for role in roles.values():
-        if len(role) >= MIN_ROLE_THREADS:
-            yield _imbalance(role, "threads of its name", int(weight.sum()), unit, name)
+    by = "rank" if len(ranks_of(profile)) > 1 else "thread"
+    total = int(_call_weights(evidence).sum())
+    for balance in find_balances(profile, evidence.selection, event, by):
+        if balance.outlier:
+            yield AdviceFinding(
+                balance.over_mean_percent,
+                format_balance(profile, event, balance),
+                # What the others could wait for it, at most, of the time of all.
+                min(100.0, 100.0 * (balance.value - balance.mean) * balance.members / max(1, total)),
+                balance.groups.key[balance.most] if by == "rank" else None,
+            )
 
 
 def detect_idle_cpus(evidence: RuleInput) -> Iterator[AdviceFinding]:
@@ -168,21 +153,6 @@ def detect_idle_cpus(evidence: RuleInput) -> Iterator[AdviceFinding]:
         f"On average {used:.1f} of {int(cpus)} CPUs were in use by this program.",
         # Not every program can use all CPUs, so that this is the least important finding.
         0.0,
-    )
-
-
-def _imbalance(amounts: list[_Amount], group: str, total: int, unit: str, event: str) -> AdviceFinding:
-    label, most, rank = max(amounts, key=lambda amount: amount[1])
-    mean = sum(amount for _, amount, _ in amounts) / len(amounts)
-    # What the others could wait for it, at most, of the time of all.
-    share = 100.0 * (most - mean) * len(amounts) / max(1, total)
-    shown, usual = (format_quantity(value, unit).text for value in (most, mean))
-    shown += f" {event}" if unit == "count" else ""
-    return AdviceFinding(
-        100.0 * (most / mean - 1),
-        f"{label} has {shown}, {100 * (most / mean - 1):.0f} % more than the mean of {len(amounts)} {group} ({usual}).",
-        min(100.0, share),
-        rank,
     )
 
 

@@ -42,7 +42,7 @@ CPU_RULES = (
         "CPU time is spent waiting",
         10,
         "%",
-        "share of samples in locks, sleeps, barriers and spin loops",
+        "share of samples in locks, sleeps, barriers, spin loops and MPI",
         "flamegraph",
         cpu_detectors.detect_waiting,
         "Find in the flame graph who waits for what. Hold locks for less time or split them, give all ranks and "
@@ -53,11 +53,11 @@ CPU_RULES = (
         "Work is unevenly distributed",
         20,
         "%",
-        "how much more the busiest rank or thread ran than the mean",
-        "threads",
+        "how much more one rank or thread computes than the mean, without waiting",
+        "matrix",
         cpu_detectors.detect_imbalance,
-        "Compare the hotspots of the busiest with those of the others, and divide the work into smaller or equal "
-        "parts. Others that spin while they wait look busy: see the functions that wait.",
+        "Divide the work of this function into smaller or equal parts. The matrix has all functions by rank and "
+        "thread, computing and waiting separated.",
     ),
     Rule(
         "idle-cpus",

@@ -8,7 +8,7 @@ import pytest
 from perfloom.analysis.advice.cpu_rules import CPU_RULES
 from perfloom.analysis.advice.findings import find_advice, list_rules
 from perfloom.analysis.advice.rules import RULES
-from perfloom.analysis.advice.waiting_functions import WAITING_PATTERN
+from perfloom.analysis.core.waiting_functions import waiting_pattern
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import detect_format
@@ -113,21 +113,33 @@ def test_waiting_counts_each_sample_once_and_names_the_outermost_function() -> N
         ("pthread_mutex_lock@plt", True),
         ("pthread_mutex_unlock", False),
         ("__GI___pthread_mutex_unlock_usercnt", False),
-        ("MPI_Send", False),
+        ("MPI_Send", True),
+        ("mpi_barrier_", True),
+        ("mpi_allreduce_f08_", True),
+        ("MPIDI_progress_test", True),
+        ("uct_mm_iface_progress", True),
+        ("__x64_sys_sched_yield", True),
+        ("gomp_mutex_lock_slow", True),
+        ("mpi_compute_forces_", False),
+        ("my_MPI_Barrier", False),
+        ("do_something_else", False),
+        ("gomp_thread_start", False),
         ("wait_for_it", False),
         ("block", False),
         ("selection_sort", False),
     ],
 )
 def test_waiting_functions(name: str, waits: bool) -> None:
-    assert bool(re.search(WAITING_PATTERN, name)) is waits
+    assert bool(re.search(waiting_pattern(), name)) is waits
 
 
 def test_imbalance_of_threads_of_one_name() -> None:
     stacks = {"worker-0 11;main": 200, "worker-1 12;main": 200, "worker-2 13;main": 500, "main 10;main": 100}
     found = advise(record(stacks, cpus=1))
     assert found == {
-        "imbalance": "Thread worker-2 (TID 13) has 500 ms, 67 % more than the mean of 3 threads of its name (300 ms)."
+        "imbalance": "Thread worker-2 13 computes 500 ms, 150 % more than the mean of the other 2 threads (200 ms), "
+        "mostly in main (100 % of the difference), since 400 ms ± 9.99 ms. The others use 60 % less CPU time. A recording "
+        "of the time off the CPU shows how long they wait."
     }
 
 

@@ -34,6 +34,7 @@ PAGE_TABLES = {
     "heatmap": ("heatmap",),
     "counts": ("counts",),
     "threads": ("threads", "ranks"),
+    "matrix": ("matrix", "matrix-cells"),
     "operators": ("operators",),
     "kernels": ("kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle"),
     "modules": ("modules",),

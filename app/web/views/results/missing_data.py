@@ -4,6 +4,7 @@ import pyarrow.compute as pc
 
 from ....analysis.core.slice_selection import has_times
 from ....domain.profile import Profile
+from ....domain.selection import Selection
 from ....domain.timed_events import IN_ORDER
 from ....ingest.facts import STACKS_FACT
 
@@ -52,6 +53,19 @@ def explain_no_timeline(profile: Profile) -> str:
             "(perf stat -I), or sample with perf record."
         )
     return "There is nothing to draw: the recording has no samples, slices or counters with times."
+
+
+def explain_one_group(profile: Profile, selection: Selection, by: str, groups: int) -> str:
+    """Why the matrix has nothing to compare, and what to record; empty if it has."""
+    if groups > 1 or not profile.samples.num_rows:
+        return ""
+    if selection.ranks or selection.threads:
+        return f"The selection has one {by}: remove it above to compare it with others."
+    return (
+        f"This recording has one {by} with samples: there is nothing to compare. Ranks: record an MPI program with "
+        "perfloom record --mpi openmpi --ranks 4 -- PROGRAM, or import the files of all ranks together. Threads: "
+        "record a process with several threads."
+    )
 
 
 def explain_no_heat_map(profile: Profile, event: str) -> str:

@@ -75,10 +75,15 @@ def parse_order(columns: Sequence[str], default: str) -> SortOrder:
 
 def parse_page() -> int:
     """The requested page, from 1. Raises InvalidRequest."""
-    text = request.args.get("page", "1")
+    return parse_number_of_page("page")
+
+
+def parse_number_of_page(word: str) -> int:
+    """The page that a parameter requests, from 1. Raises InvalidRequest."""
+    text = request.args.get(word, "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(
-            f"page {text[:40]!r} must be a whole number from 1. Leave it out for the first page.", "page"
+            f"{word} {text[:40]!r} must be a whole number from 1. Leave it out for the first page.", word
         )
     return int(text)
 

@@ -1,7 +1,7 @@
 """/results/<id>/threads: the weight of each thread, with links to select it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -9,13 +9,21 @@ from flask import Blueprint
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from ....analysis.core.measurements import measure_counts, running_percent
-from ....analysis.core.sample_selection import ranks_of
+from ....analysis.core.measurements import (
+    find_counted_events,
+    find_share_only_events,
+    measure_counts,
+    running_percent,
+)
+from ....analysis.core.sample_selection import event_id, ranks_of
 from ....analysis.core.schema import records
+from ....analysis.matrix.cells import sum_groups
+from ....analysis.matrix.groups import matrix_groups
 from ....analysis.tables import TABLES
 from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
+from ....domain.tables import NO_ID
 from ....domain.units import format_caveat, format_quantity
 from ...rendering import Page, render
 from .result_frame import ResultFrame, open_result_frame
@@ -39,12 +47,13 @@ UNEVEN = 1.1
 @dataclass(frozen=True)
 class RankChart:
     """The load balance of ranks. svg: without script or style. uneven: whether the maximum is more than a tenth above
-    the mean.
+    the mean. measure: what of the event, empty for all. matrix: the page with its functions.
 
     table: URL of the numbers as CSV.
     """
 
     event: str
+    measure: str
     summary: str
     max: str
     max_url: str
@@ -53,6 +62,7 @@ class RankChart:
     svg: Markup
     legend: tuple[tuple[str, str], ...]
     table: str
+    matrix: str
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,10 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         before = found.get(rank, RankValue(rank, None))
         value = before.value if row["value"] is None else (before.value or 0) + row["value"]
         found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
+    computing = _computing_by_rank(frame, profile)
+    for rank, weight in computing.items():
+        if rank in found and found[rank].value is not None:
+            found[rank] = replace(found[rank], value=weight)
     values = [found[rank] for rank in sorted(found)]
     balance = measure_balance(values)
     if balance is None:
@@ -139,6 +153,7 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     )
     return RankChart(
         event=frame.event,
+        measure=", without waiting" if computing else "",
         summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, caveat)))}",
         max=f"rank {balance.max.rank}",
         max_url=frame.filtered_url(None, ranks=((balance.max.rank, balance.max.rank),)),
@@ -148,7 +163,21 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         svg=Markup(svg),
         legend=list_legend(svg),
         table=frame.url("ranks.csv"),
+        matrix=frame.url("matrix", None, ("by", "rank")),
     )
+
+
+def _computing_by_rank(frame: ResultFrame, profile: Profile) -> dict[int, int]:
+    """The weight of the samples of each rank that do not wait: waiting ranks spin, and would look as busy as those that
+    compute. Empty for counts, where waiting is unknown, and if no sample waits."""
+    event = event_id(profile, frame.event or None)
+    if event == NO_ID or event in find_counted_events(profile) or event in find_share_only_events(profile):
+        return {}
+    groups = matrix_groups(profile, frame.selection, "rank")
+    totals = sum_groups(profile, frame.selection, event, groups)
+    if not totals.waiting_count.any():
+        return {}
+    return dict(zip(groups.key, totals.computing.tolist(), strict=True))
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:

@@ -1,0 +1,1 @@
+"""MPI programs, and recordings of one."""
