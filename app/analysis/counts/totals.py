@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
@@ -22,6 +23,7 @@ from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
 from ..core.measurements import (
     Measurement,
     best_total,
+    find_share_only_events,
     list_idle_threads,
     list_measurements,
     measure_counts,
@@ -40,6 +42,7 @@ from ..core.sample_selection import (
 )
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, records, table_function
 from ..core.slice_selection import has_clock, select_slices
+from ..core.thread_sums import sum_threads
 from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
@@ -305,6 +308,8 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
 
     Sorted by event, then by value, descending.
     """
+    if not profile.counts.num_rows:
+        return _sampled_counts(profile, selection)
     rows = sort_measurements(list_measurements(profile, selection))
     table = threads_of(profile)
     return build_rows(
@@ -317,6 +322,49 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
             "status": [m.status for m in rows],
             "deviation_percent": [m.deviation_percent for m in rows],
             "missing": [m.missing if m.source == "counted" else None for m in rows],
+        },
+    )
+
+
+def _sampled_counts(profile: Profile, selection: Selection) -> TableRows:
+    """The rows of a result without counts, of arrays: there can be some for each of thousands of threads."""
+    share_only, threads = find_share_only_events(profile), threads_of(profile)
+    events, rows, values = select_events(profile, selection), [], []
+    for event in events:
+        sums = sum_threads(profile, selection, event)
+        busy = np.flatnonzero(sums.count)
+        order = np.arange(len(busy)) if event in share_only else np.argsort(-sums.weight[busy], kind="stable")
+        rows.append(busy[order])
+        values.append(np.full(len(busy), None) if event in share_only else sums.weight[busy[order]])
+    thread = np.concatenate([np.zeros(0, np.int64), *rows])
+    event = np.repeat(np.array(events, np.int64), [len(part) for part in rows])
+    missing = np.full(len(thread), np.nan)
+
+    def texts(words: Iterable[str | None], places: Array) -> Array:
+        return np.array([word or None for word in words], object)[places]
+
+    def numbers(known: Iterable[int | None]) -> Array:
+        """As int64 if all are known."""
+        kept = list(known)
+        return np.array(kept, object if None in kept else np.int64)[thread]
+
+    number_type = object if share_only.intersection(events) else np.int64
+    return build_rows(
+        COUNTS,
+        {
+            "event": texts(event_names(profile), event),
+            "unit": texts(get_strings(profile.events, "unit"), event),
+            "process": texts(threads.process, thread),
+            "thread": texts(threads.name, thread),
+            "pid": numbers(threads.pid),
+            "tid": numbers(threads.tid),
+            "host": texts(threads.host, thread),
+            "rank": numbers(rank if rank >= 0 else None for rank in threads.rank.tolist()),
+            "run": numbers(profile.threads.column("run").to_pylist()),
+            "value": np.concatenate([np.zeros(0, number_type), *(part.astype(number_type) for part in values)]),
+            "source": np.full(len(thread), "sampled", object),
+            "status": texts((SAMPLED_ONLY if n in share_only else None for n in range(profile.events.num_rows)), event),
+            **dict.fromkeys(("cpu", "running_percent", "deviation_percent", "missing"), missing),
         },
     )
 
@@ -406,7 +454,7 @@ def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
         "rank": [m.rank for m in rows],
         "run": [m.run for m in rows],
         "value": [m.value for m in rows],
-        "running_percent": [m.running_percent for m in rows],
+        "running_percent": [None if m.source == "sampled" else m.running_percent for m in rows],
     }
 
 
