@@ -4,8 +4,8 @@
 
 A synthetic profile of 60 seconds is stored as by an import. Each line is one page, in milliseconds of wall-clock and of
 processor time: "first" without values kept of the result; "median" and "most" of requests that each have a selection
-that no request had before: another window of time, threads, event or function. Other load of the machine does not affect
-"CPU", which the goal is for. "kB" is the largest answer, "MB" the memory of the process without mapped files.
+that no request had before: another window of time, threads, event or function. The goal is for "CPU", which other load
+of the machine does not affect. "kB" is the largest answer, "MB" the memory of the process without mapped files.
 """
 
 import argparse
@@ -106,7 +106,7 @@ def measure(store: Store, client: FlaskClient, only: list[str], again: int) -> l
         store.results._opened.evict(store.results._path(RESULT))
         first = ask(client, path)
         found = [ask(client, f"{path}?{urlencode(next(changes))}") for _ in range(again)]
-        median, cpu = (statistics.median(values) for values in zip(*((one.wall_ms, one.cpu_ms) for one in found)))
+        median, cpu = (statistics.median(getattr(one, name) for one in found) for name in ("wall_ms", "cpu_ms"))
         slow = cpu > GOAL_MS
         over += [name] if slow else []
         print(

@@ -18,6 +18,7 @@ TABLE_MODULES = {
     "tree": "stacks.tree_table",
     "heatmap": "timeline.heat_map",
     "counts": "counts.totals",
+    "count-shares": "counts.shares",
     "count-metrics": "counts.count_metrics",
     "threads": "counts.totals",
     "events": "counts.totals",

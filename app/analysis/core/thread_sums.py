@@ -70,7 +70,8 @@ def sum_threads(profile: Profile, selection: Selection, event: int) -> ThreadSum
         else:
             edges = _sum_rows(profile, np.concatenate((rows[low : first * kept.step], rows[last * kept.step : high])))
             sums = ThreadSums(
-                kept.weight[last] - kept.weight[first] + edges.weight, kept.count[last] - kept.count[first] + edges.count
+                kept.weight[last] - kept.weight[first] + edges.weight,
+                kept.count[last] - kept.count[first] + edges.count,
             )
     chosen = select_threads(profile, selection)
     return sums if chosen is None else ThreadSums(sums.weight * chosen, sums.count * chosen)

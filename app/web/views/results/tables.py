@@ -73,12 +73,12 @@ def parse_order(columns: Sequence[str], default: str) -> SortOrder:
     return order
 
 
-def parse_page() -> int:
-    """The requested page, from 1. Raises InvalidRequest."""
-    text = request.args.get("page", "1")
+def parse_page(word: str = "page") -> int:
+    """The requested page, from 1; `word`: the parameter. Raises InvalidRequest."""
+    text = request.args.get(word, "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(
-            f"page {text[:40]!r} must be a whole number from 1. Leave it out for the first page.", "page"
+            f"{word} {text[:40]!r} must be a whole number from 1. Leave it out for the first page.", word
         )
     return int(text)
 
@@ -138,10 +138,12 @@ def build_heading(
     )
 
 
-def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
-    """The position of page `page` in `total` rows."""
+def build_pager(
+    page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row", nouns: str = "", word: str = "page"
+) -> Pager:
+    """The position of page `page` in `total` rows. nouns: the plural. word: the parameter."""
     first, last = (page - 1) * size + 1, min(page * size, total)
-    nouns = noun if total == 1 else f"{noun}s"
+    nouns = noun if total == 1 else nouns or f"{noun}s"
     if total == 0:
         text = f"No {noun}s"
     elif first > total:
@@ -153,8 +155,8 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
     back = min(page - 1, -(-total // size))
     return Pager(
         text=text,
-        previous=current_url_with(("page", str(back) if back > 1 else None)) if page > 1 else None,
-        next=current_url_with(("page", str(page + 1))) if page * size < total else None,
+        previous=current_url_with((word, str(back) if back > 1 else None)) if page > 1 else None,
+        next=current_url_with((word, str(page + 1))) if page * size < total else None,
         is_past_end=0 < total < first,
     )
 
