@@ -17,9 +17,11 @@ from ...domain.symbols.short_names import shorten_symbol
 from ...domain.tables import ROOT, get_column, get_strings
 from ...domain.units import format_quantity
 from ..core.functions import base_name, functions_of, match_functions
+from ..core.memo import memoize
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_id, event_names, sum_by_index, threads_of
+from ..core.thread_sums import sum_threads
 from ..core.trees import find_outermost, mark_subtrees
 from .model import AdviceFinding, RuleInput
 from .waiting_functions import WAITING_PATTERN
@@ -86,14 +88,7 @@ def detect_cut_off_stacks(evidence: RuleInput) -> Iterator[AdviceFinding]:
     total, depth = int(weights.sum()), get_column(profile.calls, "depth")
     if not total or int(depth.max(initial=0)) < 2:
         return
-    function, end = get_column(profile.calls, "function"), get_column(profile.calls, "end")
-    deep = depth >= FRAME_LIMIT
-    unknown = (depth == 1) & _mask_unknown(profile)[function] & (end - np.arange(len(end)) > 1)
-    # The C library starts threads, in functions that have no symbol if it is stripped.
-    modules = functions_of(profile)
-    starts = np.array([bool(C_LIBRARY.match(base_name(module))) for module in modules.modules] + [False], bool)
-    unknown[ROOT + 1 :] &= ~starts[modules.module[function[ROOT + 1 :]]]
-    cut = mark_subtrees(end, unknown)
+    deep, cut = depth >= FRAME_LIMIT, memoize(profile, "cut-off stacks", lambda: _mask_cut_off(profile))
     deep_share, cut_share = (100.0 * float(weights[mask].sum()) / total for mask in (deep & ~cut, cut))
     share = deep_share + cut_share
     yield AdviceFinding(
@@ -104,20 +99,27 @@ def detect_cut_off_stacks(evidence: RuleInput) -> Iterator[AdviceFinding]:
     )
 
 
+def _mask_cut_off(profile: Profile) -> Array:
+    """Which calls are below an unknown outermost function."""
+    function, end = get_column(profile.calls, "function"), get_column(profile.calls, "end")
+    outermost = get_column(profile.calls, "depth") == 1
+    unknown = outermost & _mask_unknown(profile)[function] & (end - np.arange(len(end)) > 1)
+    # The C library starts threads, in functions that have no symbol if it is stripped.
+    modules = functions_of(profile)
+    starts = np.array([bool(C_LIBRARY.match(base_name(module))) for module in modules.modules] + [False], bool)
+    unknown[ROOT + 1 :] &= ~starts[modules.module[function[ROOT + 1 :]]]
+    return mark_subtrees(end, unknown)
+
+
 def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
     """The share of samples in functions that wait."""
     profile, weights = evidence.profile, _call_weights(evidence)
     total = int(weights.sum())
     if not total:
         return
-    hit = match_functions(profile, WAITING_PATTERN, "focus", ("display",))[get_column(profile.calls, "function")]
-    hit[ROOT] = False
-    end = get_column(profile.calls, "end")
-    waiting = mark_subtrees(end, hit)
+    waiting, outer = memoize(profile, "waiting calls", lambda: _find_waiting(profile))
     share = 100.0 * float(weights[waiting].sum()) / total
-    # By the outermost of them: a lock that sleeps in the kernel is the lock.
-    outer = find_outermost(end, np.where(waiting, 0, 1 + np.arange(len(end))))
-    weight = sum_by_index(outer[waiting], weights[waiting], len(end))
+    weight = sum_by_index(outer, weights[waiting], len(weights))
     names = Counter[str]()
     functions, function = functions_of(profile), get_column(profile.calls, "function")
     for call in np.flatnonzero(weight).tolist():
@@ -126,11 +128,22 @@ def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
     yield AdviceFinding(share, f"{share:.1f} % of the samples are in functions that wait: {named}.", share)
 
 
+def _find_waiting(profile: Profile) -> tuple[Array, Array]:
+    """(the calls of functions that wait and the calls below, for each the outermost call of such a function: a lock
+    that sleeps in the kernel is the lock)."""
+    hit = match_functions(profile, WAITING_PATTERN, "focus", ("display",))[get_column(profile.calls, "function")]
+    hit[ROOT] = False
+    end = get_column(profile.calls, "end")
+    waiting = mark_subtrees(end, hit)
+    outer = find_outermost(end, np.where(waiting, 0, 1 + np.arange(len(end))))
+    found = np.flatnonzero(waiting)
+    return found, outer[found]
+
+
 def detect_imbalance(evidence: RuleInput) -> Iterator[AdviceFinding]:
     """How much more the busiest rank, or thread of a role, ran than the mean of them."""
     profile, event = evidence.profile, _main_event(evidence)
-    threads, rollup = threads_of(profile), roll_up_filtered_samples(profile, evidence.selection, event)
-    weight = sum_by_index(rollup.thread, rollup.weight, len(threads.key))
+    threads, weight = threads_of(profile), sum_threads(profile, evidence.selection, event).weight
     name, unit = (get_strings(profile.events, column)[event] for column in ("name", "unit"))
     unit = unit or "count"
     ranks = np.unique(threads.rank[(threads.rank >= 0) & (weight > 0)])
@@ -191,13 +204,19 @@ def _main_event(evidence: RuleInput) -> int:
 
 
 def _call_weights(evidence: RuleInput) -> Array:
-    return sum_call_weights(evidence.profile, evidence.selection, _main_event(evidence))
+    """Several rules need them."""
+    profile, selection, event = evidence.profile, evidence.selection, _main_event(evidence)
+    return memoize(profile, ("call weights", selection, event), lambda: sum_call_weights(profile, selection, event))
 
 
 def _mask_unknown(profile: Profile) -> Array:
     """Which rows of `functions` have no symbol."""
-    names = profile.functions.column("name").to_pylist()
-    return np.array([(name or "") in UNKNOWN_NAMES for name in names] + [False], bool)
+
+    def build() -> Array:
+        names = profile.functions.column("name").to_pylist()
+        return np.array([(name or "") in UNKNOWN_NAMES for name in names] + [False], bool)
+
+    return memoize(profile, "functions without a symbol", build)
 
 
 def _list_shares(amounts: Iterable[tuple[str, int]], total: int) -> str:

@@ -1,10 +1,9 @@
 """/results/<id>/counts: totals of every event by process, thread, rank or host, sampled or counted, as bars of
 functions and as a table."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import quote_plus
+from urllib.parse import urlencode
 
 import pandas as pd
 from flask import Blueprint, request
@@ -42,6 +41,7 @@ from ....domain.profile import Profile
 from ....domain.selection import MAX_PATTERN_CHARS
 from ....domain.text import shorten
 from ....domain.units import MISSING, Quantity, format_caveat, format_quantity
+from ...pages import Pairs
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import MAX_URL, sandwich_urls
@@ -74,8 +74,6 @@ MAX_CHARTS = 8
 MAX_METRICS = 200
 NOUNS = {"process": "processes"}
 ABSOLUTE, PERCENT, PER_S = "absolute", "percent", "per-s"
-FOCUS_MARK = "\0focus\0"
-"""Where a pattern is put into an address that is made once for many."""
 BARS_PAGE, FUNCTIONS_PAGE = "bars-page", "functions-page"
 
 
@@ -375,32 +373,34 @@ def _scale(
 
 
 def _bar_row(frame: ResultFrame, view: _View, data: BarData, bar: int, scale: BarScale, changes: Changes) -> BarRow:
-    label = data.labels[bar]
-    link = frame.url(None, frame.selection.replace(**changes), *frame.page_params) if changes else ""
-    pairs = ("reference", label), ("values", PERCENT)
-    reference = current_url_with(*pairs)
+    label, selection = data.labels[bar], frame.selection
+    # Made once for the links of a bar, because a page has hundreds.
+    address = frame.url(None, selection.replace(**changes, event=None, focus=None), *frame.page_params)
+    kept = [(word, value) for word, value in (("event", selection.event), ("focus", selection.focus)) if value]
+    link = _append(address, kept) if changes else ""
+    reference = current_url_with(("reference", label), ("values", PERCENT))
+
+    def part_url(series: BarSeries) -> str:
+        pattern = exact_pattern(series.name)
+        too_long = len(pattern) > MAX_PATTERN_CHARS
+        return "" if too_long else _append(address, [("event", data.event), ("focus", pattern)])
+
     return BarRow(
         label=label,
-        url=link if len(link) <= MAX_URL else "",
+        url=link,
         # `draw_bar` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw_bar(data, bar, scale, _part_urls(frame, data.event, changes))),
+        svg=Markup(draw_bar(data, bar, scale, part_url)),
         value=scale.format(data.totals[bar]),
         reference=reference if len(reference) <= MAX_URL else "",
         is_reference=view.values == PERCENT and label == view.reference,
     )
 
 
-def _part_urls(frame: ResultFrame, event: str, changes: Changes) -> Callable[[BarSeries], str]:
-    """Makes the address that selects a participant and the stacks with a function; empty where it would be too long."""
-    selection = frame.selection.replace(**changes, event=event, focus=FOCUS_MARK)
-    before, _, after = frame.url(None, selection, *frame.page_params).partition(quote_plus(FOCUS_MARK))
-
-    def url(series: BarSeries) -> str:
-        pattern = exact_pattern(series.name)
-        found = f"{before}{quote_plus(pattern, errors='replace')}{after}"
-        return found if len(found) <= MAX_URL and len(pattern) <= MAX_PATTERN_CHARS else ""
-
-    return url
+def _append(address: str, pairs: Pairs) -> str:
+    """An address with more parameters; empty if it would be too long."""
+    query = urlencode(pairs, errors="replace")
+    found = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
+    return found if len(found) <= MAX_URL else ""
 
 
 def _reading(charts: list[BarData]) -> str:
