@@ -75,6 +75,23 @@ def roll_up_filtered_samples(profile: Profile, selection: Selection, event: int)
     return found if kept is None else found.take(kept[found.call])
 
 
+def list_rollups(profile: Profile, selection: Selection, event: int) -> list[SampleRollup]:
+    """The parts of `roll_up_samples`, not copied: for sums over millions of entries."""
+    parts = _list_block_parts(profile, selection, event)
+    return [roll_up_rows(profile, selection, select_samples(profile, selection, event))] if parts is None else parts
+
+
+def count_calls(profile: Profile, selection: Selection, event: int) -> Array:
+    """How many of the selected samples of an event were taken on each node of `calls` itself: int64."""
+    counts, calls = np.zeros(profile.calls.num_rows, np.int64), profile.calls.num_rows
+    for part in list_rollups(profile, selection, event):
+        counts += np.rint(np.bincount(part.call, part.count, calls)).astype(np.int64)
+    kept = filter_calls(profile, selection)
+    if kept is not None:
+        counts[~kept] = 0
+    return counts
+
+
 def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
     """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit."""
     parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows

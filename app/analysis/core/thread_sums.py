@@ -13,7 +13,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from .memo import memoize
-from .sample_rollup import MIN_ROLLUP_SAMPLES, roll_up_filtered_samples
+from .sample_rollup import MIN_ROLLUP_SAMPLES, list_rollups
 from .sample_selection import (
     filter_calls,
     has_durations,
@@ -48,33 +48,42 @@ class _Checkpoints:
 
 def sum_threads(profile: Profile, selection: Selection, event: int) -> ThreadSums:
     """The selected samples of an event (NO_ID: none), with patterns applied."""
-    threads = profile.threads.num_rows
-    if (
-        event == NO_ID
-        or selection.step is not None
-        or filter_calls(profile, selection) is not None
-        or has_durations(profile)
-    ):
-        found = roll_up_filtered_samples(profile, selection, event)
-        return ThreadSums(
-            sum_by_index(found.thread, found.weight, threads), sum_by_index(found.thread, found.count, threads)
+    kept = filter_calls(profile, selection)
+    if event == NO_ID or selection.step is not None or kept is not None or has_durations(profile):
+        # Several parts of a page need these, which take longer.
+        return memoize(
+            profile, ("thread sums", selection, event), lambda: _sum_rollups(profile, selection, event, kept)
         )
     _, rows, low, high = select_event_rows(profile, selection, event)
     if len(rows) < MIN_ROLLUP_SAMPLES:
         sums = _sum_rows(profile, rows[low:high])
     else:
-        kept = _checkpoints_of(profile, event)
-        first, last = -(-low // kept.step), high // kept.step
+        sums_at = _checkpoints_of(profile, event)
+        first, last = -(-low // sums_at.step), high // sums_at.step
         if last <= first:
             sums = _sum_rows(profile, rows[low:high])
         else:
-            edges = _sum_rows(profile, np.concatenate((rows[low : first * kept.step], rows[last * kept.step : high])))
+            edges = _sum_rows(
+                profile, np.concatenate((rows[low : first * sums_at.step], rows[last * sums_at.step : high]))
+            )
             sums = ThreadSums(
-                kept.weight[last] - kept.weight[first] + edges.weight,
-                kept.count[last] - kept.count[first] + edges.count,
+                sums_at.weight[last] - sums_at.weight[first] + edges.weight,
+                sums_at.count[last] - sums_at.count[first] + edges.count,
             )
     chosen = select_threads(profile, selection)
     return sums if chosen is None else ThreadSums(sums.weight * chosen, sums.count * chosen)
+
+
+def _sum_rollups(profile: Profile, selection: Selection, event: int, kept: Array | None) -> ThreadSums:
+    """kept: which calls keep their samples, None for all."""
+    size = profile.threads.num_rows
+    weight, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for part in list_rollups(profile, selection, event):
+        inside = slice(None) if kept is None else np.flatnonzero(kept[part.call])
+        thread = part.thread[inside]
+        weight += sum_by_index(thread, part.weight[inside], size)
+        count += sum_by_index(thread, part.count[inside], size)
+    return ThreadSums(weight, count)
 
 
 def _sum_rows(profile: Profile, rows: Array) -> ThreadSums:

@@ -20,8 +20,8 @@ from ..core.common_columns import EVENT, HOST, MPI_RANK, UNIT
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events, measure_counts
-from ..core.sample_rollup import roll_up_filtered_samples
-from ..core.sample_selection import event_id, event_names, select_events, sum_by_index, threads_of
+from ..core.sample_rollup import list_rollups
+from ..core.sample_selection import event_id, event_names, filter_calls, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.thread_sums import sum_threads
 from ..stacks.call_tree import build_call_tree
@@ -101,7 +101,7 @@ class EventShares:
         shape = len(participants), len(functions)
         if not shape[0] or not shape[1]:
             return np.zeros(shape, np.int64)
-        column = np.full(int(self.functions.max(initial=0)) + 2, NO_ID, np.int64)
+        column = np.full(int(self.parts.function.max(initial=0)) + 2, NO_ID, np.int64)
         column[np.array(functions, np.int64) + 1] = np.arange(shape[1])
         kept = np.flatnonzero(column[self.parts.function + 1] >= 0)
         row = np.full(len(self.participants) + 1, NO_ID, np.int64)
@@ -114,7 +114,7 @@ class EventShares:
     def list_parts(self) -> tuple[Array, Array, Array]:
         """(participant, function, weight) of all parts: by participant, then largest first. Function NO_ID: samples
         without a stack."""
-        size = int(self.functions.max(initial=0)) + 2
+        size = int(self.parts.function.max(initial=0)) + 2
         place = self.places[self.parts.thread]
         kept = np.flatnonzero(place >= 0)
         cell, which = np.unique(
@@ -174,10 +174,14 @@ def _add_by_label(groups: FlameGroups, weight: Array) -> dict[str, int | float]:
 
 
 def _split(profile: Profile, selection: Selection, event: int) -> _Parts:
-    found = roll_up_filtered_samples(profile, selection, event)
+    kept = filter_calls(profile, selection)
     tree = build_call_tree(profile, selection.hide, kinds=False)
-    node = found.call if tree.node is None else tree.node[found.call]
-    return _Parts(found.thread, tree.function[node], found.weight)
+    function = tree.function if tree.node is None else tree.function[tree.node]
+    columns: list[tuple[Array, ...]] = []
+    for part in list_rollups(profile, selection, event):
+        inside = slice(None) if kept is None else np.flatnonzero(kept[part.call])
+        columns.append((part.thread[inside], function[part.call[inside]], part.weight[inside]))
+    return _Parts(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
 def _order_functions(profile: Profile, parts: _Parts) -> Array:
