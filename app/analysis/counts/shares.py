@@ -4,7 +4,7 @@ A sample counts for its innermost function that is not hidden. Counts of `perf s
 hosts were counted, their totals are the counts; processes and threads have totals of samples if there are any.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -256,9 +256,9 @@ def _rows_of(profile: Profile, selection: Selection, by: str, reference: str | N
     whole, seconds = sum_reference(profile, selection, shares, reference), selected_seconds(profile, selection)
     unknown = np.full(rows, np.nan)
 
-    def named(names: list[str]) -> Array:
-        texts = np.array([name or None for name in names], object)
-        texts[function < 0] = None
+    def named(names_of: Callable[[Array], list[str]]) -> Array:
+        texts = np.full(rows, None, object)
+        texts[function >= 0] = [name or None for name in names_of(function[function >= 0])]
         return texts
 
     places = np.array(_list_places(profile, shares), object).reshape(len(shares.participants), len(PLACES))
@@ -270,8 +270,8 @@ def _rows_of(profile: Profile, selection: Selection, by: str, reference: str | N
             "unit": np.full(rows, unit, object),
             "participant": np.array(shares.participants, object)[participant],
             **{name: places[participant, n] for n, name in enumerate(PLACES)},
-            "function": named(known.names_of(np.maximum(function, 0)) if function.any() else [""] * rows),
-            "module": named(known.modules_of(np.maximum(function, 0)) if function.any() else [""] * rows),
+            "function": named(known.names_of),
+            "module": named(known.modules_of),
             "value": value.astype(object),
             "percent": 100.0 * value.astype(np.float64) / amount,
             "total": total,
