@@ -9,7 +9,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of, host_label, rank_label
 from ..core.measurements import Measurement, measure_counts, running_percent
-from ..core.sample_selection import ranks_of, threads_of
+from ..core.sample_selection import match_ranks, ranks_of, select_threads, threads_of
 
 MAX_THREADS = 50
 """Of more threads no selection is made: its address would be too long."""
@@ -60,6 +60,18 @@ def list_labels(profile: Profile, by: str) -> set[str]:
     if by == FlameGroup.HOST:
         labels |= set(_ranks_of_hosts(profile))
     return labels
+
+
+def list_selected_labels(profile: Profile, selection: Selection, by: str) -> list[str]:
+    """The labels of the participants with selected threads or ranks, in the order of the recording."""
+    groups, chosen = groups_of(profile, FlameGroup(by)), select_threads(profile, selection)
+    inside = groups.thread_groups if chosen is None else groups.thread_groups[chosen]
+    labels = [groups.labels[group] for group in dict.fromkeys(inside.tolist())]
+    if by == FlameGroup.RANK and not selection.threads:
+        ranks = ranks_of(profile)
+        known = ranks if not selection.ranks else ranks[match_ranks(ranks, selection)]
+        labels += [rank_label(rank) for rank in known.tolist()]
+    return list(dict.fromkeys(labels))
 
 
 def select_participants(profile: Profile, by: str, labels: Sequence[str]) -> dict[str, Changes]:

@@ -50,8 +50,10 @@ def test_bars_by_rank_are_links_that_select_them(stored: Callable[..., str], bro
     stored(ranked())
     page = browser_client.page(PAGE)
     assert bars(page) == {"rank 2": "39.6 k", "rank 1": "19.8 k"}
+    assert "Without cycles: rank 0." in text_of(page)
     assert links(page)["rank 2"] == f"{PAGE}?rank=2"
-    assert bars(browser_client.page(links(page)["rank 2"])) == {"rank 2": "39.6 k"}
+    alone = browser_client.page(links(page)["rank 2"])
+    assert bars(alone) == {"rank 2": "39.6 k"} and "Without cycles" not in text_of(alone)
     # A part also selects its function, and the event of its chart.
     parts = [
         html.unescape(url) for url in re.findall(r'<a href="([^"]*)" aria-label="f0\(int\*\) \(app\), rank 2', page)

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 from ....analysis.core.patterns import exact_pattern
 from ....analysis.core.sample_selection import hosts_of, ranks_of
 from ....analysis.core.schema import records
-from ....analysis.counts.participants import Changes, list_labels, select_participants
+from ....analysis.counts.participants import Changes, list_labels, list_selected_labels, select_participants
 from ....analysis.counts.shares import (
     BY,
     COUNT_SHARES,
@@ -37,6 +37,7 @@ from ....charts.bars import (
     list_drawn_series,
 )
 from ....domain.errors import InvalidRequest
+from ....domain.list_text import abbreviate_names
 from ....domain.profile import Profile
 from ....domain.selection import MAX_PATTERN_CHARS
 from ....domain.text import shorten
@@ -72,6 +73,8 @@ blueprint = Blueprint("counts", __name__)
 RUNNING = ColumnView("running_percent", "Counted %", "percent", missing="", unit_label="")
 MAX_CHARTS = 8
 MAX_METRICS = 200
+MAX_IDLE = 6
+"""How many participants without a bar are named."""
 NOUNS = {"process": "processes"}
 ABSOLUTE, PERCENT, PER_S = "absolute", "percent", "per-s"
 BARS_PAGE, FUNCTIONS_PAGE = "bars-page", "functions-page"
@@ -342,8 +345,17 @@ def _chart(
             for number in list_drawn_series(data)
         ),
         empty_text=_empty_text(data),
-        note=note,
+        note=note or _idle_note(profile, frame, shares, data),
     )
+
+
+def _idle_note(profile: Profile, frame: ResultFrame, shares: EventShares, data: BarData) -> str:
+    """The selected participants that have no bar."""
+    if not data.by_function or not data.bars:
+        return ""
+    known = set(shares.participants)
+    idle = [label for label in list_selected_labels(profile, frame.selection, data.by) if label not in known]
+    return f"Without {data.event}: {abbreviate_names(idle, MAX_IDLE)}." if idle else ""
 
 
 def _empty_text(data: BarData) -> str:
