@@ -74,6 +74,21 @@ def list_selected_labels(profile: Profile, selection: Selection, by: str) -> lis
     return list(dict.fromkeys(labels))
 
 
+def name_threads(profile: Profile, chosen: Sequence[int]) -> tuple[str, ...]:
+    """The keys of these threads, else their names if no other thread has them; none for all or too many threads."""
+    threads = threads_of(profile)
+    if not chosen or len(chosen) == len(threads.key):
+        return ()
+    if len(chosen) <= MAX_THREADS:
+        return tuple(dict.fromkeys(threads.key[thread] for thread in chosen))
+    inside = set(chosen)
+    names = {threads.name[thread] for thread in chosen}
+    if len(names) > MAX_THREADS or "" in names:
+        return ()
+    others: set[str] = set().union(*(names for n, names in enumerate(threads.names) if n not in inside))
+    return () if names & others else tuple(sorted(names))
+
+
 def select_participants(profile: Profile, by: str, labels: Sequence[str]) -> dict[str, Changes]:
     """By label the changes that select a participant; those that no selection describes, or only one of too many
     threads, are omitted."""
@@ -90,25 +105,10 @@ def select_participants(profile: Profile, by: str, labels: Sequence[str]) -> dic
     for thread in np.flatnonzero(np.isin(groups.thread_groups, numbers)).tolist():
         threads[groups.labels[groups.thread_groups[thread]]].append(thread)
     for label, chosen in threads.items():
-        keys = _select_threads(profile, chosen)
+        keys = name_threads(profile, chosen)
         if keys:
             found[label] = {"threads": keys}
     return found
-
-
-def _select_threads(profile: Profile, chosen: Sequence[int]) -> tuple[str, ...]:
-    """The keys of these threads, else their names if no other thread has them; none for all or too many threads."""
-    threads = threads_of(profile)
-    if not chosen or len(chosen) == len(threads.key):
-        return ()
-    if len(chosen) <= MAX_THREADS:
-        return tuple(dict.fromkeys(threads.key[thread] for thread in chosen))
-    inside = set(chosen)
-    names = {threads.name[thread] for thread in chosen}
-    if len(names) > MAX_THREADS or "" in names:
-        return ()
-    others: set[str] = set().union(*(names for n, names in enumerate(threads.names) if n not in inside))
-    return () if names & others else tuple(sorted(names))
 
 
 def _select_hosts(profile: Profile, labels: Sequence[str]) -> dict[str, Changes]:
