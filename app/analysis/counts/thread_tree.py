@@ -62,13 +62,13 @@ def build_thread_tree(profile: Profile, selection: Selection, noise_percent: flo
             value[row.thread] += row.value
     chosen = select_threads(profile, selection)
     checked = np.zeros(len(value), bool) if chosen is None else chosen
-    tree = _Tree(profile, value, checked, noise_percent)
+    tree = _NodeList(profile, value, checked, noise_percent)
     kind = threads_of(profile).kind
     tree.add(np.array([n for n in range(len(value)) if kind[n] != "track"], np.int64), list_levels(profile), 0)
     return tuple(tree.nodes)
 
 
-class _Tree:
+class _NodeList:
     """Collects the nodes in preorder."""
 
     def __init__(self, profile: Profile, value: Array, checked: BoolArray, noise_percent: float) -> None:

@@ -155,7 +155,7 @@ class CountsPage(Page):
 
 
 @dataclass(frozen=True)
-class _View:
+class _CountsView:
     """What the parameters of the page ask for."""
 
     by: str
@@ -263,7 +263,7 @@ def _usual_grouping(profile: Profile) -> str:
     return "rank" if "rank" in _list_bar_choices(profile) else BY[0]
 
 
-def _parse_view(profile: Profile) -> _View:
+def _parse_view(profile: Profile) -> _CountsView:
     by = parse_choice("by", BY, _usual_grouping(profile))
     reference = request.args.get("reference") or None
     if reference is not None and reference not in list_labels(profile, by):
@@ -271,7 +271,7 @@ def _parse_view(profile: Profile) -> _View:
             f"This result has no {by} {shorten(reference)!r} to compare with; choose one on the page of event counts.",
             "reference",
         )
-    return _View(
+    return _CountsView(
         by=by,
         values=parse_choice("values", (ABSOLUTE, PERCENT, PER_S), ABSOLUTE),
         reference=reference,
@@ -280,7 +280,7 @@ def _parse_view(profile: Profile) -> _View:
     )
 
 
-def _by_links(profile: Profile, view: _View) -> tuple[PageLink, ...]:
+def _by_links(profile: Profile, view: _CountsView) -> tuple[PageLink, ...]:
     usual, choices = _usual_grouping(profile), _list_bar_choices(profile)
     # A reference is a participant of one grouping.
     reset = [(name, None) for name in ("page", BARS_PAGE, FUNCTIONS_PAGE, "reference")]
@@ -296,7 +296,7 @@ def _by_links(profile: Profile, view: _View) -> tuple[PageLink, ...]:
     )
 
 
-def _value_links(frame: ResultFrame, profile: Profile, view: _View) -> tuple[PageLink, ...]:
+def _value_links(frame: ResultFrame, profile: Profile, view: _CountsView) -> tuple[PageLink, ...]:
     labels = {ABSOLUTE: "Absolute", PERCENT: "Percent", PER_S: "Per second"}
     has_times = selected_seconds(profile, frame.selection) is not None
     return tuple(
@@ -314,7 +314,7 @@ def _pager(page: int, total: int, size: int, word: str, noun: str) -> Pager | No
 
 
 def _chart(
-    frame: ResultFrame, profile: Profile, view: _View, shares: EventShares, data: BarData, rows: pd.DataFrame
+    frame: ResultFrame, profile: Profile, view: _CountsView, shares: EventShares, data: BarData, rows: pd.DataFrame
 ) -> EventChart:
     event = data.event
     row = rows[rows["event"] == event]
@@ -365,7 +365,7 @@ def _empty_text(data: BarData) -> str:
 
 
 def _scale(
-    frame: ResultFrame, profile: Profile, view: _View, shares: EventShares, data: BarData
+    frame: ResultFrame, profile: Profile, view: _CountsView, shares: EventShares, data: BarData
 ) -> tuple[BarScale, str, str]:
     """(how values are written, their heading, a note)."""
     absolute = BarScale(data.unit), "Total", ""
@@ -384,7 +384,9 @@ def _scale(
     return absolute
 
 
-def _bar_row(frame: ResultFrame, view: _View, data: BarData, bar: int, scale: BarScale, changes: Changes) -> BarRow:
+def _bar_row(
+    frame: ResultFrame, view: _CountsView, data: BarData, bar: int, scale: BarScale, changes: Changes
+) -> BarRow:
     label, selection = data.labels[bar], frame.selection
     # Made once for the links of a bar, because a page has hundreds.
     address = frame.url(None, selection.replace(**changes, event=None, focus=None), *frame.page_params)

@@ -65,7 +65,7 @@ class RankChart:
 
 
 @dataclass(frozen=True)
-class TreeRow:
+class ThreadTreeRow:
     """A node of the tree. text: its label, or how many small nodes it is the sum of. disabled: whether a node above
     includes it. reference: the page that compares all others of its level with it; empty for none."""
 
@@ -86,7 +86,7 @@ class ThreadTree:
     whether it was used. all, none: the page with all, or no, check boxes checked.
     """
 
-    rows: tuple[TreeRow, ...]
+    rows: tuple[ThreadTreeRow, ...]
     action: str
     fields: Pairs
     noise: tuple[PageLink, ...]
@@ -187,7 +187,7 @@ def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
 
     return ThreadTree(
         rows=tuple(
-            TreeRow(
+            ThreadTreeRow(
                 node=node,
                 text=text(node) if node.folded else node.label,
                 value=format_quantity(None if is_share else node.value, frame.unit),
