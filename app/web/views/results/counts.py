@@ -42,7 +42,6 @@ from ....domain.profile import Profile
 from ....domain.selection import MAX_PATTERN_CHARS
 from ....domain.text import shorten
 from ....domain.units import MISSING, Quantity, format_caveat, format_quantity
-from ...pages import Pairs
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import MAX_URL, sandwich_urls
@@ -184,6 +183,7 @@ def show(id: str) -> Response:
         )
         for event, found in shares.items()
     }
+    count, functions = (max((getattr(d, name) for d in bars.values()), default=0) for name in ("bars", "functions"))
     metrics = _metrics(frame, profile)
     return render(
         CountsPage(
@@ -197,16 +197,8 @@ def show(id: str) -> Response:
             values=_value_links(frame, profile, view),
             reference=view.reference or "",
             no_reference=current_url_with(("reference", None)) if view.reference else "",
-            bar_pager=_pager(
-                view.bars_page, max((d.bars for d in bars.values()), default=0), MAX_BARS, BARS_PAGE, view.by
-            ),
-            function_pager=_pager(
-                view.functions_page,
-                max((d.functions for d in bars.values()), default=0),
-                TOP_FUNCTIONS,
-                FUNCTIONS_PAGE,
-                "function",
-            ),
+            bar_pager=_pager(view.bars_page, count, MAX_BARS, BARS_PAGE, view.by),
+            function_pager=_pager(view.functions_page, functions, TOP_FUNCTIONS, FUNCTIONS_PAGE, "function"),
             shares_csv=table_file_url("count-shares.csv"),
             sheet=build_sheet(
                 "Totals",
@@ -285,12 +277,7 @@ def _by_links(profile: Profile, view: _CountsView) -> tuple[PageLink, ...]:
     # A reference is a participant of one grouping.
     reset = [(name, None) for name in ("page", BARS_PAGE, FUNCTIONS_PAGE, "reference")]
     return tuple(
-        PageLink(
-            word,
-            f"By {word}",
-            current_url_with(("by", None if word == usual else word), *reset),
-            word == view.by,
-        )
+        PageLink(word, f"By {word}", current_url_with(("by", None if word == usual else word), *reset), word == view.by)
         for word in BY
         if word in choices or word == view.by
     )
@@ -323,6 +310,8 @@ def _chart(
     scale, value_label, note = _scale(frame, profile, view, shares, data)
     selections = select_participants(profile, view.by, data.labels)
     url = sandwich_urls(frame, event)
+    # Made once for all bars.
+    queries = {series.name: _function_query(event, series.name) for series in data.series if not series.other}
     return EventChart(
         event=event,
         total=total._replace(text=data.note) if data.note else total,
@@ -334,7 +323,8 @@ def _chart(
         ),
         value_label=value_label,
         rows=tuple(
-            _bar_row(frame, view, data, bar, scale, selections.get(label, {})) for bar, label in enumerate(data.labels)
+            _bar_row(frame, view, data, bar, scale, selections.get(label, {}), queries)
+            for bar, label in enumerate(data.labels)
         ),
         legend=tuple(
             LegendEntry(
@@ -385,19 +375,24 @@ def _scale(
 
 
 def _bar_row(
-    frame: ResultFrame, view: _CountsView, data: BarData, bar: int, scale: BarScale, changes: Changes
+    frame: ResultFrame,
+    view: _CountsView,
+    data: BarData,
+    bar: int,
+    scale: BarScale,
+    changes: Changes,
+    queries: dict[str, str],
 ) -> BarRow:
     label, selection = data.labels[bar], frame.selection
     # Made once for the links of a bar, because a page has hundreds.
     address = frame.url(None, selection.replace(**changes, event=None, focus=None), *frame.page_params)
     kept = [(word, value) for word, value in (("event", selection.event), ("focus", selection.focus)) if value]
-    link = _append(address, kept) if changes else ""
+    link = _append(address, urlencode(kept)) if changes else ""
     reference = current_url_with(("reference", label), ("values", PERCENT))
 
     def part_url(series: BarSeries) -> str:
-        pattern = exact_pattern(series.name)
-        too_long = len(pattern) > MAX_PATTERN_CHARS
-        return "" if too_long else _append(address, [("event", data.event), ("focus", pattern)])
+        query = queries[series.name]
+        return _append(address, query) if query else ""
 
     return BarRow(
         label=label,
@@ -410,9 +405,15 @@ def _bar_row(
     )
 
 
-def _append(address: str, pairs: Pairs) -> str:
+def _function_query(event: str, name: str) -> str:
+    """The parameters that select an event and a function; empty if its pattern would be too long."""
+    pattern = exact_pattern(name)
+    pairs = [("event", event), ("focus", pattern)]
+    return urlencode(pairs, errors="replace") if len(pattern) <= MAX_PATTERN_CHARS else ""
+
+
+def _append(address: str, query: str) -> str:
     """An address with more parameters; empty if it would be too long."""
-    query = urlencode(pairs, errors="replace")
     found = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
     return found if len(found) <= MAX_URL else ""
 
