@@ -56,7 +56,12 @@ def profile(
             nodes.append(node)
             popularity.append(path[-1][1])
             paths.append(path)
-    kinds_of_event = (("cycles", "count"), ("cpu-clock", "ns"), ("faults", "count"))
+    kinds_of_event = (
+        ("cycles", "count"),
+        ("cpu-clock", "ns"),
+        ("faults", "count"),
+        ("cpu/event=0x3c,umask=0x1/u", "count"),
+    )
     numbers = [builder.intern_event(name, unit) for name, unit in kinds_of_event[:events]]
     for n in range(threads):
         named = builder.intern_thread(pid=1000 + n // 8, tid=1000 + n)

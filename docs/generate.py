@@ -74,6 +74,9 @@ NOTES = {
     "matrix-cells": "One row for each event, function and group with samples, in the order of `matrix`.",
     "counts": "One row for each event and thread with samples, and one for each count of `perf stat`; within "
     "an event, largest value first. Intervals of one counter are added up.",
+    "count-shares": "One row for each event, process and innermost function; by event, then largest total first. "
+    "`by=thread`, `rank` or `host`: for each of these. A count of `perf stat` has one row, without a function. See "
+    "[Event counts](definitions.md#event-counts).",
     "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "
     "for each value, of its CPU, thread or core and interval; nothing is added up.",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "

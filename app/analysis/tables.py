@@ -20,6 +20,7 @@ TABLE_MODULES = {
     "matrix": "matrix.tables",
     "matrix-cells": "matrix.tables",
     "counts": "counts.totals",
+    "count-shares": "counts.shares",
     "count-metrics": "counts.count_metrics",
     "threads": "counts.totals",
     "events": "counts.totals",

@@ -4,12 +4,14 @@ Charts are drawn without a browser. So text is measured with a small table of gl
 static/css/tokens.css: a label can be narrower than its room, but not wider.
 """
 
+import re
 import unicodedata
 from typing import Any
 from xml.etree import ElementTree
 
 from ..domain.text import shorten_middle
 
+_INVALID_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NARROW_EM, DIGIT_EM, UPPER_EM, WIDE_EM = 0.46, 0.64, 0.85, 1.0
 NARROW_GLYPHS = frozenset("ijltfrIJ.,:;'|!()[] /-\\`\"")
 WIDE_GLYPHS = frozenset("mwMW@%")
@@ -34,10 +36,7 @@ def add_link(parent: Any, url: str, label: str, css: str = "") -> Any:
 
 def strip_invalid_xml(text: str) -> str:
     """`text` with characters that are invalid in XML (control characters, lone surrogates) replaced by U+FFFD."""
-    return "".join(
-        c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
-        for c in text
-    )
+    return text if text.isascii() and text.isprintable() else _INVALID_XML.sub("\ufffd", text)
 
 
 def measure_text_em(text: str) -> float:

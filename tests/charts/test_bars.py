@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.core.flame_groups import FlameGroup
-from perfloom.charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, BarLayout, build_bars, draw_bars
-from perfloom.charts.svg import measure_text_em, strip_invalid_xml
+from perfloom.analysis.counts.shares import BY
+from perfloom.charts.bars import BarData, BarScale, build_bars, color_class, draw_bar, list_drawn_series
+from perfloom.charts.svg import strip_invalid_xml
 from perfloom.charts.table_charts import TopBar, build_histogram, draw_histogram, draw_top_bars
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
@@ -22,8 +23,8 @@ from tests.analysis import brute
 from tests.support.profiles import profile_of, profiles
 
 SVG = "{http://www.w3.org/2000/svg}"
-ELEMENTS = {f"{SVG}{name}" for name in ("svg", "g", "rect", "path", "text", "title")}
-ATTRIBUTES = {"viewBox", "class", "role", "transform", "d", "x", "y", "width", "height", "text-anchor"}
+ELEMENTS = {f"{SVG}{name}" for name in ("svg", "rect", "title")}
+ATTRIBUTES = {"viewBox", "preserveAspectRatio", "class", "role", "x", "y", "width", "height"}
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -56,10 +57,14 @@ def parsed(svg: str) -> ElementTree.Element:
     st.sampled_from((None, "a", "^b$", ".")),
     st.integers(1, 4),
     st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(0, 3),
 )
-def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: int) -> None:
+def test_numbers(
+    profile: Profile, by: str, hide: str | None, top: int, bars: int, first_function: int, first_bar: int
+) -> None:
     selection = Selection(hide=hide)
-    data = build_bars(profile, selection, by, top=top, bars=bars)
+    data = build_bars(profile, selection, by, top=top, bars=bars, first_function=first_function, first_bar=first_bar)
     event = profile.meta.main_event
     assert event is not None
     samples = brute.selected(profile, selection, event=event)
@@ -73,17 +78,20 @@ def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: in
             cells[label, sample.stack[-1][:2]] += sample.weight
     assert data.total == sum(sums.values())
     greatest = sorted((weight for weight in sums.values() if weight), reverse=True)
-    assert [sums[label] for label in data.labels] == greatest[:bars]
-    assert data.hidden_bars == len(greatest[bars:])
-    assert data.hidden_value == data.total - sum(sums[label] for label in data.labels)
+    assert [sums[label] for label in data.labels] == list(data.totals) == greatest[first_bar : first_bar + bars]
+    assert (data.bars, data.longest) == (len(greatest), max(greatest, default=0))
     own = [s for s in data.series if not s.other]
-    assert len(own) == min(top, sum(1 for w in functions.values() if w))
-    assert sorted(functions[s.name, s.module] for s in own) == sorted(functions.values())[::-1][: len(own)][::-1]
+    ordered = sorted((weight for weight in functions.values() if weight), reverse=True)
+    assert data.functions == len(ordered)
+    assert [functions[s.name, s.module] for s in own] == ordered[first_function : first_function + top]
     for number, label in enumerate(data.labels):
+        # Parts and "other" are the whole bar.
         assert sum(s.values[number] for s in data.series) == sums[label]
         for series in own:
             assert series.values[number] == cells[label, (series.name, series.module)]
-    parsed(draw_bars(data))
+        drawn = parsed(draw_bar(data, number))
+        width = sum(float(rect.get("width", "0")) for rect in drawn.iter(f"{SVG}rect"))
+        assert width == pytest.approx(100 * sums[label] / data.longest, abs=0.01)
 
 
 def test_names_cannot_break_out() -> None:
@@ -93,16 +101,16 @@ def test_names_cannot_break_out() -> None:
         thread = builder.intern_thread(pid=n, tid=n)
         builder.set_thread_name(thread, 0, name)
         stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name, name))])
-        builder.add_sample(n, thread, event, stack, 10 + n)
+        builder.add_sample(n, thread, event, stack, 30 - n)
     profile = builder.finish()
     for by in BY:
-        svg = draw_bars(build_bars(profile, Selection(), by))
-        root = parsed(svg)
-        shown = [add_element.text or "" for add_element in root.iter()]
+        data = build_bars(profile, Selection(), by)
+        svgs = [draw_bar(data, bar) for bar in range(len(data.labels))]
+        shown = [element.text or "" for svg in svgs for element in parsed(svg).iter()]
         assert any("<script>alert(1)</script>" in text for text in shown)
-        for banned in ("<script", "<style", "<img", "style=", "onerror=alert(1)>", "\x00", "\x1b", "\ufffe"):
-            assert banned not in svg.replace("&lt;", "").replace("&gt;", "_"), banned
-        assert max(len(t.text or "") for t in root.iter(f"{SVG}text")) <= 120
+        for svg in svgs:
+            for banned in ("<script", "<style", "<img", "style=", "onerror=alert(1)>", "\x00", "\x1b", "\ufffe"):
+                assert banned not in svg.replace("&lt;", "").replace("&gt;", "_"), banned
 
 
 def test_every_part_has_a_tooltip_and_a_color() -> None:
@@ -114,28 +122,49 @@ def test_every_part_has_a_tooltip_and_a_color() -> None:
         by="thread",
         labels=("thread 0 100", "thread 1 101"),
         series=data.series,
+        totals=(70, 30),
         total=100,
-        hidden_bars=0,
-        hidden_value=0,
+        longest=70,
+        bars=2,
+        functions=2,
     )
     assert [(s.name, s.other, s.values) for s in data.series] == [
         ("hot", False, (70, 0)),
         ("cold", False, (0, 20)),
         ("other", True, (0, 10)),
     ]
-    root = parsed(draw_bars(data))
-    bars = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
-    tips = [title.text for rect in bars for title in rect.iter(f"{SVG}title")]
-    assert tips == [
+    parts = [rect for bar in range(2) for rect in parsed(draw_bar(data, bar)).iter(f"{SVG}rect")]
+    assert [rect.findtext(f"{SVG}title") for rect in parts] == [
         "thread 0 100\nhot (app)\n70, 100.00\u00a0% of the bar",
         "thread 1 101\ncold (app)\n20, 66.67\u00a0% of the bar",
         "thread 1 101\nother\n10, 33.33\u00a0% of the bar",
     ]
-    assert [rect.get("class") for rect in bars] == ["bars-part bars-1", "bars-part bars-2", "bars-part bars-other"]
-    widths = [float(rect.get("width", "0")) for rect in bars]
+    assert [rect.get("class") for rect in parts] == ["bars-part bars-1", "bars-part bars-2", "bars-part bars-other"]
+    widths = [float(rect.get("width", "0")) for rect in parts]
     assert widths[0] / 70 == pytest.approx(widths[1] / 20, rel=1e-3) == pytest.approx(widths[2] / 10, rel=1e-3)
-    labels = [text.text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label"]
-    assert sorted(labels) == ["thread 0 100", "thread 1 101"]
+    assert parsed(draw_bar(data, 1)).findtext(f"{SVG}title") == "thread 1 101: 30"
+
+
+@pytest.mark.parametrize(
+    ("scale", "texts"),
+    [
+        (BarScale("count"), ["70", "30"]),
+        (BarScale("count", reference=30), ["233.33\u00a0%", "100.00\u00a0%"]),
+        (BarScale("count", per_s=0.5), ["140/s", "60/s"]),
+        (BarScale("ns", per_s=1e-6), ["70.0\u00a0ms/s", "30.0\u00a0ms/s"]),
+    ],
+)
+def test_values_are_absolute_or_percent_or_per_second(scale: BarScale, texts: list[str]) -> None:
+    data = build_bars(profile_of([("main;hot", 70), ("main;cold", 30, 1)]), Selection(), "thread")
+    assert [scale.format(total).text for total in data.totals] == texts
+    titles = [parsed(draw_bar(data, bar, scale)).findtext(f"{SVG}title") for bar in range(2)]
+    assert titles == [f"{label}: {text}" for label, text in zip(data.labels, texts, strict=True)]
+    # The scale does not change the length of bars.
+    assert [w for bar in range(2) for w in widths(draw_bar(data, bar, scale))] == pytest.approx([100, 42.857], abs=0.01)
+
+
+def widths(svg: str) -> list[float]:
+    return [float(rect.get("width", "0")) for rect in parsed(svg).iter(f"{SVG}rect")]
 
 
 def test_counts_are_included() -> None:
@@ -149,96 +178,41 @@ def test_counts_are_included() -> None:
     builder.add_count(run=0, event=event, thread=-1, cpu=4, value=None, status="not counted")
     data = build_bars(builder.finish(), Selection(), "thread")
     assert dict(zip(data.labels, data.series[0].values, strict=True)) == {"(all)": 100, "CPU 3": 40, "worker 8": 30.5}
-    assert [s.name for s in data.series] == ["other"] and not data.by_function
-    root = parsed(draw_bars(data))
-    texts = {add_element.text for add_element in root.iter() if add_element.tag in (f"{SVG}text", f"{SVG}title")}
-    assert "other" not in texts and "CPU 3\n40" in texts
+    assert [s.name for s in data.series] == ["other"] and not data.by_function and not list_drawn_series(data)
+    root = parsed(draw_bar(data, 1))
+    assert [element.text for element in root.iter(f"{SVG}title")] == ["CPU 3: 40", "CPU 3\n40"]
     assert {rect.get("class") for rect in root.iter(f"{SVG}rect")} == {"bars-part bars-plain"}
-
-
-def test_a_legend_names_the_last_part_of_a_module() -> None:
-    builder = ProfileBuilder("test")
-    event, thread = builder.intern_event("cycles", "count"), builder.intern_thread(pid=1, tid=1)
-    for n, module in enumerate(("/opt/a/very/long/way/to/libthing.so.1", "[kernel.kallsyms]")):
-        stack = builder.intern_stack([builder.intern_frame(builder.intern_function("work", module))])
-        builder.add_sample(n, thread, event, stack, 10 - n)
-    root = parsed(draw_bars(build_bars(builder.finish(), Selection(), "process")))
-    legend = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-legend"]
-    assert [text.text for text in legend] == ["work (libthing.so.1)", "work ([kernel.kallsyms])"]
-    assert [title.text for text in legend for title in text.iter(f"{SVG}title")] == [
-        "work (/opt/a/very/long/way/to/libthing.so.1)",
-        "work ([kernel.kallsyms])",
-    ]
-
-
-def colors(root: ElementTree.Element) -> tuple[set[str | None], set[str | None]]:
-    """The classes of (bars, the swatches of the legend)."""
-    bars, legend = set(), set()
-    for rect in root.iter(f"{SVG}rect"):
-        (bars if rect.find(f"{SVG}title") is not None else legend).add(rect.get("class"))
-    return bars, legend
 
 
 def test_the_legend_has_the_colors_that_are_drawn() -> None:
     profile = profile_of([("main;big", 90), ("main;small", 60, 1), ("main;tiny", 30, 2), ("", 20, 1)])
     for bars in (1, 2, 24):
         data = build_bars(profile, Selection(), "thread", bars=bars)
-        drawn, legend = colors(parsed(draw_bars(data)))
+        svgs = [parsed(draw_bar(data, bar)) for bar in range(len(data.labels))]
+        drawn = {rect.get("class", "").removeprefix("bars-part ") for svg in svgs for rect in svg.iter(f"{SVG}rect")}
+        legend = {color_class(data, number) for number in list_drawn_series(data)}
         assert drawn == legend and len(drawn) == {1: 1, 2: 3, 24: 4}[bars], bars
 
 
 def test_parts_are_links_to_their_function() -> None:
     data = build_bars(profile_of([("main;hot", 70), ("", 30)]), Selection(), "thread")
-    root = ElementTree.fromstring(draw_bars(data, WIDE_LAYOUT, lambda name: f"/flame?function={name}"))
+    root = ElementTree.fromstring(draw_bar(data, 0, None, lambda series: f"/flame?function={series.name}"))
     (link,) = root.iter(f"{SVG}a")
     assert link.get("href") == "/flame?function=hot" and link.get("tabindex") is None
     assert link.get("aria-label") == "hot (app), thread 0 100: 70" and root.get("role") == "group"
-    assert parsed(draw_bars(data)).get("role") == "img"
-
-
-def test_marks_of_a_scale_are_round_and_written_in_one_way() -> None:
-    def marks(unit: str, weight: int, room: BarLayout) -> dict[str, str | None]:
-        builder = ProfileBuilder("test")
-        builder.add_sample(
-            0, builder.intern_thread(pid=1, tid=1), builder.intern_event("x", unit), builder.intern_stack([]), weight
-        )
-        root = parsed(draw_bars(build_bars(builder.finish(), Selection()), room))
-        texts = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-scale"]
-        return {(text.text or "").replace("\u00a0", " "): text.get("text-anchor") for text in texts}
-
-    assert list(marks("count", 10_400, WIDE_LAYOUT)) == ["0", "2 k", "4 k", "6 k", "8 k", "10 k"]
-    assert list(marks("count", 10_400, NARROW_LAYOUT)) == ["0", "5 k", "10 k"]
-    assert list(marks("bytes", 3 << 20, WIDE_LAYOUT)) == ["0", *(f"{n / 2:.1f} MiB" for n in range(1, 7))]
-    # None is over the edge.
-    assert (
-        marks("count", 2_000, NARROW_LAYOUT)["2,000"] == "end"
-        and marks("count", 2_900, NARROW_LAYOUT)["2,000"] == "middle"
-    )
-
-
-@pytest.mark.parametrize("name", ["W" * 40, "i" * 200, "\u5b57" * 40, "short", "e\u0301" * 300, "M" * 13 + "i" * 13])
-@pytest.mark.parametrize("room", [WIDE_LAYOUT, NARROW_LAYOUT])
-def test_no_label_is_wider_than_its_room(name: str, room: BarLayout) -> None:
-    builder = ProfileBuilder("test")
-    event, thread = builder.intern_event("cycles", "count"), builder.intern_thread(pid=7, tid=7)
-    builder.set_thread_name(thread, 0, name)
-    builder.add_sample(0, thread, event, builder.intern_stack([]), 10)
-    data = build_bars(builder.finish(), Selection(), "thread")
-    root = parsed(draw_bars(data, room))
-    (label,) = (text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label")
-    text, full = label.text or "", label.findtext(f"{SVG}title")
-    assert full == data.labels[0] and text[:1] == full[:1] and text[-2:] == full[-2:]
-    assert (text == full) == (name == "short") and ("…" in text) == (name != "short")
-    # 12 user units of size.
-    assert float(label.get("x", "0")) - 12 * measure_text_em(text) >= 0
+    assert parsed(draw_bar(data, 0)).get("role") == "img"
 
 
 def test_nothing_measured() -> None:
     for profile in (profile_of([]), profile_of([], events=())):
         data = build_bars(profile, Selection())
-        assert (data.labels, data.total) == ((), 0)
-        root = parsed(draw_bars(data))
-        assert "has no" in "".join(root.itertext())
+        assert (data.labels, data.total, data.bars, data.longest) == ((), 0, 0, 0)
+
+
+def test_pages_after_the_last_one_are_empty() -> None:
+    data = build_bars(profile_of([("main;hot", 70)]), Selection(), first_bar=24, first_function=8)
+    assert (data.labels, data.bars, data.functions) == ((), 1, 1)
+    assert [series.name for series in data.series] == ["other"]
 
 
 def test_an_unknown_grouping_is_refused() -> None:
@@ -259,7 +233,7 @@ def test_every_class_has_a_style() -> None:
 
     css = (ROOT / "static/css/bars.css").read_text()
     data = build_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread")
-    svg = draw_bars(data, WIDE_LAYOUT) + draw_bars(data, NARROW_LAYOUT)
+    svg = "".join(draw_bar(data, bar) for bar in range(len(data.labels)))
     for name in {word for words in re.findall(r'class="([^"]*)"', svg) for word in words.split()}:
         assert f".{name}" in css
 

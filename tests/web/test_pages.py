@@ -174,11 +174,11 @@ def test_hotspots_in_pages(browser_client: Browser, stored: Callable[..., str]) 
 
 def test_counts_show_every_event_unless_one_is_chosen(browser_client: Browser, ordinary: str) -> None:
     page = browser_client.page(f"/results/{ordinary}/counts")
-    assert page.count('class="bars-box"') == 2 and ">All events</a>" in page
-    text = " ".join(read(page).text)
-    assert "2.26 s in total" in text.replace("\xa0", " ") and "450 in total" in text
+    assert page.count('class="table stacks"') == 2 and ">All events</a>" in page
+    text = " ".join(" ".join(read(page).text).split())
+    assert "2.26 s in total" in text and "450 in total" in text
     one = browser_client.page(f"/results/{ordinary}/counts?event=page-faults&by=thread&sort=-value")
-    assert one.count('class="bars-box"') == 1 and set(rows_of(one)) == {"page-faults"}
+    assert one.count('class="table stacks"') == 1 and {"page-faults"} < set(rows_of(one))
 
 
 def test_csv_has_every_row_and_exact_numbers(browser_client: Browser, store: Store, ordinary: str) -> None:

@@ -16,6 +16,7 @@ from ...domain.profile import Profile
 from ...domain.symbols.short_names import shorten_symbol
 from ...domain.tables import ROOT, get_column, get_strings
 from ..core.functions import base_name, functions_of
+from ..core.memo import memoize
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_id, event_names, ranks_of, sum_by_index, threads_of
@@ -82,14 +83,7 @@ def detect_cut_off_stacks(evidence: RuleInput) -> Iterator[AdviceFinding]:
     total, depth = int(weights.sum()), get_column(profile.calls, "depth")
     if not total or int(depth.max(initial=0)) < 2:
         return
-    function, end = get_column(profile.calls, "function"), get_column(profile.calls, "end")
-    deep = depth >= FRAME_LIMIT
-    unknown = (depth == 1) & _mask_unknown(profile)[function] & (end - np.arange(len(end)) > 1)
-    # The C library starts threads, in functions that have no symbol if it is stripped.
-    modules = functions_of(profile)
-    starts = np.array([bool(C_LIBRARY.match(base_name(module))) for module in modules.modules] + [False], bool)
-    unknown[ROOT + 1 :] &= ~starts[modules.module[function[ROOT + 1 :]]]
-    cut = mark_subtrees(end, unknown)
+    deep, cut = depth >= FRAME_LIMIT, memoize(profile, "cut-off stacks", lambda: _mask_cut_off(profile))
     deep_share, cut_share = (100.0 * float(weights[mask].sum()) / total for mask in (deep & ~cut, cut))
     share = deep_share + cut_share
     yield AdviceFinding(
@@ -98,6 +92,18 @@ def detect_cut_off_stacks(evidence: RuleInput) -> Iterator[AdviceFinding]:
         f"{deep_share:.1f} % have {FRAME_LIMIT} frames or more.",
         share,
     )
+
+
+def _mask_cut_off(profile: Profile) -> Array:
+    """Which calls are below an unknown outermost function."""
+    function, end = get_column(profile.calls, "function"), get_column(profile.calls, "end")
+    outermost = get_column(profile.calls, "depth") == 1
+    unknown = outermost & _mask_unknown(profile)[function] & (end - np.arange(len(end)) > 1)
+    # The C library starts threads, in functions that have no symbol if it is stripped.
+    modules = functions_of(profile)
+    starts = np.array([bool(C_LIBRARY.match(base_name(module))) for module in modules.modules] + [False], bool)
+    unknown[ROOT + 1 :] &= ~starts[modules.module[function[ROOT + 1 :]]]
+    return mark_subtrees(end, unknown)
 
 
 def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
@@ -161,13 +167,19 @@ def _main_event(evidence: RuleInput) -> int:
 
 
 def _call_weights(evidence: RuleInput) -> Array:
-    return sum_call_weights(evidence.profile, evidence.selection, _main_event(evidence))
+    """Several rules need them."""
+    profile, selection, event = evidence.profile, evidence.selection, _main_event(evidence)
+    return memoize(profile, ("call weights", selection, event), lambda: sum_call_weights(profile, selection, event))
 
 
 def _mask_unknown(profile: Profile) -> Array:
     """Which rows of `functions` have no symbol."""
-    names = profile.functions.column("name").to_pylist()
-    return np.array([(name or "") in UNKNOWN_NAMES for name in names] + [False], bool)
+
+    def build() -> Array:
+        names = profile.functions.column("name").to_pylist()
+        return np.array([(name or "") in UNKNOWN_NAMES for name in names] + [False], bool)
+
+    return memoize(profile, "functions without a symbol", build)
 
 
 def _list_shares(amounts: Iterable[tuple[str, int]], total: int) -> str:

@@ -1,5 +1,6 @@
 """What was measured, sampled or counted, by event, thread, rank and run: the input of the tables of totals."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,16 +16,15 @@ from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from .memo import memoize
-from .sample_rollup import roll_up_filtered_samples
 from .sample_selection import (
     MAX_EXACT_FLOAT_INT,
     event_id,
     match_ranks,
     select_events,
     select_threads,
-    sum_by_index,
     threads_of,
 )
+from .thread_sums import sum_threads
 
 
 class Measurement(NamedTuple):
@@ -153,29 +153,18 @@ def running_percent(rows: Iterable[Measurement]) -> float | None:
 
 def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]:
     """Sampled values, by event and thread."""
-    size = profile.threads.num_rows
-    events = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
-    weight = {e: sum_by_index(rollup.thread, rollup.weight, size) for e, rollup in events}
-    number = {e: sum_by_index(rollup.thread, rollup.count, size) for e, rollup in events}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
+    rank = [r if r >= 0 else None for r in threads.rank.tolist()]
     share_only_events = find_share_only_events(profile)
-    return [
-        Measurement(
-            event=e,
-            thread=t,
-            host=threads.host[t],
-            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
-            run=run[t],
-            cpu=None,
-            samples=n,
-            value=None if e in share_only_events else w,
-            source="sampled",
-            status=SAMPLED_ONLY if e in share_only_events else None,
-        )
-        for e, _ in events
-        for t in np.flatnonzero(number[e]).tolist()
-        for n, w in ((int(number[e][t]), int(weight[e][t])),)
-    ]
+    found = []
+    for e in select_events(profile, selection):
+        sums = sum_threads(profile, selection, e)
+        status = SAMPLED_ONLY if e in share_only_events else None
+        busy = np.flatnonzero(sums.count)
+        for t, n, w in zip(busy.tolist(), sums.count[busy].tolist(), sums.weight[busy].tolist(), strict=True):
+            value = None if status else w
+            found.append(Measurement(e, t, threads.host[t], rank[t], run[t], None, n, value, "sampled", status))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +320,9 @@ def list_idle_threads(profile: Profile, selection: Selection, busy: set[int]) ->
 
 def sort_measurements(rows: list[Measurement]) -> list[Measurement]:
     """Sorted by event, then by value, descending; missing values last."""
-    return sorted(rows, key=lambda m: (m.event, m.value is None, -(m.value or 0)))
+    # Two stable sorts, whose keys are faster to compare than tuples.
+    by_value = sorted(rows, key=lambda m: math.inf if m.value is None else -m.value)
+    return sorted(by_value, key=lambda m: m.event)
 
 
 def sum_known(values: Iterable[int | float | None]) -> int | float | None:

@@ -32,6 +32,11 @@ def compile_pattern(pattern: str, word: str) -> Any:
     )
 
 
+def exact_pattern(text: str) -> str:
+    """The pattern that only `text` matches."""
+    return f"^{re2.escape(text)}$"
+
+
 def search_pattern(pattern: str) -> tuple[str, bool]:
     """`pattern`, and whether it is searched for literally, because it is not a regular expression, such as
     `operator()(`."""

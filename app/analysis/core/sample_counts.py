@@ -7,7 +7,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ...domain.timed_events import IN_ORDER
-from .sample_rollup import roll_up_filtered_samples, sum_call_weights
+from .sample_rollup import count_calls, sum_call_weights
 from .sample_spans import SampleSpan, spans_of
 
 MIN_COMPARED_SAMPLES = 30
@@ -25,9 +25,7 @@ def count_call_samples(profile: Profile, selection: Selection, event: int) -> Ar
     if profile.meta.clock == IN_ORDER or profile.meta.duration_ns is not None:
         if about["unit"] == "bytes":
             return None
-        found = roll_up_filtered_samples(profile, selection, event)
-        counted: Array = np.rint(np.bincount(found.call, found.count, profile.calls.num_rows)).astype(np.int64)
-        return counted
+        return count_calls(profile, selection, event)
     # Without times, a row is the sum for a call stack.
     if about["sampling"] == "period" and about["rate"]:
         # At least one sample was taken, so zero is not possible.

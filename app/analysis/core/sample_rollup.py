@@ -75,11 +75,30 @@ def roll_up_filtered_samples(profile: Profile, selection: Selection, event: int)
     return found if kept is None else found.take(kept[found.call])
 
 
+def list_rollups(profile: Profile, selection: Selection, event: int) -> list[SampleRollup]:
+    """The parts of `roll_up_samples`, not copied: for sums over millions of entries."""
+    parts = _list_block_parts(profile, selection, event)
+    return [roll_up_rows(profile, selection, select_samples(profile, selection, event))] if parts is None else parts
+
+
+def count_calls(profile: Profile, selection: Selection, event: int) -> Array:
+    """How many of the selected samples of an event were taken on each node of `calls` itself: int64."""
+    counts, calls = np.zeros(profile.calls.num_rows, np.int64), profile.calls.num_rows
+    for part in list_rollups(profile, selection, event):
+        counts += np.rint(np.bincount(part.call, part.count, calls)).astype(np.int64)
+    kept = filter_calls(profile, selection)
+    if kept is not None:
+        counts[~kept] = 0
+    return counts
+
+
 def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
     """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit."""
-    found, calls = _from_blocks(profile, selection, event), profile.calls.num_rows
-    if found is not None:
-        weights = sum_by_index(found.call, found.weight, calls)
+    parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
+    if parts is not None:
+        weights = np.zeros(calls, np.int64)
+        for part in parts:
+            weights += sum_by_index(part.call, part.weight, calls)
     else:
         samples, rows = samples_of(profile), select_samples(profile, selection, event)
         weight = clip_weights(profile, selection, rows)
@@ -100,6 +119,17 @@ def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRo
 
 
 def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRollup | None:
+    parts = _list_block_parts(profile, selection, event)
+    return None if parts is None else _concatenate(parts)
+
+
+def _concatenate(parts: list[SampleRollup]) -> SampleRollup:
+    return SampleRollup(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
+    )
+
+
+def _list_block_parts(profile: Profile, selection: Selection, event: int) -> list[SampleRollup] | None:
     """The rollups of complete blocks, and one entry for each sample at the edges of the window; None if the event has
     few samples."""
     samples = samples_of(profile)
@@ -124,11 +154,8 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRo
         parts.append(
             SampleRollup(beyond.thread, beyond.call, beyond.weight - samples.weight[over], np.zeros(len(over), int))
         )
-    sample_rollup = SampleRollup(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
-    )
     threads = select_threads(profile, selection)
-    return sample_rollup if threads is None else sample_rollup.take(threads[sample_rollup.thread])
+    return parts if threads is None else [part.take(threads[part.thread]) for part in parts]
 
 
 def block_rollup_of(profile: Profile, event: int) -> BlockRollup:
@@ -164,7 +191,4 @@ def _blocks(profile: Profile, rows: Array, size: int) -> BlockRollup:
         thread, call = np.divmod(known, calls)
         parts.append(SampleRollup(thread.astype(np.int32), call.astype(np.int32), weight, count))
         bounds.append(bounds[-1] + len(known))
-    sample_rollup = SampleRollup(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
-    )
-    return BlockRollup(size, np.array(bounds), sample_rollup)
+    return BlockRollup(size, np.array(bounds), _concatenate(parts))

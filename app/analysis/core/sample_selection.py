@@ -303,6 +303,11 @@ def clip_weights(profile: Profile, selection: Selection, rows: Rows) -> Array:
     return weight
 
 
+def has_durations(profile: Profile) -> bool:
+    """Whether any sample has a duration, of which a window can contain a part."""
+    return _lasting(profile) is not None
+
+
 def _edges(selection: Selection) -> tuple[int, int]:
     start, end = selection.start_ns, selection.end_ns
     return -MAX_TIME_NS if start is None else start, MAX_TIME_NS if end is None else end

@@ -169,6 +169,8 @@ def records(data: "TableRows | pd.DataFrame") -> list[dict[str, Any]]:
 
 
 def _number_type(values: Any) -> str:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+        return "Int64"
     whole = all(value is None or isinstance(value, int) or _is_whole(value) for value in values)
     return "Int64" if whole else "Float64"
 

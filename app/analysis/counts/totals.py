@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...domain.arrays import Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
@@ -18,10 +19,10 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
 from ..core.common_columns import DEVIATION, EVENT, HOST, MPI_RANK, RUN, SAMPLES, UNIT
-from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
 from ..core.measurements import (
     Measurement,
     best_total,
+    find_share_only_events,
     list_idle_threads,
     list_measurements,
     measure_counts,
@@ -40,6 +41,7 @@ from ..core.sample_selection import (
 )
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, records, table_function
 from ..core.slice_selection import has_clock, select_slices
+from ..core.thread_sums import sum_threads
 from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
@@ -305,6 +307,8 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
 
     Sorted by event, then by value, descending.
     """
+    if not profile.counts.num_rows:
+        return _sampled_counts(profile, selection)
     rows = sort_measurements(list_measurements(profile, selection))
     table = threads_of(profile)
     return build_rows(
@@ -317,6 +321,51 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
             "status": [m.status for m in rows],
             "deviation_percent": [m.deviation_percent for m in rows],
             "missing": [m.missing if m.source == "counted" else None for m in rows],
+        },
+    )
+
+
+def _sampled_counts(profile: Profile, selection: Selection) -> TableRows:
+    """The rows of a result without counts, of arrays: there can be some for each of thousands of threads."""
+    share_only, threads = find_share_only_events(profile), threads_of(profile)
+    events, rows, values = select_events(profile, selection), [], []
+    for number in events:
+        sums = sum_threads(profile, selection, number)
+        busy = np.flatnonzero(sums.count)
+        order = np.arange(len(busy)) if number in share_only else np.argsort(-sums.weight[busy], kind="stable")
+        rows.append(busy[order])
+        values.append(np.full(len(busy), None) if number in share_only else sums.weight[busy[order]])
+    thread = np.concatenate([np.zeros(0, np.int64), *rows])
+    event = np.repeat(np.array(events, np.int64), [len(part) for part in rows])
+    missing = np.full(len(thread), np.nan)
+
+    def texts(words: Iterable[str | None], places: Array) -> Array:
+        found: Array = np.array([word or None for word in words], object)[places]
+        return found
+
+    def numbers(known: Iterable[int | None]) -> Array:
+        """As int64 if all are known."""
+        kept = list(known)
+        found: Array = np.array(kept, object if None in kept else np.int64)[thread]
+        return found
+
+    number_type = object if share_only.intersection(events) else np.int64
+    return build_rows(
+        COUNTS,
+        {
+            "event": texts(event_names(profile), event),
+            "unit": texts(get_strings(profile.events, "unit"), event),
+            "process": texts(threads.process, thread),
+            "thread": texts(threads.name, thread),
+            "pid": numbers(threads.pid),
+            "tid": numbers(threads.tid),
+            "host": texts(threads.host, thread),
+            "rank": numbers(rank if rank >= 0 else None for rank in threads.rank.tolist()),
+            "run": numbers(profile.threads.column("run").to_pylist()),
+            "value": np.concatenate([np.zeros(0, number_type), *(part.astype(number_type) for part in values)]),
+            "source": np.full(len(thread), "sampled", object),
+            "status": texts((SAMPLED_ONLY if n in share_only else None for n in range(profile.events.num_rows)), event),
+            **dict.fromkeys(("cpu", "running_percent", "deviation_percent", "missing"), missing),
         },
     )
 
@@ -362,31 +411,6 @@ def _threads(profile: Profile, selection: Selection) -> TableRows:
     )
 
 
-def counted_values(
-    profile: Profile, selection: Selection, event: int, group: FlameGroup
-) -> tuple[dict[str, int | float], float | None]:
-    """The counts of an event by label of process, thread, rank or host, "(all)" for all of them; and the percentage of
-    the time in which the event had a hardware counter."""
-    groups = groups_of(profile, group)
-    found: dict[str, int | float] = {}
-    rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
-    for m in rows:
-        if m.value is not None:
-            label = groups.labels[groups.thread_groups[m.thread]] if m.thread >= 0 else _total_label(m, group)
-            found[label] = found.get(label, 0) + m.value
-    return found, running_percent(rows)
-
-
-def _total_label(m: Measurement, group: FlameGroup) -> str:
-    """The label of a count of all threads; by rank or host, that of its threads."""
-    if group is FlameGroup.RANK:
-        return rank_label(m.rank)
-    if group is FlameGroup.HOST:
-        return host_label(m.host)
-    label = "(all)" if m.cpu is None else f"CPU {m.cpu}"
-    return label if m.rank is None else f"{label} · {rank_label(m.rank)}"
-
-
 def format_numbers(numbers: Iterable[int | None]) -> str:
     """Numbers as ranges, such as 0-2,4."""
     known = {number for number in numbers if number is not None and number >= 0}
@@ -406,18 +430,23 @@ def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
         "rank": [m.rank for m in rows],
         "run": [m.run for m in rows],
         "value": [m.value for m in rows],
-        "running_percent": [m.running_percent for m in rows],
+        "running_percent": [None if m.source == "sampled" else m.running_percent for m in rows],
     }
 
 
-def _duration_ms(profile: Profile, selection: Selection) -> float | None:
-    """The length of the part of the window inside the profile."""
+def selected_ns(profile: Profile, selection: Selection) -> int | None:
+    """The length of the part of the window inside the profile; None without times."""
     whole = profile.meta.duration_ns
     if whole is None:
         return None
     start = max(selection.start_ns or 0, 0)
     end = whole if selection.end_ns is None else min(selection.end_ns, whole)
-    return max(end - start, 0) / NS_PER_MS
+    return max(end - start, 0)
+
+
+def _duration_ms(profile: Profile, selection: Selection) -> float | None:
+    length = selected_ns(profile, selection)
+    return None if length is None else length / NS_PER_MS
 
 
 TABLES = (

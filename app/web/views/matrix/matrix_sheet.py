@@ -34,7 +34,7 @@ from ..results.sheets import (
     filter_and_sort,
     inherit_descriptions,
 )
-from ..results.tables import PAGE_SIZE, Pager, SortOrder, current_url_with, parse_number_of_page, parse_page
+from ..results.tables import PAGE_SIZE, Pager, SortOrder, current_url_with, parse_page
 
 GROUP_PAGE = 20
 """How many columns of groups a page has."""
@@ -71,7 +71,7 @@ def build_matrix_sheet(
 ) -> tuple[Sheet, Pager]:
     """A page of the table, and the position in the groups. Raises InvalidRequest."""
     cells, groups = matrix.cells, matrix.cells.groups
-    page = parse_number_of_page("group-page")
+    page = parse_page("group-page")
     order = np.arange(len(groups))
     if choice.order != NUMBER:
         order = np.lexsort((order, -cells.totals.computing))

@@ -32,7 +32,7 @@ MANY_ROWS = 2_000_000
 PAGE_TABLES = {
     "hotspots": ("hotspots",),
     "heatmap": ("heatmap",),
-    "counts": ("counts",),
+    "counts": ("counts", "count-shares"),
     "threads": ("threads", "ranks"),
     "matrix": ("matrix", "matrix-cells"),
     "operators": ("operators",),

@@ -122,9 +122,9 @@ def measure_text(profile: Profile, event: str) -> str:
 
 
 def page_params() -> Pairs:
-    """The parameters of only this page, kept when the selection changes. The page number of a table and the
-    zoomed frame are not kept."""
-    passing = ("page", "group-page", "zoom", "zoom-callers", "zoom-callees")
+    """The parameters of only this page, kept when the selection changes. The page numbers of tables and charts, and
+    the zoomed frame, are not kept."""
+    passing = ("page", "group-page", "bars-page", "functions-page", "zoom", "zoom-callers", "zoom-callees")
     return [(k, v) for k, v in request.args.items(multi=True) if k not in QUERY_PARAMETERS and k not in passing]
 
 

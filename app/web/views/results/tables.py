@@ -73,13 +73,8 @@ def parse_order(columns: Sequence[str], default: str) -> SortOrder:
     return order
 
 
-def parse_page() -> int:
-    """The requested page, from 1. Raises InvalidRequest."""
-    return parse_number_of_page("page")
-
-
-def parse_number_of_page(word: str) -> int:
-    """The page that a parameter requests, from 1. Raises InvalidRequest."""
+def parse_page(word: str = "page") -> int:
+    """The requested page, from 1; `word`: the parameter. Raises InvalidRequest."""
     text = request.args.get(word, "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(
@@ -143,10 +138,12 @@ def build_heading(
     )
 
 
-def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
-    """The position of page `page` in `total` rows."""
+def build_pager(
+    page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row", nouns: str = "", word: str = "page"
+) -> Pager:
+    """The position of page `page` in `total` rows. nouns: the plural. word: the parameter."""
     first, last = (page - 1) * size + 1, min(page * size, total)
-    nouns = noun if total == 1 else f"{noun}s"
+    nouns = noun if total == 1 else nouns or f"{noun}s"
     if total == 0:
         text = f"No {noun}s"
     elif first > total:
@@ -158,8 +155,8 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
     back = min(page - 1, -(-total // size))
     return Pager(
         text=text,
-        previous=current_url_with(("page", str(back) if back > 1 else None)) if page > 1 else None,
-        next=current_url_with(("page", str(page + 1))) if page * size < total else None,
+        previous=current_url_with((word, str(back) if back > 1 else None)) if page > 1 else None,
+        next=current_url_with((word, str(page + 1))) if page * size < total else None,
         is_past_end=0 < total < first,
     )
 

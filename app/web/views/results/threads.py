@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+from urllib.parse import quote_plus
 
 import pandas as pd
-from flask import Blueprint
+from flask import Blueprint, redirect, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
@@ -17,16 +18,21 @@ from ....analysis.core.measurements import (
 )
 from ....analysis.core.sample_selection import event_id, ranks_of
 from ....analysis.core.schema import records
+from ....analysis.counts.thread_tree import ThreadNode, build_thread_tree, list_levels, select_nodes
 from ....analysis.matrix.cells import sum_groups
 from ....analysis.matrix.groups import matrix_groups
 from ....analysis.tables import TABLES
 from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
+from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
 from ....domain.tables import NO_ID
-from ....domain.units import format_caveat, format_quantity
+from ....domain.units import Quantity, format_caveat, format_percent, format_quantity
+from ...pages import Pairs
+from ...parameters import parse_choice
 from ...rendering import Page, render
-from .result_frame import ResultFrame, open_result_frame
+from .functions import MAX_URL
+from .result_frame import PageLink, ResultFrame, open_result_frame
 from .sheets import (
     PLACES,
     ColumnView,
@@ -37,9 +43,12 @@ from .sheets import (
     largest_bar,
     places_of,
 )
-from .tables import FILE_RULE, SortOrder, table_file_response, table_file_url
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("threads", __name__)
+NOISE = ("0", "0.1", "0.5", "1", "5")
+"""Thresholds of the tree, in percent of the total; the second is the default."""
+NOUNS = {"process": "processes"}
 UNEVEN = 1.1
 """From this ratio, the maximum by rank is reported as above the mean."""
 
@@ -66,12 +75,45 @@ class RankChart:
 
 
 @dataclass(frozen=True)
+class ThreadTreeRow:
+    """A node of the tree. text: its label, or how many small nodes it is the sum of. disabled: whether a node above
+    includes it. reference: the page that compares all others of its level with it; empty for none."""
+
+    node: ThreadNode
+    text: str
+    value: Quantity
+    percent: str
+    checked: bool
+    disabled: bool
+    reference: str
+
+
+@dataclass(frozen=True)
+class ThreadTree:
+    """Threads by host, rank and process, to select from.
+
+    action: of the form; fields: what it keeps. noise: the choices of the threshold. levels: what its rows are. opened:
+    whether it was used. all, none: the page with all, or no, check boxes checked.
+    """
+
+    rows: tuple[ThreadTreeRow, ...]
+    action: str
+    fields: Pairs
+    noise: tuple[PageLink, ...]
+    levels: str
+    opened: bool
+    all: str
+    none: str
+
+
+@dataclass(frozen=True)
 class ThreadsPage(Page):
     """`/results/<id>/threads`. ranks: None without ranks to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: ResultFrame
     ranks: RankChart | None
+    tree: ThreadTree
     sheet: Sheet
     csv: str
 
@@ -86,6 +128,7 @@ def show(id: str) -> Response:
         ThreadsPage(
             frame=frame,
             ranks=_rank_chart(frame, profile),
+            tree=_tree(frame, profile),
             sheet=build_sheet(
                 "Threads",
                 rows,
@@ -103,6 +146,18 @@ def show(id: str) -> Response:
     )
 
 
+@blueprint.get("/results/<id>/threads/select")
+def select(id: str) -> Response:
+    """Selects the threads of the nodes of the tree that are checked, and returns to the page."""
+    frame, profile = open_result_frame(id, "threads")
+    changes = select_nodes(profile, request.args.getlist("node"))
+    kept = [pair for pair in frame.page_params if pair[0] not in ("node", "checked")]
+    address = frame.url(None, frame.selection.replace(**changes), *kept)
+    if len(address) > MAX_URL:
+        raise InvalidRequest("These threads are too many for an address. Choose whole ranks, or fewer threads.", "node")
+    return redirect(address, 303)
+
+
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
 def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
@@ -117,6 +172,58 @@ def download_ranks(id: str, file_format: str) -> Response:
     frame, profile = open_result_frame(id, "threads")
     return table_file_response(
         f"{frame.name} ranks", file_format, TABLES["ranks"].frame(profile, frame.selection), profile
+    )
+
+
+def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
+    noise = parse_choice("noise", NOISE, NOISE[1])
+    checked = parse_choice("checked", ("", "all", "none"), "")
+    selection = frame.selection.replace(event=frame.event or None)
+    nodes = build_thread_tree(profile, selection, float(noise)) if frame.event else ()
+    is_share = bool(frame.event) and event_id(profile, frame.event) in find_share_only_events(profile)
+
+    # Made once, because there are hundreds of rows.
+    compared: dict[str, str] = {
+        level: frame.url("counts", selection, ("by", level), ("values", "percent")) for level in list_levels(profile)
+    }
+
+    def reference(node: ThreadNode) -> str:
+        address = f"{compared[node.level]}&reference={quote_plus(node.label, errors='replace')}"
+        return address if node.value and not node.folded and not is_share and len(address) <= MAX_URL else ""
+
+    def text(node: ThreadNode) -> str:
+        below = f" below {noise} %" if float(noise) and node.percent / node.folded < float(noise) else ""
+        return f"{node.folded:,} {NOUNS.get(node.level, f'{node.level}s')}{below}"
+
+    return ThreadTree(
+        rows=tuple(
+            ThreadTreeRow(
+                node=node,
+                text=text(node) if node.folded else node.label,
+                value=format_quantity(None if is_share else node.value, frame.unit),
+                percent=format_percent(node.percent),
+                checked=checked == "all" or (checked != "none" and node.checked),
+                disabled=node.depth > 0 if checked == "all" else checked != "none" and node.covered,
+                reference=reference(node),
+            )
+            for node in nodes
+        ),
+        action=f"/results/{frame.id}/threads/select",
+        fields=frame.selection.replace(threads=(), ranks=()).to_query()
+        + [pair for pair in frame.page_params if pair[0] != "checked"],
+        noise=tuple(
+            PageLink(
+                word,
+                f"{word} %",
+                current_url_with(("noise", None if word == NOISE[1] else word)),
+                word == noise,
+            )
+            for word in NOISE
+        ),
+        levels=", ".join(list_levels(profile)).capitalize(),
+        opened=bool({"noise", "checked"} & set(request.args)),
+        all=current_url_with(("checked", "all")),
+        none=current_url_with(("checked", "none")),
     )
 
 

@@ -1,0 +1,150 @@
+"""Threads as a tree: host, rank, process, thread, with their totals of one event; small ones are folded."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array, BoolArray
+from ...domain.errors import InvalidRequest
+from ...domain.list_text import to_ranges
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
+from ..core.measurements import measure_counts
+from ..core.sample_selection import event_id, hosts_of, ranks_of, select_threads, threads_of
+from ..core.thread_sums import sum_threads
+from .participants import Changes, name_threads
+
+LEVELS = (FlameGroup.HOST, FlameGroup.RANK, FlameGroup.PROCESS, FlameGroup.THREAD)
+MAX_NODES = 200
+"""How many nodes are listed; the smallest others of each parent are folded."""
+
+
+@dataclass(frozen=True)
+class ThreadNode:
+    """A host, rank, process or thread, in preorder, the largest first.
+
+    key: of the node, for `select_nodes`; empty for folded ones. depth: from 0. value: of its threads. percent: of all
+    threads. threads: their number. checked: whether all of them are selected, by thread or rank. covered: whether a
+    node above is checked, which includes this one. folded: number of nodes in a row of those that are too small; 0 for
+    a node.
+    """
+
+    level: str
+    label: str
+    key: str
+    depth: int
+    value: int | float
+    percent: float
+    threads: int
+    checked: bool
+    covered: bool
+    folded: int = 0
+
+
+def list_levels(profile: Profile) -> tuple[FlameGroup, ...]:
+    """The levels of the tree: hosts and ranks only if there are several."""
+    several = {FlameGroup.HOST: len(hosts_of(profile)) > 1, FlameGroup.RANK: len(ranks_of(profile)) > 1}
+    return tuple(level for level in LEVELS if several.get(level, True))
+
+
+def build_thread_tree(profile: Profile, selection: Selection, noise_percent: float) -> tuple[ThreadNode, ...]:
+    """The tree of all threads in the selected time and functions; selected threads and ranks are checked.
+
+    noise_percent: nodes with less of the total are folded, unless any of their threads is checked by itself.
+    """
+    event = event_id(profile, selection.event)
+    every = selection.replace(threads=(), ranks=())
+    value = sum_threads(profile, every, event).weight.astype(object)
+    for row in measure_counts(profile, every, each_cpu=False):
+        if row.thread >= 0 and row.event == event and row.value is not None:
+            value[row.thread] += row.value
+    chosen = select_threads(profile, selection)
+    checked = np.zeros(len(value), bool) if chosen is None else chosen
+    tree = _NodeList(profile, value, checked, noise_percent)
+    kind = threads_of(profile).kind
+    tree.add(np.array([n for n in range(len(value)) if kind[n] != "track"], np.int64), list_levels(profile), 0)
+    return tuple(tree.nodes)
+
+
+class _NodeList:
+    """Collects the nodes in preorder."""
+
+    def __init__(self, profile: Profile, value: Array, checked: BoolArray, noise_percent: float) -> None:
+        self.groups = {level: groups_of(profile, level) for level in LEVELS}
+        self.keys = threads_of(profile).key
+        self.value, self.checked = value, checked
+        self.total = sum(value.tolist())
+        self.noise = noise_percent
+        self.nodes: list[ThreadNode] = []
+
+    def add(self, threads: Array, levels: Sequence[FlameGroup], depth: int, covered: bool = False) -> None:
+        """Add the nodes of these threads at the first level, and below."""
+        if not levels:
+            return
+        level, groups = levels[0], self.groups[levels[0]]
+        parts = sorted(_split(groups, threads).items(), key=lambda part: -sum(self.value[part[1]].tolist()))
+        small: list[Array] = []
+        for group, inside in parts:
+            node = self._node(level, groups.labels[group], inside, depth, covered)
+            is_checked = not covered and self.checked[inside].any()
+            if (node.percent < self.noise or len(self.nodes) >= MAX_NODES) and not is_checked:
+                small.append(inside)
+                continue
+            self.nodes.append(node)
+            self.add(inside, levels[1:], depth + 1, covered or node.checked)
+        if small:
+            self.nodes.append(self._node(level, "", np.concatenate(small), depth, covered, len(small)))
+
+    def _node(
+        self, level: FlameGroup, label: str, inside: Array, depth: int, covered: bool, folded: int = 0
+    ) -> ThreadNode:
+        value = sum(self.value[inside].tolist())
+        return ThreadNode(
+            level=level,
+            label=label,
+            key="" if folded else f"{level}:{self.keys[inside[0]]}",
+            depth=depth,
+            value=value,
+            percent=100 * value / self.total if self.total else 0.0,
+            threads=len(inside),
+            checked=bool(self.checked[inside].all()),
+            covered=covered,
+            folded=folded,
+        )
+
+
+def _split(groups: FlameGroups, threads: Array) -> dict[int, Array]:
+    """These threads by their group."""
+    group = groups.thread_groups[threads]
+    order = np.argsort(group, kind="stable")
+    edges = np.flatnonzero(np.diff(group[order])) + 1
+    return {int(groups.thread_groups[part[0]]): part for part in np.split(threads[order], edges) if len(part)}
+
+
+def select_nodes(profile: Profile, keys: Iterable[str]) -> Changes:
+    """What selects exactly the threads of these nodes. No key selects everything.
+
+    Raises InvalidRequest for an unknown key, and if there are too many threads for the address of a page.
+    """
+    threads = threads_of(profile)
+    place = {key: number for number, key in reversed(list(enumerate(threads.key)))}
+    chosen = np.zeros(len(threads.key), bool)
+    for key in keys:
+        level, _, thread = key.partition(":")
+        if level not in LEVELS or thread not in place:
+            raise InvalidRequest(f"This result has no {key[:60]!r}; choose from the tree of the threads page.", "node")
+        groups = groups_of(profile, FlameGroup(level)).thread_groups
+        chosen |= groups == groups[place[thread]]
+    if not chosen.any():
+        return {"threads": (), "ranks": ()}
+    ranks = np.unique(threads.rank[chosen])
+    if (ranks >= 0).all() and (np.isin(threads.rank, ranks) == chosen).all():
+        return {"threads": (), "ranks": tuple(to_ranges(ranks.tolist()))}
+    names = name_threads(profile, np.flatnonzero(chosen).tolist())
+    if not names and not chosen.all():
+        raise InvalidRequest(
+            f"{int(chosen.sum()):,} threads are too many for an address. Choose whole ranks, or fewer threads.", "node"
+        )
+    return {"threads": names, "ranks": ()}
