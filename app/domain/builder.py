@@ -118,6 +118,15 @@ class ProfileBuilder:
                 threads.setdefault(key.tid, thread)
         return threads
 
+    def get_hosts(self) -> list[str]:
+        """The hosts of the threads."""
+        return list(dict.fromkeys(key.host for key in self._threads if key.host))
+
+    def get_first_time_ns(self) -> int | None:
+        """The time of the earliest sample; None without any."""
+        times = [int(part[0].min()) for part in self._samples if len(part[0])] + [row[0] for row in self._rows]
+        return min(times, default=None)
+
     def clear_ranks(self) -> None:
         """Remove the rank of every thread, because there is only one process."""
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}

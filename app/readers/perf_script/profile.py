@@ -210,6 +210,8 @@ class ScriptProfileBuilder:
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
             self.reasons.append(reason)
+        if zero is not None:
+            zero = self.builder.get_first_time_ns()
         profile = self.builder.finish(self._build_meta(zero))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
