@@ -233,4 +233,3 @@ def _split_at_wakeups(intervals: StateIntervals, wakes: Array) -> StateIntervals
     queued[1][:], queued[2], queued[5][:] = READY, when, NONE
     both = StateIntervals(*(np.concatenate(pair) for pair in zip(asleep, queued, strict=True)))
     return both.take(np.flatnonzero(both.stop_ns > both.start_ns))
-
