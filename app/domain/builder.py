@@ -127,6 +127,19 @@ class ProfileBuilder:
         times = [int(part[0].min()) for part in self._samples if len(part[0])] + [row[0] for row in self._rows]
         return min(times, default=None)
 
+    def intern_tracks(self, tids: Sequence[int]) -> list[int]:
+        """The ids of tracks of the threads with these numbers, added on first use, with the names of the threads."""
+        keys = {thread: key for key, thread in self._threads.items()}
+        threads = self.get_threads("thread")
+        tracks = {
+            threads[tid]: self._threads.setdefault(replace(keys[threads[tid]], kind="track"), len(self._threads))
+            for tid in tids
+        }
+        for thread, from_ns, name in [*self._names]:
+            if thread in tracks:
+                self.set_thread_name(tracks[thread], from_ns, name)
+        return list(tracks.values())
+
     def clear_ranks(self) -> None:
         """Remove the rank of every thread, because there is only one process."""
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}

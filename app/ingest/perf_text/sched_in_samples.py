@@ -3,6 +3,7 @@
 import re
 
 from ...domain.builder import ProfileBuilder
+from ...domain.profile import Profile
 from .losses import SAMPLED_SWITCHES
 from .sched_profile import ONLY_SWITCH_OUT, RECORD_ALL_ADVICE, SchedTextParser
 
@@ -40,3 +41,7 @@ class SchedInSamples:
         for reason, count, example in found.get_losses():
             builder.add_loss(reason, example, count)
         return ONLY_SWITCH_OUT if found.scheduling.lacks_runtimes else ""
+
+    def add_states(self, profile: Profile) -> Profile:
+        """The finished profile; the states of threads are only among its samples."""
+        return profile

@@ -56,8 +56,13 @@ SWITCH_OUT, RUNTIME, INTERRUPT, WAKEUP = "left", "ran", "interrupt", "woke"
 def classify(category: str, name: str) -> SliceType | None:
     """The meaning of a category and a name of these slices; None for others."""
     if category == STATE:
-        return SliceType("other", _KINDS.get(name, FrameKind.UNKNOWN), OTHER_TRACK)
+        return SliceType("other", classify_state(name), OTHER_TRACK)
     return SliceType("other", FrameKind.USER, OTHER_TRACK) if category == ON_CPU else None
+
+
+def classify_state(name: str) -> FrameKind:
+    """The kind of the frame of a state, for its color."""
+    return _KINDS.get(name, FrameKind.UNKNOWN)
 
 
 @dataclass(eq=False)

@@ -116,6 +116,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     if defect:
         assembly.reasons.append(defect)
     profile = assembly.finish(None if beside is None else beside.add_samples)
+    if beside is not None:
+        profile = beside.add_states(profile)
     if not profile.samples.num_rows and not headed:
         raise UnreadableInput(
             f"{source} has no samples. It should be the output of perf script. Record again, and check this output "
