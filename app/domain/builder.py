@@ -122,10 +122,11 @@ class ProfileBuilder:
         """The hosts of the threads."""
         return list(dict.fromkeys(key.host for key in self._threads if key.host))
 
-    def get_first_time_ns(self) -> int | None:
-        """The time of the earliest sample; None without any."""
-        times = [int(part[0].min()) for part in self._samples if len(part[0])] + [row[0] for row in self._rows]
-        return min(times, default=None)
+    def get_time_span_ns(self) -> tuple[int, int] | None:
+        """The times of the earliest and the latest sample so far; None without any."""
+        columns = [part[0] for part in self._samples if len(part[0])]
+        columns += [np.array([row[0] for row in self._rows])] if self._rows else []
+        return (min(int(c.min()) for c in columns), max(int(c.max()) for c in columns)) if columns else None
 
     def intern_tracks(self, tids: Sequence[int]) -> list[int]:
         """The ids of tracks of the threads with these numbers, added on first use, with the names of the threads."""

@@ -126,7 +126,7 @@ class SwitchRecords:
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, _WIDTH)
         if not len(rows):
             return ""
-        last_ns = int(rows[:, 1].max())
+        last_ns = max(int(rows[:, 1].max()), (builder.get_time_span_ns() or (0, 0))[1])
         self._add_threads(builder, rows)
         intervals = self._compute_intervals(builder, rows, last_ns)
         self.scheduling.set_intervals(intervals)
@@ -198,7 +198,7 @@ class _StateRows:
     """The states of threads as slices, each thread on a track below it. Their times count from the first sample."""
 
     def __init__(self, builder: ProfileBuilder, intervals: StateIntervals) -> None:
-        self._zero = builder.get_first_time_ns() or 0
+        self._zero = (builder.get_time_span_ns() or (0, 0))[0]
         functions = [builder.intern_function(name) for name in STATES]
         for name, function in zip(STATES, functions, strict=True):
             builder.intern_frame(function, kind=classify_state(name))

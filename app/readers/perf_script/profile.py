@@ -194,7 +194,6 @@ class ScriptProfileBuilder:
         columns = self._select_possible(columns)
         timed = fill_times(columns)
         self._name_threads(columns)
-        zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
         if len(columns["event"]):
             self._main_event = self._called.choose_main_event(list(self._events))
             if len(self._events) > 1:
@@ -210,9 +209,8 @@ class ScriptProfileBuilder:
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
             self.reasons.append(reason)
-        if zero is not None:
-            zero = self.builder.get_first_time_ns()
-        profile = self.builder.finish(self._build_meta(zero))
+        span = self.builder.get_time_span_ns() if timed else None
+        profile = self.builder.finish(self._build_meta(span and span[0]))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
         return profile
