@@ -39,6 +39,7 @@ from .callchains import Callchains
 from .losses import CLOCK_WENT_BACK, LOST_BETWEEN_SWITCHES, MISSING_SWITCH, UNKNOWN_END
 from .sched_events import INTERRUPT_SYMBOL, PERF_STACK, decode_name
 from .sched_profile import select_frames
+from .script_builder import ThreadedProfileBuilder
 
 RECORD = b"PERF_RECORD_SWITCH"
 _LINE = re.compile(
@@ -118,7 +119,7 @@ class SwitchRecords:
     def _find_waker(task: int, stack: bytes) -> int:
         return IDLE_TASK if INTERRUPT_SYMBOL.search(stack) else task
 
-    def add_samples(self, builder: ProfileBuilder) -> str:
+    def add_samples(self, builder: ThreadedProfileBuilder) -> str:
         """Add samples of how long threads ran and were off the CPU, at times of the text's clock.
 
         Returns "": whatever is unknown is a loss.
@@ -138,7 +139,7 @@ class SwitchRecords:
         """The finished profile with the states of its threads over time, as slices of tracks."""
         return profile if self._states is None else self._states.add_to(profile)
 
-    def _add_threads(self, builder: ProfileBuilder, rows: Array) -> None:
+    def _add_threads(self, builder: ThreadedProfileBuilder, rows: Array) -> None:
         """Add the threads that have no samples: they only waited."""
         known = builder.get_threads("thread")
         hosts = builder.get_hosts()
@@ -149,7 +150,7 @@ class SwitchRecords:
                 if name:
                     builder.set_thread_name(thread, int(rows[0, 1]), name)
 
-    def _compute_intervals(self, builder: ProfileBuilder, rows: Array, last_ns: int) -> StateIntervals:
+    def _compute_intervals(self, builder: ThreadedProfileBuilder, rows: Array, last_ns: int) -> StateIntervals:
         """The intervals between the switches of each thread, as far as they are known; the others are losses."""
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         switches, stack, state = _attach_stacks(rows)
@@ -197,7 +198,7 @@ class SwitchRecords:
 class _StateRows:
     """The states of threads as slices, each thread on a track below it. Their times count from the first sample."""
 
-    def __init__(self, builder: ProfileBuilder, intervals: StateIntervals) -> None:
+    def __init__(self, builder: ThreadedProfileBuilder, intervals: StateIntervals) -> None:
         self._zero = (builder.get_time_span_ns() or (0, 0))[0]
         functions = [builder.intern_function(name) for name in STATES]
         for name, function in zip(STATES, functions, strict=True):

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, ProfileBuilder
+from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.event_names import FIRST_EVENT_FACT, NOT_OBSERVABLE, explain_unobservable, get_unit
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
@@ -43,6 +43,7 @@ from ...ingest.perf_text.grammar import (
     split_inlined,
 )
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
+from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
 from .sample_times import fill_times, to_epoch_ns
@@ -99,7 +100,7 @@ class ScriptProfileBuilder:
     """Collects one profile from one text of perf script."""
 
     def __init__(self, format: str) -> None:
-        self.builder = ProfileBuilder(format)
+        self.builder = ThreadedProfileBuilder(format)
         self._format = format
         self._frames: dict[bytes, int] = {}
         self._lines: dict[bytes, _StackLine | None] = {}
@@ -180,7 +181,7 @@ class ScriptProfileBuilder:
         """Record a loss."""
         self.builder.add_loss(reason, example, count)
 
-    def finish(self, more: Callable[[ProfileBuilder], str] | None = None) -> Profile:
+    def finish(self, more: Callable[[ThreadedProfileBuilder], str] | None = None) -> Profile:
         """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
         why the recording is not complete, if it knows."""
         self._close()
