@@ -11,25 +11,21 @@ Records say whether a thread was preempted; the tracepoints also say in which st
 
 import re
 from array import array
-from dataclasses import replace
 
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.builder import ProfileBuilder
 from ...domain.profile import Profile
-from ...domain.tables import ROOT
 from ...domain.units import NS_PER_S
 from ..trace.event_builder import NONE
-from ..trace.scheduler import STATE, SchedulerTimeline, classify_state
-from ..trace.tables import build_table
+from ..trace.scheduler import SchedulerTimeline
 from ..trace.thread_states import (
     ASLEEP,
     IDLE_TASK,
     PREEMPTED,
     READY,
     RUN,
-    STATES,
     UNKNOWN_TASK,
     WAITING,
     StateIntervals,
@@ -40,6 +36,7 @@ from .losses import CLOCK_WENT_BACK, LOST_BETWEEN_SWITCHES, MISSING_SWITCH, UNKN
 from .sched_events import INTERRUPT_SYMBOL, PERF_STACK, decode_name
 from .sched_profile import select_frames
 from .script_builder import ThreadedProfileBuilder
+from .state_rows import StateRows
 
 RECORD = b"PERF_RECORD_SWITCH"
 _LINE = re.compile(
@@ -69,7 +66,7 @@ class SwitchRecords:
         self._chains: Callchains | None = None
         self._knows_ends = False
         self._has_waking = False
-        self._states: _StateRows | None = None
+        self._states: StateRows | None = None
         self.scheduling = SchedulerTimeline()
 
     def __bool__(self) -> bool:
@@ -132,7 +129,7 @@ class SwitchRecords:
         intervals = self._compute_intervals(builder, rows, last_ns)
         self.scheduling.set_intervals(intervals)
         self.scheduling.add_samples(builder, last_ns, self._get_frames)
-        self._states = _StateRows(builder, intervals) if len(intervals.task) else None
+        self._states = StateRows(builder, intervals) if len(intervals.task) else None
         return ""
 
     def add_states(self, profile: Profile) -> Profile:
@@ -193,38 +190,6 @@ class SwitchRecords:
             self._chains = Callchains(builder)
             self._raw = list(self._stacks)
         return self._chains.intern_frames(select_frames(self._chains.parse(self._raw[stack]), part))
-
-
-class _StateRows:
-    """The states of threads as slices, each thread on a track below it. Their times count from the first sample."""
-
-    def __init__(self, builder: ThreadedProfileBuilder, intervals: StateIntervals) -> None:
-        self._zero = (builder.get_time_span_ns() or (0, 0))[0]
-        functions = [builder.intern_function(name) for name in STATES]
-        for name, function in zip(STATES, functions, strict=True):
-            builder.intern_frame(function, kind=classify_state(name))
-        tasks, inverse = np.unique(intervals.task, return_inverse=True)
-        thread = np.array(builder.intern_tracks(tasks.tolist()), np.int64)[inverse]
-        self._intervals = intervals.take(order := np.lexsort((intervals.start_ns, thread)))
-        self._thread, self._function = thread[order], np.array(functions, np.int64)[self._intervals.state]
-
-    def add_to(self, profile: Profile) -> Profile:
-        count, length = len(self._thread), self._intervals.stop_ns - self._intervals.start_ns
-        slices = build_table(
-            "slices",
-            start_ns=self._intervals.start_ns - self._zero,
-            duration_ns=length,
-            self_ns=length,
-            thread=self._thread,
-            function=self._function,
-            category=np.zeros(count, np.int64),
-            depth=np.zeros(count, np.int64),
-            parent=np.full(count, NONE),
-            end=np.arange(1, count + 1),
-            stack=np.full(count, ROOT),
-            arguments=np.full(count, NONE),
-        )
-        return replace(profile, slices=slices, categories=build_table("categories", name=[STATE], kind=["other"]))
 
 
 def _attach_stacks(rows: Array) -> tuple[Array, Array, Array]:

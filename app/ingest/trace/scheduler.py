@@ -148,14 +148,18 @@ class SchedulerTimeline:
 
         return samples
 
-    def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
-        """Add to a profile of samples, which include switches, how long its threads ran and waited, at these times."""
+    def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> StateIntervals:
+        """Add to a profile of samples, which include switches, how long its threads ran and waited, at these times.
+
+        Returns the states of all threads.
+        """
         _, found, switches, ran = self._compute_states(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
         _SampleWriter(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
             found, switches[:, :0], ran
         )
+        return found
 
     def _compute_states(
         self, last_ns: int, lost: Callable[[str, str, int], None]
