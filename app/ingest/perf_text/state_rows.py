@@ -7,6 +7,7 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.tables import ROOT
 from ..trace.event_builder import NONE
+from ..trace.phases import MAX_TIME_NS
 from ..trace.scheduler import STATE, classify_state
 from ..trace.tables import build_table
 from ..trace.thread_states import STATES, StateIntervals
@@ -24,7 +25,8 @@ class StateRows:
         for name, function in zip(STATES, functions, strict=True):
             builder.intern_frame(function, kind=classify_state(name))
         known = list(builder.get_threads("thread"))
-        intervals = intervals.take(np.flatnonzero(np.isin(intervals.task, known)))
+        possible = (intervals.start_ns >= self._zero) & (intervals.stop_ns - self._zero < 2 * MAX_TIME_NS)
+        intervals = intervals.take(np.flatnonzero(possible & np.isin(intervals.task, known)))
         tasks, inverse = np.unique(intervals.task, return_inverse=True)
         thread = np.array(builder.intern_tracks(tasks.tolist()), np.int64)[inverse]
         self._intervals = intervals.take(order := np.lexsort((intervals.start_ns, thread)))

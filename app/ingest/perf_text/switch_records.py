@@ -41,7 +41,7 @@ from .state_rows import StateRows
 RECORD = b"PERF_RECORD_SWITCH"
 _LINE = re.compile(
     rb"^(?P<comm>[^\n\t]{0,60}?) *+(?:(?P<pid>\d{1,10})/)?(?P<tid>-1|\d{1,10}) ++(?:\[(?P<cpu>\d{1,5})\] ++)?"
-    rb"(?P<seconds>\d{1,10})\.(?P<part>\d{9}|\d{6}): ++(?:"
+    rb"(?P<seconds>[0-8]?\d{1,9})\.(?P<part>\d{9}|\d{6}): ++(?:"
     rb"PERF_RECORD_(?:SWITCH(?:_CPU_WIDE)? (?P<way>OUT preempt|OUT|IN)|EXIT\(\d{1,10}:(?P<ended>\d{1,10})\)"
     rb"|FORK\(\d{1,10}:(?P<begun>\d{1,10})\)|(?P<lost>LOST)|(?P<task>COMM))[^\n]*+"
     rb"|(?:\d{1,18} ++)?(?:(?:context-switches|cs)(?:/[^/\n]{0,200}/)?:?[A-Za-z]{0,8}:"

@@ -216,6 +216,17 @@ def test_switches_of_other_processes_and_of_idle_cpus() -> None:
     assert not losses(profile)
 
 
+def test_impossible_numbers_are_no_error() -> None:
+    far = "app 5/7 [000] {}.000000000: PERF_RECORD_SWITCH {}\n"
+    for seconds in ("8999999999", "9999999999", "99999999999999999999"):
+        profile = read(clock(100) + out(110) + far.format(seconds, "IN ") + far.format(seconds, "OUT "))
+        assert all(start >= 0 and length > 0 for _, start, length in states(profile))
+    huge = "app 9999999999/9999999999 [99999] 50.000110000: PERF_RECORD_SWITCH {}\n"
+    assert not read(clock(100) + huge.format("IN ") + huge.format("sideways")).slices.num_rows
+    name = "a\x1b[31m <b> 5/7"
+    assert read(clock(100, name) + out(110, task=name) + into(120, name) + ended(130)).slices.num_rows == 2
+
+
 def test_a_reused_thread_number_is_a_new_thread() -> None:
     again = line(160, "PERF_RECORD_FORK(5:7):(5:5)", "app 5/5")
     profile = read(clock(100) + into(110) + ended(120) + again + into(170) + out(180) + into(190) + ended(195))
