@@ -7,6 +7,8 @@ from .event_names import CLOCK_EVENTS, split_modifiers, split_sampling_terms
 RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 SLEEPING_BY_WAKER = "sleeping time by waker"
 RUNNING_BY_STACK = "running time by stack"
+SCHEDULER_EVENTS = frozenset({RUNNING, RUNNABLE, SLEEPING, SLEEPING_BY_WAKER})
+"""The events that are computed from the context switches of threads."""
 LOCK_WAIT = "lock wait time"
 WALL_TIME, CPU_TIME = "wall time", "CPU time"
 """The events of austin: the time since the previous sample, and the part of it in which the thread did not wait."""

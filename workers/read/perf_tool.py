@@ -24,7 +24,7 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_state import INCOMPLETE, THROTTLED
 from perfloom.ingest.perf_text import script_header
-from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
+from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
 from perfloom.readers.perf_header import (
     count_throttle_events,
     explain_truncation,
@@ -64,9 +64,13 @@ class Attempt:
 
     def adapt(self, begun: bytes) -> "Attempt":
         """The attempt, adapted to the header that perf printed."""
+        options = self.options
+        if script_header.header_has_switch_records(begun) and not script_header.detect_tracepoint_group(begun):
+            options = (*options, *SWITCH_OPTIONS)
         if not script_header.detect_tracepoint_group(begun) and not script_header.header_has_switches(begun):
-            return self
-        return replace(self, fields=add_tracepoint_field(self.fields, stacks=b"|CALLCHAIN" in begun))
+            return replace(self, options=options)
+        fields = add_tracepoint_field(self.fields, stacks=b"|CALLCHAIN" in begun)
+        return replace(self, fields=fields, options=options)
 
     def without(self, complaint: str) -> "Attempt | None":
         """The attempt without the field or option that perf rejected; None if it rejected none."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ...domain import timed_events
 from ...domain.arrays import Array
 from ...domain.event_names import measures_time
 from ...domain.profile import Profile
@@ -20,6 +21,7 @@ from ..core.memo import memoize
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_id, event_names, ranks_of, sum_by_index, threads_of
+from ..core.slice_selection import has_times
 from ..core.trees import mark_subtrees
 from ..core.waiting_calls import waiting_calls_of
 from ..matrix.balance import find_balances, format_balance
@@ -39,6 +41,14 @@ def has_cpu_samples(profile: Profile) -> bool:
     """Whether the main event samples CPU time or cycles."""
     main = profile.meta.main_event
     return bool(profile.samples.num_rows) and main is not None and measures_time(main)
+
+
+def lacks_off_cpu(profile: Profile) -> bool:
+    """Whether a recording of perf has samples of running code over time, but not of what threads waited for."""
+    names = get_strings(profile.events, "name")
+    by_perf = any(timed_events.is_clock(name) or timed_events.is_cycles(name) for name in names)
+    known = (timed_events.SLEEPING, timed_events.WALL_TIME, timed_events.LOCK_WAIT)
+    return by_perf and has_cpu_samples(profile) and has_times(profile) and not set(known) & set(names)
 
 
 def detect_few_samples(evidence: RuleInput) -> Iterator[AdviceFinding]:

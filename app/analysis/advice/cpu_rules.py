@@ -46,7 +46,8 @@ CPU_RULES = (
         "flamegraph",
         cpu_detectors.detect_waiting,
         "Find in the flame graph who waits for what. Hold locks for less time or split them, give all ranks and "
-        "threads equal work, and overlap communication with computation.",
+        "threads equal work, and overlap communication with computation. Threads that sleep use no CPU time: see the "
+        "time off the CPU (perfloom record --off-cpu).",
     ),
     Rule(
         "imbalance",
@@ -67,9 +68,11 @@ CPU_RULES = (
         "share of the CPU time of the host that the program used",
         "timeline",
         cpu_detectors.detect_idle_cpus,
-        "If the work can be divided, use more threads or processes. If threads wait for each other or for I/O, record "
-        "the time off the CPU (sched:sched_switch and sched:sched_stat_runtime).",
+        "If the work can be divided, use more threads or processes. If threads wait for each other or for I/O, see "
+        "the time off the CPU (perfloom record --off-cpu).",
         triggers_below=True,
     ),
 )
 """Every rule for CPU profiles, in the order in which pages list them."""
+WAITING_RULES = frozenset({"waiting", "idle-cpus"})
+"""The rules whose cause may be in the time off the CPU."""

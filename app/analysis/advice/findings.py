@@ -14,6 +14,7 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ..core.facts import has_pytorch_terms
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -46,7 +47,13 @@ WITHHELD_ADVICE = "Copy the file again, or record again and let the program and 
 
 def list_rules(profile: Profile) -> tuple[Rule, ...]:
     """The rules that apply to a profile: for slices in time, and for sampled CPU time."""
-    return (RULES if has_clock(profile) else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
+    return (RULES if _is_trace(profile) else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
+
+
+def _is_trace(profile: Profile) -> bool:
+    """Whether the rules for traces apply. A recording of perf may have slices, too: the states of its threads."""
+    has_more = has_pytorch_terms(profile) or bool(profile.device_work.num_rows)
+    return has_clock(profile) and (has_more or not has_cpu_samples(profile))
 
 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
@@ -67,7 +74,7 @@ def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str,
 def withheld_reason(profile: Profile) -> str:
     """Why advice is withheld, or "". Shares and idle times of a part of the profile are not valid for all of it."""
     state = loss_impact_of(profile)
-    if state.complete or not has_clock(profile):
+    if state.complete or not _is_trace(profile):
         return ""
     return (
         f"{' '.join(state.reasons) or 'The recording is not complete.'} Every rule compares shares of the whole "

@@ -132,6 +132,19 @@ SPLITTINGS = ChoiceField(
         Option(EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
     ),
 )
+STACK_BYTES = NumberField(
+    8,
+    MAX_STACK_BYTES,
+    "bytes of stack",
+    multiple=8,
+    missing=f"Enter the number of bytes of the stack that each sample copies, as in {DEFAULT_STACK_BYTES}.",
+)
+TIME_LIMIT = DurationField(
+    0.1,
+    30 * 86_400.0,
+    "The time limit is out of range. Use 0.1 seconds to 30 days.",
+    "The time limit must be a number of seconds.",
+)
 
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}

@@ -11,7 +11,6 @@ from ..fields import (
     ChoiceField,
     CommandLineField,
     DeclaredField,
-    DurationField,
     EventsField,
     LibrariesField,
     LinesField,
@@ -41,9 +40,10 @@ from .parts import (
     DEFAULT_HZ,
     DEFAULT_STACK_BYTES,
     MAX_PID,
-    MAX_STACK_BYTES,
     SCOPES,
     SPLITTINGS,
+    STACK_BYTES,
+    TIME_LIMIT,
     Batch,
     CallGraph,
     EventSplitting,
@@ -200,13 +200,7 @@ class JobSpec:
     )
     stack_bytes: int = declare(
         DEFAULT_STACK_BYTES,
-        NumberField(
-            8,
-            MAX_STACK_BYTES,
-            "bytes of stack",
-            multiple=8,
-            missing=f"Enter the number of bytes of the stack that each sample copies, as in {DEFAULT_STACK_BYTES}.",
-        ),
+        STACK_BYTES,
         "Stack size",
         "For dwarf: bytes of the stack copied with each sample. More gives deeper stacks and a larger file.",
         applies=_SAMPLING | {"call_graph": (CallGraph.DWARF,)},
@@ -252,14 +246,19 @@ class JobSpec:
         setting="Count hardware events",
         option=option("--count-hardware", help="Also count hardware events while they are sampled; uses counters."),
     )
+    off_cpu: bool = declare(
+        False,
+        SwitchField(),
+        "Time off the CPU",
+        "Also when threads left a CPU and returned, and where they waited: off-CPU flame graph.",
+        applies=_SAMPLING,
+        group="events",
+        setting="Time off the CPU",
+        option=option("--off-cpu", help="Also record how long threads were off the CPU, and where they waited."),
+    )
     duration_s: float | None = declare(
         None,
-        DurationField(
-            0.1,
-            30 * 86_400.0,
-            "The time limit is out of range. Use 0.1 seconds to 30 days.",
-            "The time limit must be a number of seconds.",
-        ),
+        TIME_LIMIT,
         "Time limit",
         "The recording is ended after it, and kept. Seconds, or a number with ms, s, min or h.",
         form="duration",

@@ -7,6 +7,10 @@ from ..trace.losses import SCHEDULER_LOSSES, UNKNOWN_RUNTIME
 
 LOST_IN_KERNEL = "samples lost while recording"
 SAMPLED_SWITCHES = "switches that perf did not record because events were sampled: times are wrong"
+MISSING_SWITCH = "time of a thread between two switches one of which was not recorded"
+LOST_BETWEEN_SWITCHES = "time of a thread between two switches while perf lost records"
+UNKNOWN_END = "time of a running thread whose end was not recorded"
+CLOCK_WENT_BACK = "time between two switches of a thread where the clock went back"
 
 COMMENT_LOSSES = (LOST_IN_KERNEL, THROTTLING, END_MISSING)
 """What `callchains.TextComments` reports."""
@@ -21,3 +25,5 @@ SCHED_TEXT_LOSSES = (
 """The losses that `sched_profile` reports in addition to those of traces."""
 SCHED_IN_SAMPLES_LOSSES = (SAMPLED_SWITCHES, UNKNOWN_RUNTIME)
 """What `sched_in_samples` reports."""
+SWITCH_RECORD_LOSSES = (MISSING_SWITCH, LOST_BETWEEN_SWITCHES, UNKNOWN_END, CLOCK_WENT_BACK)
+"""What `switch_records` reports."""

@@ -2,9 +2,11 @@
 
 import re
 
-from ...domain.builder import ProfileBuilder
+from ...domain.profile import Profile
 from .losses import SAMPLED_SWITCHES
 from .sched_profile import ONLY_SWITCH_OUT, RECORD_ALL_ADVICE, SchedTextParser
+from .script_builder import ThreadedProfileBuilder
+from .state_rows import StateRows
 
 _SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", re.MULTILINE)
 
@@ -19,13 +21,14 @@ class SchedInSamples:
 
     def __init__(self) -> None:
         self._found = SchedTextParser()
+        self._states: StateRows | None = None
 
     def feed(self, text: bytes) -> None:
         """Add whole lines with the call stacks that belong to them."""
         found = self._found
         _, found.last_ns = found.sched.feed_lines(text, found.last_ns)
 
-    def add_samples(self, builder: ProfileBuilder) -> str:
+    def add_samples(self, builder: ThreadedProfileBuilder) -> str:
         """Add samples of how long threads ran and waited; none where not every switch was recorded.
 
         Returns why there are none, if that is so because of what was recorded; else "".
@@ -36,7 +39,12 @@ class SchedInSamples:
             return ""
         found.sched.finish()
         if found.scheduling:
-            found.scheduling.add_samples(builder, found.last_ns, found.get_frames)
+            intervals = found.scheduling.add_samples(builder, found.last_ns, found.get_frames)
+            self._states = StateRows(builder, intervals) if len(intervals.task) else None
         for reason, count, example in found.get_losses():
             builder.add_loss(reason, example, count)
         return ONLY_SWITCH_OUT if found.scheduling.lacks_runtimes else ""
+
+    def add_states(self, profile: Profile) -> Profile:
+        """The finished profile with the states of its threads over time, as slices of tracks."""
+        return profile if self._states is None else self._states.add_to(profile)

@@ -164,10 +164,10 @@ class SchedTextParser:
             ]
         if self._chains is None:
             self._chains = Callchains(builder)
-        return self._chains.intern_frames(_select_frames(self._chains.parse(raw), part))
+        return self._chains.intern_frames(select_frames(self._chains.parse(raw), part))
 
 
-def _select_frames(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
+def select_frames(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
     """The frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without the
     interrupted code, or the running code, without what interrupted it or made it leave."""
     if part == SWITCH_OUT:

@@ -37,3 +37,8 @@ def header_has_switches(text: bytes) -> bool:
     their fields can be printed without being confused with addresses."""
     points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
     return REQUIRED_EVENTS[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
+
+
+def header_has_switch_records(text: bytes) -> bool:
+    """Whether the header says that context switches were recorded (`perf record --switch-events`)."""
+    return any(b" context_switch = 1" in line for line in _EVENT_LINE.findall(text))

@@ -8,6 +8,7 @@ in `odd` for the caller to read line by line.
 The array operations release the interpreter lock, so that chunks can be tokenized in parallel threads.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ from .grammar import (
 
 NEWLINE, SPACE, TAB, HASH, DOT, COLON, ZERO, CLOSE = b"\n \t#.:0)"
 PAD = 16
+SWITCH_RECORD = RECORD + b"SWITCH"
+_SWITCH_RECORD = re.compile(rb"\d: ++" + SWITCH_RECORD + rb"(?:_CPU_WIDE)? (?:IN|OUT)\b")
 MAX_DIGITS = 18
 MAX_SPACES = 64
 
@@ -73,7 +76,9 @@ def tokenize(chunk: bytes) -> Tokens:
     if not blank.any() and not (first == TAB).any():
         # No stacks: each sample is one line, and perf aligns the command names to the right.
         indented[:] = False
-    candidates = np.flatnonzero(~(blank | comment | indented))
+    record = _find_switch_records(chunk, starts)
+    indented &= ~record
+    candidates = np.flatnonzero(~(blank | comment | indented | record))
     heads = _HeaderColumns(chunk, data, starts, candidates)
     after = candidates + 1
     others = np.append(np.flatnonzero(~indented), len(first))
@@ -111,6 +116,15 @@ def tokenize(chunk: bytes) -> Tokens:
         sample_bounds=np.flatnonzero(closed),
         trailing_text=candidates[more & good],
     )
+
+
+def _find_switch_records(chunk: bytes, starts: Array) -> Array:
+    """Which lines are context-switch records: many, and never parts of samples."""
+    found = np.zeros(len(starts) - 1, bool)
+    places = [match.start() for match in _SWITCH_RECORD.finditer(chunk)] if SWITCH_RECORD in chunk else []
+    if places:
+        found[np.searchsorted(starts, np.array(places, np.int64), "right") - 1] = True
+    return found
 
 
 def factorize(values: pa.Array) -> tuple[Array, pa.Array]:

@@ -56,8 +56,13 @@ SWITCH_OUT, RUNTIME, INTERRUPT, WAKEUP = "left", "ran", "interrupt", "woke"
 def classify(category: str, name: str) -> SliceType | None:
     """The meaning of a category and a name of these slices; None for others."""
     if category == STATE:
-        return SliceType("other", _KINDS.get(name, FrameKind.UNKNOWN), OTHER_TRACK)
+        return SliceType("other", classify_state(name), OTHER_TRACK)
     return SliceType("other", FrameKind.USER, OTHER_TRACK) if category == ON_CPU else None
+
+
+def classify_state(name: str) -> FrameKind:
+    """The kind of the frame of a state, for its color."""
+    return _KINDS.get(name, FrameKind.UNKNOWN)
 
 
 @dataclass(eq=False)
@@ -143,14 +148,18 @@ class SchedulerTimeline:
 
         return samples
 
-    def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
-        """Add to a profile of samples, which include switches, how long its threads ran and waited, at these times."""
+    def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> StateIntervals:
+        """Add to a profile of samples, which include switches, how long its threads ran and waited, at these times.
+
+        Returns the states of all threads.
+        """
         _, found, switches, ran = self._compute_states(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
         _SampleWriter(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
             found, switches[:, :0], ran
         )
+        return found
 
     def _compute_states(
         self, last_ns: int, lost: Callable[[str, str, int], None]

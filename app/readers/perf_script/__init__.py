@@ -20,12 +20,13 @@ from ...domain.profile import Profile
 from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import parse_frame, parse_header
-from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES
+from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES, SWITCH_RECORD_LOSSES
 from ...ingest.perf_text.tokenizer import Tokens, tokenize
 from .profile import NO_FRAME, UNKNOWN_FIELDS, ScriptProfileBuilder
 
 if TYPE_CHECKING:
     from ...ingest.perf_text.sched_in_samples import SchedInSamples
+    from ...ingest.perf_text.switch_records import SwitchRecords
 
 FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
@@ -41,6 +42,7 @@ LOSSES = (
     *(UNRECOGNIZED_LINE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
     *COMMENT_LOSSES,
     *SCHED_IN_SAMPLES_LOSSES,
+    *SWITCH_RECORD_LOSSES,
 )
 
 
@@ -114,6 +116,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     if defect:
         assembly.reasons.append(defect)
     profile = assembly.finish(None if beside is None else beside.add_samples)
+    if beside is not None:
+        profile = beside.add_states(profile)
     if not profile.samples.num_rows and not headed:
         raise UnreadableInput(
             f"{source} has no samples. It should be the output of perf script. Record again, and check this output "
@@ -122,11 +126,16 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile
 
 
-def _make_sched_collector(begun: bytes) -> "SchedInSamples | None":
-    """The collector of scheduler events for a text that begins with `head`, if it has some among others."""
+def _make_sched_collector(begun: bytes) -> "SchedInSamples | SwitchRecords | None":
+    """The collector of switches for a text that begins with `begun`, if it has some among other events: of the
+    kernel's records, which show when threads left and returned, else of the scheduler's events."""
+    # Imported here, because few texts need it.
+    if b"PERF_RECORD_SWITCH" in begun:
+        from ...ingest.perf_text.switch_records import SwitchRecords
+
+        return SwitchRecords()
     if b"sched:sched_switch" not in begun:
         return None
-    # Imported here, because few texts need it.
     from ...ingest.perf_text.sched_in_samples import SchedInSamples, text_has_switches
 
     return SchedInSamples() if text_has_switches(begun) else None

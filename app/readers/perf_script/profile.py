@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, ProfileBuilder
+from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.event_names import FIRST_EVENT_FACT, NOT_OBSERVABLE, explain_unobservable, get_unit
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
@@ -43,6 +43,7 @@ from ...ingest.perf_text.grammar import (
     split_inlined,
 )
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
+from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
 from .sample_times import fill_times, to_epoch_ns
@@ -99,7 +100,7 @@ class ScriptProfileBuilder:
     """Collects one profile from one text of perf script."""
 
     def __init__(self, format: str) -> None:
-        self.builder = ProfileBuilder(format)
+        self.builder = ThreadedProfileBuilder(format)
         self._format = format
         self._frames: dict[bytes, int] = {}
         self._lines: dict[bytes, _StackLine | None] = {}
@@ -180,7 +181,7 @@ class ScriptProfileBuilder:
         """Record a loss."""
         self.builder.add_loss(reason, example, count)
 
-    def finish(self, more: Callable[[ProfileBuilder], str] | None = None) -> Profile:
+    def finish(self, more: Callable[[ThreadedProfileBuilder], str] | None = None) -> Profile:
         """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
         why the recording is not complete, if it knows."""
         self._close()
@@ -194,7 +195,6 @@ class ScriptProfileBuilder:
         columns = self._select_possible(columns)
         timed = fill_times(columns)
         self._name_threads(columns)
-        zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
         if len(columns["event"]):
             self._main_event = self._called.choose_main_event(list(self._events))
             if len(self._events) > 1:
@@ -210,7 +210,8 @@ class ScriptProfileBuilder:
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
             self.reasons.append(reason)
-        profile = self.builder.finish(self._build_meta(zero))
+        span = self.builder.get_time_span_ns() if timed else None
+        profile = self.builder.finish(self._build_meta(span and span[0]))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
         return profile

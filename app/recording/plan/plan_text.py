@@ -14,7 +14,7 @@ from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, Scope
 from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
-from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
+from ...ingest.perf_text.fields import FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import (
     Arguments,
@@ -26,7 +26,7 @@ from ..mpi.registry import (
 from ..quoting import ShellCode, join, quote, shell_word
 from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
-from ..recorders.events import events_to_sample, needs_event_fields
+from ..recorders.events import needs_event_fields
 from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
@@ -79,7 +79,7 @@ def plan_text(
         "perf": perf_program(facts),
         "uses_perf": "1" if recorder_of(spec).uses_perf else "",
         "fields": ",".join(_fields(observed, facts)),
-        "options": " ".join(OPTIONS),
+        "options": " ".join((*OPTIONS, *SWITCH_OPTIONS) if spec.off_cpu else OPTIONS),
         "incomplete": INCOMPLETE,
     }
     lines = [
@@ -167,7 +167,7 @@ def _find_allocation() -> list[str]:
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     stacks = spec.call_graph is not CallGraph.NONE
-    if recorder_of(spec).samples and needs_event_fields(events_to_sample(spec, facts), stacks):
+    if recorder_of(spec).samples and needs_event_fields(perf_record.events_to_sample(spec, facts), stacks):
         return add_tracepoint_field(FIELDS, stacks=stacks)
     return FIELDS
 

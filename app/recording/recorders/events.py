@@ -97,8 +97,9 @@ def _suffix(facts: HostFacts) -> str:
     return ":u" if is_user_space_only(facts) else ""
 
 
-def events_to_sample(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-    """The events that `perf record` samples: the user's, else CPU time by the best event of the host."""
+def timed_events(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+    """The events that `perf record` samples, without those of context switches: the user's, else CPU time by the best
+    event of the host."""
     if spec.events:
         return spec.events
     return (("cycles" if facts.hardware_counters else "cpu-clock") + _suffix(facts),)

@@ -11,8 +11,9 @@ from ...domain.jobs.parts import DEFAULT_HZ
 from ...domain.rank_state import COUNTS_FILE, RECORDING_FILE
 from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
-from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
+from .events import are_tracepoints, event_type, needs_event_fields, single_events, timed_events
 from .findings import PreflightFinding
+from .off_cpu import SWITCHES, events_of_switches, options_of_switches, traces_switches, with_own_rate
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class PerfRecord:
     nothing_recorded: str = ""
 
     def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
-        return events_to_sample(spec, facts)
+        return timed_events(spec, facts)
 
     def find_problems(self, spec: JobSpec) -> tuple[PreflightFinding, ...]:
         """Those of perf's options are found by `preflight`."""
@@ -41,15 +42,19 @@ class PerfRecord:
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never with `-B`: without build IDs perf assigns wrong symbols to binaries that were rebuilt later."""
         words = [perf_program(facts), "record", "-o", str(artifacts / RECORDING_FILE)]
-        words += rate_options(spec, facts)
-        for event in events_to_sample(spec, facts):
-            words += ["-e", with_rate(event, spec)]
+        traces = traces_switches(spec, facts)
+        words += ["-c", "1"] if traces else rate_options(spec, facts)
+        for event in timed_events(spec, facts):
+            words += ["-e", with_own_rate(event, spec) if traces else with_rate(event, spec)]
+        for event in events_of_switches(spec, facts):
+            words += ["-e", event]
         words += selection_arguments(spec)
         if spec.call_graph is CallGraph.DWARF:
             words += ["--call-graph", f"dwarf,{spec.stack_bytes}"]
         elif spec.call_graph is not CallGraph.NONE:
             words += ["--call-graph", str(spec.call_graph)]
-        if spec.per_cpu:
+        words += options_of_switches(spec, facts)
+        if spec.per_cpu and not spec.off_cpu:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
         return (*words, *spec.perf_arguments, *target_arguments(spec))
@@ -66,11 +71,10 @@ class PerfRecord:
 
 
 def counted_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
-    """The events that are also counted: those of `countable_events`, but none if the fields of tracepoints are
-    evaluated, because the tracepoints would also record perf stat."""
-    return (
-        () if needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE) else countable_events(spec, facts)
-    )
+    """The events that are also counted: those of `countable_events`, but none if switches or the fields of tracepoints
+    are evaluated, because they would also record perf stat."""
+    alone = spec.off_cpu or needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE)
+    return () if alone else countable_events(spec, facts)
 
 
 def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
@@ -108,10 +112,17 @@ def has_nested_stat(argv: Sequence[str]) -> bool:
     return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS_FILE
 
 
+def events_to_sample(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+    """All events that `perf record` samples."""
+    return (*timed_events(spec, facts), *events_of_switches(spec, facts))
+
+
 def with_rate(event: str, spec: JobSpec) -> str:
     """An event with its own sampling rate, if the user set none: every occurrence of rare software events, if call
     stacks are cheap enough."""
     name, modifiers = split_modifiers(event)
+    if spec.off_cpu and name in SWITCHES:
+        return f"{name}/period=1/{modifiers}"
     given = spec.period is not None or spec.frequency is not None or "/" in event
     if (
         given
@@ -129,6 +140,6 @@ def rate_options(spec: JobSpec, facts: HostFacts) -> list[str]:
         return ["-c", str(spec.period)]
     if spec.frequency is not None:
         return ["-F", str(spec.frequency)]
-    if are_tracepoints(events_to_sample(spec, facts), facts):
+    if are_tracepoints(timed_events(spec, facts), facts):
         return ["-c", "1"]
     return ["-F", str(DEFAULT_HZ)]

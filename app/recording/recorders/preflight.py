@@ -23,8 +23,9 @@ from ...domain.units import format_bytes
 from . import recorder_of
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
 from .event_grouping import needs_counter
-from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
+from .events import event_type, is_privileged, is_user_space_only, needs_event_fields, single_events, timed_events
 from .findings import PreflightFinding, Severity, error, hint, warning
+from .off_cpu import find_off_cpu_problems
 from .perf_record import countable_events
 from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
 
@@ -125,9 +126,10 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
         if value is not None and value <= 0:
             yield error(field, f"A {field} of {value} records nothing.", "Use a number above 0, or leave it empty.")
     names = {event.partition("/")[0] for event in selected_events(spec)}
-    if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
+    some = spec.scope is not Scope.SYSTEM and not spec.off_cpu
+    if some and "sched:sched_switch" in names and not names & _RUNTIME:
         text = "For one program, sched_switch shows when a thread left a CPU, not when it returned."
-        yield hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
+        yield hint("events", text, "Choose “Time off the CPU”, or record the whole system.")
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
         if size <= 0 or size > STACK_LIMIT:
@@ -302,7 +304,10 @@ def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]
         yield hint("sudo", text, "Count it in a job with perf stat.")
         return
     rare = [event for event in events if event_type(event, facts) != "tracepoint"]
-    if rare and needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE):
+    if rare and spec.off_cpu:
+        text = f"While the time off the CPU is recorded, events are not also counted: {rare[0]} has no total."
+        yield hint("off_cpu", text, "Count it in a separate job.")
+    elif rare and needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE):
         text = f"With tracepoints of the scheduler or locks, events are not also counted: {rare[0]} has no total."
         yield hint("events", text, "Count it in a separate job.")
 
@@ -315,7 +320,7 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {events[0]} requires."
         yield error("events", text, "Write call-graph=dwarf, which works everywhere.")
     if spec.call_graph is CallGraph.LBR:
-        hardware = [e for event in events_to_sample(spec, facts) for e in single_events(event)]
+        hardware = [e for event in timed_events(spec, facts) for e in single_events(event)]
         if facts.lbr is False or facts.hardware_counters is False:
             text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR)."
             yield error("call_graph", text, "Choose dwarf, which works everywhere.")
@@ -328,6 +333,10 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.call_graph is CallGraph.DWARF and facts.options and "-z" not in facts.options:
         text = f"perf on {facts.host} cannot compress: each sample takes {spec.stack_bytes} bytes on disk."
         yield hint("call_graph", text, "Record briefly, or lower the frequency.")
+
+
+def _off_cpu(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
+    return find_off_cpu_problems(spec, facts) if recorder_of(spec).samples else iter(())
 
 
 def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -347,6 +356,7 @@ _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] 
     _frequency,
     _check_counts,
     _stacks,
+    _off_cpu,
     _names,
 )
 

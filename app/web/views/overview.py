@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
+from ...analysis.advice.cpu_detectors import has_cpu_samples
 from ...analysis.advice.findings import find_advice
 from ...analysis.core.facts import has_pytorch_terms
 from ...analysis.core.slice_selection import has_clock, has_operators, has_times
@@ -34,6 +35,7 @@ from ...readers import describe_clock, format_title
 from ...store import Job
 from ..rendering import Page, render
 from ..services import current_services
+from .off_cpu import OffCpuLink, link_off_cpu_recording
 from .results.clock_notes import ClockNote, build_clock_note
 from .results.functions import FunctionRow, build_function_rows
 from .results.merge import MergeOffer, find_merge_offer
@@ -144,6 +146,7 @@ class OverviewPage(Page):
     advice: tuple[AdviceItem, ...]
     advice_count: int
     notes: tuple[str, ...]
+    off_cpu: OffCpuLink | None
     losses: tuple[LossSummary, ...]
     originals: tuple[DownloadLink, ...]
     size: Quantity
@@ -197,6 +200,7 @@ def show(id: str) -> Response:
             advice=tuple(build_advice_item(frame, profile, one) for one in advice[:TOP_ADVICE]),
             advice_count=len(advice),
             notes=list_run_notes(profile, Selection()) + list_stack_notes(profile),
+            off_cpu=link_off_cpu_recording(frame, profile),
             losses=tuple(
                 LossSummary(row["reason"] or "", format_quantity(row["count"], "count"), row["example"] or "")
                 for row in records(TABLES["losses"].rows(profile, Selection()))
@@ -229,7 +233,7 @@ def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[
     overview_tiles = [
         OverviewTile("Duration", format_quantity(None if milliseconds is None else milliseconds * NS_PER_MS, "ns"))
     ]
-    if not has_clock(profile):
+    if not has_clock(profile) or has_cpu_samples(profile):
         overview_tiles.append(
             OverviewTile(
                 frame.event or "Total", format_quantity(row["value"], frame.unit), format_caveat(row["running_percent"])

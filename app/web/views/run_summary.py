@@ -9,6 +9,7 @@ from ...analysis.tables import TABLES, records
 from ...domain.event_names import uses_counter
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ...domain.timed_events import SCHEDULER_EVENTS
 from ...domain.units import NS_PER_MS, Quantity, format_quantity
 
 MAX_EVENTS = 50
@@ -108,6 +109,8 @@ def describe_sampling(profile: Profile, row: dict[str, Any]) -> str:
         words = "sampled, each with weight 1"
     elif unit == "bytes" and profile.allocations.num_rows:
         words = "from allocations"
+    elif row["event"] in SCHEDULER_EVENTS:
+        words = "from context switches"
     elif profile.slices.num_rows:
         words = "from slices"
     else:

@@ -47,6 +47,11 @@ def main() -> None:
     run("gcc", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o", "waits", str(HERE / "waits.c"))
     run(*record, "-g", "-c", "1", "-m", "64", "-e", SCHEDULER, "-o", "waits.perf.data", "--", "./waits")
     run("zstd", "-q", "-19", "-f", "waits.perf.data", "-o", str(HERE / "waits.perf.data.zst"))
+    switches = ("-e", "cpu-clock", "-e", "context-switches/period=1/", "--sample-cpu", "--switch-events")
+    run(*record, "-F", "199", "-g", *switches, "-o", "off-cpu.perf.data", "--", "./waits")
+    shown = ("--ns", "--header", "--no-inline", "--show-lost-events", "--show-switch-events", "--show-task-events")
+    run("perf", "script", "-i", "off-cpu.perf.data", *shown, "-F", FIELDS, out=WORK / "off-cpu.script.txt")
+    run("zstd", "-q", "-19", "-f", "off-cpu.script.txt", "-o", str(HERE / "off-cpu.script.txt.zst"))
     if len(sys.argv) > 1:
         for name in ("spin", "events", "dwarf"):
             for switch in SWITCHES:

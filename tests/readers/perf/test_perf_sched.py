@@ -130,7 +130,8 @@ def test_scheduler_events_become_thread_states() -> None:
     heading += "# event : name = cycles, , id = {}\n"
     assert detect_format((heading + gone).encode()).name == perf_script.FORMAT
     mixed = perf_data.read(io.BytesIO((heading + gone + both).encode()))
-    assert not mixed.slices.num_rows and mixed.meta.main_event == "sched:sched_switch"
+    assert mixed.meta.main_event == "sched:sched_switch"
+    assert [row for row in slices(mixed) if row[0] == "app"] == [("app", "sleeping", 0, 70 * US, 0)]
     # These are unchanged; thread times are added.
     counted = {"sched:sched_switch": 2, "samples": 1, "cycles": 1}
     assert events_of(mixed) == counted | {RUNNING: 70 * US, SLEEPING: 70 * US}

@@ -132,6 +132,14 @@ def test_one_run_is_one_submission() -> None:
     assert plan.runs[0].command == ("x", "{run}")
 
 
+def test_switches_are_printed_where_they_were_recorded() -> None:
+    """The text of perf script is made at the target, and may be all that is copied back."""
+    spec = JobSpec(command=("x",))
+    assert "--show-switch-events" not in runs_of(spec).files["plan.sh"]
+    recorded = runs_of(replace(spec, off_cpu=True)).files["plan.sh"]
+    assert "--show-switch-events --show-task-events" in recorded and "--switch-events" in recorded
+
+
 def test_events_make_runs() -> None:
     spec = JobSpec(command=("x", "{run}"), environment={"N": "n{run}"}, events=SIX, splitting=EventSplitting.SEQUENTIAL)
     plan = runs_of(spec)

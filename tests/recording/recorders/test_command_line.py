@@ -197,3 +197,61 @@ def test_every_recorder_lists_its_artifacts() -> None:
         injection = recorder.injection(spec)
         assert (f"{injection.folder}=/d/artefacts" if injection else f"/d/artefacts/{main.name}") in words(spec)
         assert main.text == (name is not RecorderName.PERF_RECORD) and main.title and recorder.title
+
+
+TRACED = replace(
+    FULL, root=True, events=tuple(PerfEvent(f"sched:sched_{n}", "tracepoint") for n in ("switch", "waking"))
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts", "options"),
+    [
+        # Where perf may not sample the kernel, only the records of switches.
+        ({}, replace(FULL, paranoid=2), "-F 199 -e cpu-clock:u --sample-cpu --switch-events"),
+        (
+            {},
+            replace(FULL, paranoid=1),
+            "-F 199 -e cpu-clock -e context-switches/period=1/ --sample-cpu --switch-events",
+        ),
+        # Listed, but not permitted.
+        (
+            {},
+            replace(TRACED, root=False, paranoid=1),
+            "-F 199 -e cpu-clock -e context-switches/period=1/ --sample-cpu --switch-events",
+        ),
+        (
+            {},
+            TRACED,
+            "-c 1 -e cpu-clock/freq=199/ -e sched:sched_switch -e sched:sched_waking --sample-cpu --switch-events",
+        ),
+        (
+            {"scope": Scope.SYSTEM},
+            TRACED,
+            "-c 1 -e cpu-clock/freq=199/ -e sched:sched_switch -e sched:sched_waking --sample-cpu -a",
+        ),
+        (
+            {"events": ("cpu-clock:u", "page-faults/period=9/"), "frequency": 99},
+            TRACED,
+            "-c 1 -e cpu-clock/freq=99/u -e page-faults/period=9/ -e sched:sched_switch -e sched:sched_waking "
+            "--sample-cpu --switch-events",
+        ),
+        # Groups and tracepoints keep the rate of the job.
+        (
+            {"events": ("{cycles,instructions}", "cs"), "period": 1000},
+            TRACED,
+            "-c 1000 -e {cycles,instructions} -e cs/period=1/ --sample-cpu --switch-events",
+        ),
+    ],
+)
+def test_time_off_the_cpu_is_recorded_as_the_host_permits(
+    changes: dict[str, object], facts: HostFacts, options: str
+) -> None:
+    spec = replace(SPEC, off_cpu=True, call_graph=CallGraph.FP, **changes)  # type: ignore[arg-type]
+    line = [word for word in words(spec, facts) if word not in ("-z", "-N", "--no-bpf-event", "--call-graph", "fp")]
+    assert " ".join(line[4 : line.index("--")]) == options
+
+
+def test_no_perf_stat_runs_inside_when_switches_are_recorded() -> None:
+    spec = replace(SPEC, events=("page-faults",))
+    assert "stat" in words(spec) and "stat" not in words(replace(spec, off_cpu=True))

@@ -125,7 +125,7 @@ def test_switches_of_one_program_need_more_events() -> None:
     def hints(*events: str, scope: Scope = Scope.COMMAND) -> list[str]:
         return [finding.advice for finding in preflight(replace(SPEC, events=events, scope=scope), None)]
 
-    assert hints("sched:sched_switch") == ["Add sched:sched_stat_runtime, or record the whole system."]
+    assert hints("sched:sched_switch") == ["Choose “Time off the CPU”, or record the whole system."]
     assert hints("sched:sched_switch/call-graph=fp/,page-faults") == hints("sched:sched_switch")
     for events in (("sched:*",), ("sched:sched_switch", "sched:sched_stat_runtime"), ("page-faults",)):
         assert hints(*events) == []
@@ -309,3 +309,23 @@ def test_what_is_not_counted_beside_its_samples() -> None:
     assert about(replace(rare, sudo=True)) == [("hint", "sudo")]
     beside = replace(rare, events=("page-faults/period=1/", "sched:sched_switch"), scope=Scope.SYSTEM, duration_s=1.0)
     assert ("hint", "events") in about(beside, root=True) and not counted_events(beside, HOST)
+
+
+def test_time_off_the_cpu_says_what_the_host_permits() -> None:
+    spec = replace(SPEC, off_cpu=True, call_graph=CallGraph.NONE)
+    assert about(spec) == [("hint", "off_cpu")]
+    found = {finding.field: finding for finding in preflight(spec, replace(HOST, paranoid=2))}
+    assert found["off_cpu"].level is Severity.WARNING and "kernel.perf_event_paranoid=1" in found["off_cpu"].advice
+    # perf itself is not permitted, which is said once.
+    assert about(spec, paranoid=3) == [("error", "recorder")]
+    assert ("error", "scope") in about(replace(spec, scope=Scope.SYSTEM, duration_s=1.0))
+    traced = (*LISTED, PerfEvent("sched:sched_waking", "tracepoint"))
+    # Each switch copies its stack.
+    assert about(replace(spec, call_graph=CallGraph.DWARF), root=True, events=traced) == [("hint", "off_cpu")]
+    lbr = about(
+        replace(spec, call_graph=CallGraph.LBR, events=("cycles",)), lbr=True, hardware_counters=True, events=()
+    )
+    assert ("error", "call_graph") in lbr
+    # Not counted at the same time.
+    assert about(replace(spec, events=("page-faults/period=100/",))).count(("hint", "off_cpu")) == 2
+    assert about(replace(spec, recorder=RecorderName.PERF_STAT)) == []

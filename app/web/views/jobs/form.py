@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import Conflict, InvalidRequest, Prompt
 from ....domain.fields import Option
 from ....domain.jobs import JOB_FIELDS, JobSpec, RecorderName, Scope
+from ....domain.selection import parse_flag
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
@@ -102,7 +103,8 @@ class JobFormPage(DeclaredForm, Page):
 
 @blueprint.get("/jobs/new")
 def new() -> AnyResponse:
-    """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one."""
+    """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one, and
+    `off_cpu=1` also records the time off the CPU."""
     fields, source, preset = JobForm(target=request.args.get("target") or LOCAL), "", ""
     if "from" in request.args:
         job = current_services().store.jobs.get(request.args["from"])
@@ -112,6 +114,8 @@ def new() -> AnyResponse:
     elif "preset" in request.args:
         found = current_services().store.presets.get(request.args["preset"])
         fields, source, preset = to_form(found.job_spec), f"preset {found.name}", found.name
+    if parse_flag("off_cpu", request.args.get("off_cpu")):
+        fields = JobForm(**dict(fields) | {"off_cpu": True})
     return form_page(fields, source=source, preset=preset)
 
 

@@ -17,6 +17,7 @@ from ....domain.units import format_percent, format_quantity
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
+from ..off_cpu import OffCpuLink, link_off_cpu_recording
 from ..results.flame_controls import (
     COLOR_LABELS,
     DEFAULT_WIDTH,
@@ -65,6 +66,7 @@ class FlamegraphPage(Page):
     hotspots: str
     download: str
     notes: tuple[str, ...]
+    off_cpu: OffCpuLink | None
 
 
 @blueprint.get("/results/<id>/flamegraph")
@@ -85,6 +87,7 @@ def show(id: str) -> Response:
             hotspots=frame.url("hotspots"),
             download=current_url(f"/results/{id}/flamegraph.svg", download="1"),
             notes=list_stack_notes(profile),
+            off_cpu=None if function else link_off_cpu_recording(frame, profile),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY

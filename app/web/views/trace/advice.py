@@ -7,6 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
+from ....analysis.advice.cpu_rules import WAITING_RULES
 from ....analysis.advice.findings import (
     WITHHELD_ADVICE,
     compute_advice,
@@ -19,6 +20,7 @@ from ....analysis.advice.model import Advice, Rule
 from ....domain.profile import Profile
 from ...pages import RESULT_PAGES
 from ...rendering import Page, render
+from ..off_cpu import OffCpuLink, link_off_cpu
 from ..results.result_frame import ResultFrame, open_result_frame
 from ..results.tables import FILE_RULE, table_file_response
 
@@ -28,7 +30,7 @@ blueprint = Blueprint("advice", __name__)
 @dataclass(frozen=True)
 class AdviceItem:
     """A piece of advice. severity: high, medium or low. ranks: affected ranks as text; empty for all. where: title
-    and URL of the page with details."""
+    and URL of the page with details. off_cpu: where the time off the CPU is, or is recorded."""
 
     severity: str
     title: str
@@ -38,6 +40,7 @@ class AdviceItem:
     limit: str
     where: str
     url: str
+    off_cpu: OffCpuLink | None
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ def build_advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> A
         limit=_limit(advice.rule, advice),
         where=page.title,
         url=frame.url(page.key, selection),
+        off_cpu=link_off_cpu(frame, profile) if advice.rule.key in WAITING_RULES else None,
     )
 
 
