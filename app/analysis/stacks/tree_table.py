@@ -13,7 +13,6 @@ from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, function_id, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
-from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names, select_events
 from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, memoize_table, table_function
 from .flamegraph import FlameGroup, FlameTree, flame_tree, sandwich
@@ -86,9 +85,10 @@ def select_branches(
     return memoize(profile, ("tree branches", chosen, function, min_share), build)
 
 
-def find_weights(profile: Profile, selection: Selection, event: int, shape: TreeShape, ids: Array) -> EventWeights:
-    """The weights of an event at frames of a shape, by their ids: also of those that are left out of a tree."""
-    weights = shape.weights(sum_call_weights(profile, selection, event))
+def find_weights(event: int, calls: Array, shape: TreeShape, ids: Array) -> EventWeights:
+    """The weights of an event at frames of a shape, by their ids: also of those that are left out of a tree. calls: the
+    event's weights at nodes of `calls`, see `sum_call_weights`."""
+    weights = shape.weights(calls)
     totals = subtree_totals(weights, shape.end)
     row = np.searchsorted(shape.place, ids, "right") - 1
     # Only the last frame of an unbranched run has its own weight.

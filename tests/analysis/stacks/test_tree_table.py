@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis.core.sample_rollup import sum_call_weights
 from perfloom.analysis.stacks.tree_table import (
     TreeBranch,
     compute_tree,
@@ -58,7 +59,8 @@ def test_other_events_have_their_own_weights_at_the_same_frames(data: st.DataObj
         shown = select_tree(profile, selection, event)
         for other in range(profile.events.num_rows):
             expected = weights_by_id(select_tree(profile, selection, other))
-            found = find_weights(profile, selection, other, shown.shape, shown.tree.id)
+            calls = sum_call_weights(profile, selection, other)
+            found = find_weights(other, calls, shown.shape, shown.tree.id)
             assert found.whole == expected[0][1]
             for id, own, total in zip(shown.tree.id.tolist(), found.own, found.total, strict=True):
                 assert (int(own), int(total)) == expected.get(id, (0, 0))
@@ -109,5 +111,5 @@ def test_callers_and_callees() -> None:
     callers, callees = select_branches(two_events(), Selection(), 0, "other")
     assert weights_by_id(callers) == {0: (0, 1), 1: (0, 1), 2: (1, 1)}
     assert weights_by_id(callees) == {0: (0, 1), 1: (1, 1)}
-    misses = find_weights(two_events(), Selection(), 1, callees.shape, callees.tree.id)
+    misses = find_weights(1, sum_call_weights(two_events(), Selection(), 1), callees.shape, callees.tree.id)
     assert (misses.own.tolist(), misses.total.tolist()) == ([0, 7], [7, 7])

@@ -231,14 +231,11 @@ class _RowMaker:
         self._state = state
         self._event = event_id(profile, frame.event)
         self._others = [e for e in range(profile.events.num_rows) if e != self._event]
+        events = (self._event, *self._others)
+        self._calls = {event: sum_call_weights(profile, frame.selection, event) for event in events}
+        units = profile.events.column("unit").to_pylist()
         # The same scales for all trees of the page.
-        self._scales = {
-            event: choose_scale(
-                int(sum_call_weights(profile, frame.selection, event).sum()),
-                str(profile.events.column("unit")[event].as_py()),
-            )
-            for event in (self._event, *self._others)
-        }
+        self._scales = {event: choose_scale(int(calls.sum()), units[event]) for event, calls in self._calls.items()}
         self.main = self._column(self._event)
         self.others = tuple(self._column(event) for event in self._others)
 
@@ -250,7 +247,7 @@ class _RowMaker:
         main = EventWeights(self._event, tree.self_weight[rows], tree.total_weight[rows], tree.total)
         columns = [_cells(self._profile, main, self._scales[main.event], percents=True)]
         for event in self._others:
-            weights = find_weights(self._profile, self._frame.selection, event, branch.shape, tree.id[rows])
+            weights = find_weights(event, self._calls[event], branch.shape, tree.id[rows])
             columns.append(_cells(self._profile, weights, self._scales[event], percents=False))
         functions = functions_of(self._profile)
         of = tree.function[rows]
