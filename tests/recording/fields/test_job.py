@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from perfloom.domain.jobs import Batch, CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target
+from perfloom.recording import adapters  # noqa: F401  (registers the names of adapters)
 from perfloom.recording.fields.job_form import JobForm, parse, to_form
 from perfloom.recording.fields.job_json import from_json
 from perfloom.recording.fields.job_validity import validate_job
