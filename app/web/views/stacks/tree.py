@@ -217,7 +217,7 @@ def _parse_state(frame: ResultFrame, function: str) -> TreeState:
 
 def _parse_rows() -> int:
     text = request.args.get("rows") or str(ROWS_STEP)
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_ROWS:
+    if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= MAX_ROWS:
         raise InvalidRequest(f"rows must be a number from 1 to {MAX_ROWS:,}.", "rows")
     return int(text)
 
