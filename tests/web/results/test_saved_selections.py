@@ -47,6 +47,22 @@ def test_a_selection_is_saved_and_offered_on_every_page(stored: Callable[..., st
     assert gone.location == f"/results/{ID}/tree" and saved_of(browser_client.page(PAGE)) == {}
 
 
+def test_the_page_is_as_before(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(branches())
+    page = browser_client.page(f"/results/{ID}/counts?focus=^work$&by=thread&unit=ms&values=percent")
+    fields = {
+        word: html.unescape(re.findall(rf'name="{word}" value="([^"]*)"', page)[-1])
+        for word in ("key", "query", "rest")
+    }
+    before = f"/results/{ID}/counts?focus=%5Ework%24&by=thread&unit=ms&values=percent"
+    for action in ("", "/delete"):
+        done = browser_client.post(f"/results/{ID}/selections{action}", selection_name="work", **fields)
+        assert done.location == before
+    # The selection is that of `query`.
+    fields["rest"] += "&focus=idle"
+    assert browser_client.post(f"/results/{ID}/selections", selection_name="work", **fields).location == before
+
+
 def test_what_cannot_be_saved(stored: Callable[..., str], browser_client: Browser) -> None:
     stored(branches())
     for name, query, words in (

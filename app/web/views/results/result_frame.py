@@ -68,6 +68,11 @@ class ResultFrame:
         return urlencode(self.selection.to_query())
 
     @property
+    def rest(self) -> str:
+        """The parameters of only this page as a query string."""
+        return urlencode(self.page_params, errors="replace")
+
+    @property
     def is_filtered(self) -> bool:
         """Whether the page can be empty because of a filter: one is set, and without it there are data."""
         return bool(self.chips) and self.has_data

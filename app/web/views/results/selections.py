@@ -1,13 +1,13 @@
 """/results/<id>/selections: save the selection of a page under a name, and delete saved ones."""
 
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl
 
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response
 
 from ....domain.errors import InvalidRequest
-from ....domain.selection import Selection
-from ...pages import RESULT_PAGES, result_url
+from ....domain.selection import QUERY_PARAMETERS, Selection
+from ...pages import RESULT_PAGES, Pairs, result_url
 from ...services import current_services
 
 blueprint = Blueprint("selections", __name__)
@@ -17,7 +17,7 @@ MAX_FIELD_CHARS = 20_000
 @blueprint.post("/results/<id>/selections")
 def save(id: str) -> Response:
     """Save a selection and return to its page. name: of the selection; an existing one is replaced. query: the
-    selection as a query string. key: of the page."""
+    selection as a query string. key: of the page; rest: its other parameters."""
     store, selection = current_services().store, _parse_selection()
     store.results.get(id)
     try:
@@ -26,7 +26,7 @@ def save(id: str) -> Response:
         flash(error.message, "bad")
     else:
         flash(f"Saved the selection “{saved.name}”.", "good")
-    return redirect(result_url(id, _parse_key(), selection), 303)
+    return redirect(result_url(id, _parse_key(), selection, _parse_rest()), 303)
 
 
 @blueprint.post("/results/<id>/selections/delete")
@@ -35,7 +35,7 @@ def delete(id: str) -> Response:
     name = request.form.get("selection_name", "")
     current_services().store.selections.delete(id, name)
     flash(f"Deleted the saved selection “{name}”.", "good")
-    return redirect(result_url(id, _parse_key(), _parse_selection()), 303)
+    return redirect(result_url(id, _parse_key(), _parse_selection(), _parse_rest()), 303)
 
 
 def _parse_selection() -> Selection:
@@ -43,6 +43,11 @@ def _parse_selection() -> Selection:
     if len(text) > MAX_FIELD_CHARS:
         raise InvalidRequest(f"The selection is longer than {MAX_FIELD_CHARS:,} characters.", "query")
     return Selection.from_query(parse_qs(text))
+
+
+def _parse_rest() -> Pairs:
+    text = request.form.get("rest", "")
+    return [pair for pair in parse_qsl(text[:MAX_FIELD_CHARS]) if pair[0] not in QUERY_PARAMETERS]
 
 
 def _parse_key() -> str:
