@@ -6,9 +6,12 @@ import { isTyping, onKey } from '../keys.js';
 const tree = document.querySelector('[data-tree]');
 if (tree) start(/** @type {HTMLElement} */ (tree));
 
-/** A pattern of exactly this name. @param {string} name */
+/** Longer patterns are refused. */
+const MAX_PATTERN_CHARS = 2000;
+
+/** A pattern of exactly this name. A page shows U+FFFD for a direction character. @param {string} name */
 function patternOf(name) {
-  return `^${name.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&')}$`;
+  return `^${name.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\uFFFD', '.')}$`;
 }
 
 /** @param {HTMLElement} root */
@@ -83,7 +86,8 @@ function start(root) {
   function restrict(word, row, joins) {
     const now = new URL(location.href).searchParams.get(word);
     const pattern = patternOf(row.dataset.name ?? '');
-    go({ [word]: now && joins ? `${now}|${pattern}` : pattern });
+    const joined = now && joins ? `${now}|${pattern}` : pattern;
+    if (joined.length <= MAX_PATTERN_CHARS) go({ [word]: joined });
   }
 
   root.addEventListener('click', (event) => {

@@ -10,6 +10,7 @@ import pytest
 
 from perfloom.store import open_store
 from tests.support.accessible import faults_in_both_schemes
+from tests.support.profiles import profile_of
 from tests.support.signing import sign_in
 from tests.web.results.test_tree_page import branches
 from tests.web.serving import Served, put, served
@@ -17,7 +18,8 @@ from tests.web.serving import Served, put, served
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-ID = "branches0000"
+ID, STRANGE = "branches0000", "strange00000"
+LONG, TURNED = "L" * 10_000, "\u202eturned\u202c"
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +27,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("served"), filled=False) as here:
         store = open_store(here.settings)
         put(store, ID, "two events", branches())
+        put(
+            store,
+            STRANGE,
+            "strange names",
+            profile_of([(f"main;{LONG};inner", 9, 0, 1, 0), (f"main;{TURNED}", 2, 0, 2, 0)]),
+        )
         store.close()
         yield here
 
 
-def open_tree(page: Page, server: Served) -> None:
+def open_tree(page: Page, server: Served, id: str = ID) -> None:
     sign_in(page.context, server.entry)
-    page.goto(f"{server.url}/results/{ID}/tree")
+    page.goto(f"{server.url}/results/{id}/tree")
     page.locator('[data-tree] tr[tabindex="0"]').wait_for()
 
 
@@ -86,3 +94,19 @@ def test_keys_change_the_selection(page: Page, server: Served) -> None:
     press(page, "Enter")
     page.wait_for_url(re.compile("function=setup"))
     assert page.get_by_role("heading", name="Callers", exact=True).is_visible()
+
+
+def test_keys_on_strange_names(page: Page, server: Served) -> None:
+    open_tree(page, server, STRANGE)
+    page.locator('tr[data-name^="LLL"] .bar-cell').click()
+    # The pattern would be refused.
+    press(page, "f", "End")
+    assert selected(page) == "\ufffdturned\ufffd"
+    press(page, "f")
+    page.wait_for_url(re.compile("focus="))
+    assert page.locator("[data-tree] tbody tr").count() == 2
+    page.locator('[data-tree] tr[tabindex="0"]').wait_for()
+    page.locator('tr[data-name$="turned\ufffd"] .bar-cell').click()
+    press(page, "m")
+    page.wait_for_url(re.compile("hide="))
+    assert page.locator("[data-tree] tbody tr").count() == 1
