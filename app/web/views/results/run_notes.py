@@ -36,9 +36,16 @@ def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
             f"Not all events were measured in the same run of the command: {measured}{more}. A ratio of events of "
             "different runs, such as instructions per cycle, combines two executions."
         )
-    if any(not runs.isdecimal() for runs in of_runs):
+    if any(not runs.isdecimal() for runs in of_runs) and _repeats_a_rank(profile):
         notes.append("Values of events that were measured in several runs are sums over these runs.")
     return tuple(notes)
+
+
+def _repeats_a_rank(profile: Profile) -> bool:
+    """Whether anything was measured in several runs; the files of the ranks of one run are not."""
+    tables = (profile.threads, profile.counts)
+    known = {(row["rank"], row["run"]) for table in tables for row in table.select(["rank", "run"]).to_pylist()}
+    return any(count > 1 for count in Counter(rank for rank, _ in known).values())
 
 
 def list_stack_notes(profile: Profile) -> tuple[str, ...]:
