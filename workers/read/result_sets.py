@@ -100,7 +100,12 @@ def _existing(directory: Path, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         for suffix in ("", *COMPRESSION_SUFFIXES):
             beside = directory / (name + suffix)
-            if name + suffix == beside.name and beside.is_file() and not beside.is_symlink():
+            try:
+                found = name + suffix == beside.name and beside.is_file() and not beside.is_symlink()
+            except OSError:
+                # Too long for a name, or not permitted.
+                continue
+            if found:
                 yield beside.name
                 break
 

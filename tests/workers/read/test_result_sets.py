@@ -54,6 +54,7 @@ def test_only_regular_files_in_the_directory_are_added(copy: Path, tmp_path: Pat
     (copy / "x_proc0_link").symlink_to(secret)
     (copy / "x_proc0_folder").mkdir()
     lines = ("../x_proc0_secret", str(secret), "x_proc0_link", "x_proc0_folder", "x_proc0_missing", "/x_proc0_y")
+    lines += ("x" * 300 + "_proc0_y",)
     with open(copy / "DD.results", "a") as index:
         index.write("".join(f"{line}\n" for line in lines))
     found = add_files_beside([str(copy / "DD.results")])
