@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from perfloom.domain.errors import UnreadableInput
 from perfloom.store.files import originals
 from perfloom.store.files.originals import AT_ONCE_BYTES, EarlyCompression, OriginalFile, store_copies
 
@@ -63,3 +64,39 @@ def test_the_end_stops_it(folders: dict[str, Path], monkeypatch: pytest.MonkeyPa
         compression._stopped.set()
         stopping.set()
     assert compression.wait() == {} and list(folders["scratch"].iterdir()) == []
+
+
+def change_while_compressing(monkeypatch: pytest.MonkeyPatch, path: Path, size: int) -> None:
+    """Change the size of a file after its compression began."""
+    make = zstandard.ZstdCompressor
+
+    def make_late(**options: int) -> zstandard.ZstdCompressor:
+        with open(path, "r+b") as file:
+            file.truncate(size)
+        return make(**options)
+
+    monkeypatch.setattr(zstandard, "ZstdCompressor", make_late)
+    monkeypatch.setattr(originals, "_is_compressed_at_once", lambda path: True)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_file_that_grows_is_stored_as_it_was(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    large = write(folders["elsewhere"] / "large.txt", TEXT)
+    change_while_compressing(monkeypatch, large, len(TEXT) + 5)
+    with EarlyCompression([large] if early else [], folders["scratch"], folders["data"]) as compression:
+        packed = compression.wait()
+    assert list(packed) == [large] * early
+    (stored,) = store_copies([large], folders["staged"], folders["data"], packed)
+    assert stored == OriginalFile("large.txt", len(TEXT), settled=True)
+    (found,) = originals.locate(folders["staged"], [stored])
+    assert zstandard.ZstdDecompressor().decompress(found.path.read_bytes()) == TEXT
+
+
+def test_a_file_that_becomes_shorter_is_refused(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    large = write(folders["elsewhere"] / "large.txt", TEXT)
+    change_while_compressing(monkeypatch, large, 5)
+    with pytest.raises(UnreadableInput, match="became shorter while it was stored"):
+        store_copies([large], folders["staged"], folders["data"])
+    assert list(folders["staged"].rglob("*.zst")) == []

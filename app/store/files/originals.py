@@ -10,6 +10,7 @@ from pathlib import Path
 
 import zstandard
 
+from ...domain.errors import UnreadableInput
 from ..result import OriginalFile
 from .disk import safe_name, sync_directory, sync_file
 
@@ -70,7 +71,7 @@ class EarlyCompression:
                 if not source.is_relative_to(self._data.resolve()) and _is_compressed_at_once(source):
                     _compress(source, packed, self._stopped.is_set)
                     self._packed[file] = packed
-            except (OSError, zstandard.ZstdError):
+            except (OSError, UnreadableInput):
                 # Storing the copies tries it again, and reports the error.
                 return
 
@@ -82,7 +83,7 @@ def store_copies(
 
     A file below `path` (the data directory) is hard-linked instead if possible, because it does not change any more.
     Another large file is compressed immediately, if it is compressible, to avoid writing it twice. packed: files that
-    are compressed already, which are moved. Raises OSError.
+    are compressed already, which are moved. Raises OSError; UnreadableInput if a file becomes shorter meanwhile.
     """
     if not files:
         return ()
@@ -94,7 +95,6 @@ def store_copies(
         names = {name for original in original_files for name in (original.name, original.name + SUFFIX)}
         target = folder / safe_name(file.name, names)
         if not (source.is_relative_to(path.resolve()) and _link_file(source, target)):
-            size = source.stat().st_size
             done = (packed or {}).get(file)
             if done is not None or _is_compressed_at_once(source):
                 compressed = target.with_name(target.name + SUFFIX)
@@ -102,7 +102,7 @@ def store_copies(
                     _compress(source, compressed)
                 else:
                     done.rename(compressed)
-                original_files.append(OriginalFile(target.name, size, settled=True))
+                original_files.append(OriginalFile(target.name, _size_before(compressed), settled=True))
                 continue
             _copy(source, target)
         target.chmod(0o600)
@@ -144,17 +144,25 @@ def compress(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Origin
 
 
 def _compress(path: Path, packed: Path, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Raises InterruptedError when `is_stopped`."""
+    """Compress the bytes that a file has at the start; it may grow.
+
+    Raises OSError; UnreadableInput if it becomes shorter; InterruptedError when `is_stopped`.
+    """
     temporary = packed.with_name(f".{packed.name}")
     try:
         with open(path, "rb") as source, open(temporary, "wb") as target:
-            size = os.fstat(source.fileno()).st_size
+            size = rest = os.fstat(source.fileno()).st_size
             compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
-            with compressor.stream_writer(target, size=size, closefd=False) as writer:
-                while piece := source.read(_PIECE_BYTES):
-                    if is_stopped():
-                        raise InterruptedError
-                    writer.write(piece)
+            packer = compressor.compressobj(size=size)
+            while rest > 0:
+                if is_stopped():
+                    raise InterruptedError
+                piece = source.read(min(rest, _PIECE_BYTES))
+                if not piece:
+                    raise UnreadableInput(f"{path.name} became shorter while it was stored. Import it again.")
+                rest -= len(piece)
+                target.write(packer.compress(piece))
+            target.write(packer.flush())
             target.flush()
             os.fsync(target.fileno())
         temporary.chmod(0o600)
@@ -163,6 +171,12 @@ def _compress(path: Path, packed: Path, is_stopped: Callable[[], bool] = lambda:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _size_before(packed: Path) -> int:
+    """The size of a file before its compression by `_compress`."""
+    with open(packed, "rb") as file:
+        return int(zstandard.frame_content_size(file.read(64)))
 
 
 def _is_compressed_at_once(path: Path) -> bool:
