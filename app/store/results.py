@@ -427,6 +427,9 @@ def _seconds(value: Any) -> float | None:
 
 def _originals(about: dict[str, Any]) -> tuple[OriginalFile, ...]:
     try:
-        return tuple(OriginalFile(str(of["name"]), int(of["bytes"])) for of in about.get("originals", ()))
+        return tuple(
+            OriginalFile(str(of["name"]), int(of["bytes"]), settled=of.get("settled") is True)
+            for of in about.get("originals", ())
+        )
     except (TypeError, KeyError, ValueError):
         return ()

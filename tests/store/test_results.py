@@ -19,6 +19,7 @@ from perfloom.domain.jobs import JobState
 from perfloom.domain.tables import get_column
 from perfloom.store import EventTotal, OriginalFile, Result, Store, open_store
 from perfloom.store.files import columns
+from perfloom.store.files.originals import AT_ONCE_BYTES
 from perfloom.store.recovery import GRACE_SECONDS
 
 from .making import same, small_profile, store_result
@@ -348,6 +349,17 @@ def test_recovery_adopts_results_without_row(store: Store, tmp_path: Path, setti
     assert (again.name, again.created, again.job_id) == (result.name, result.created, result.job_id)
     assert (again.events, again.samples) == (result.events, result.samples)
     assert [original.path.name for original in store.results.original(result.id)] == ["perf.txt.zst"]
+
+
+def test_an_original_compressed_at_once_is_not_compressed_again(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "perf.txt"
+    file.write_bytes(b"text\n" * (AT_ONCE_BYTES // 5 + 1))
+    result = store_result(store, "kept", (file,))
+    assert store.results.list_uncompressed() == ()
+    store.results.forget(result.id)
+    assert store.results.recover().adopted == [result.id]
+    assert store.results.get(result.id) == result
+    assert [original.settled for original in result.originals] == [True]
 
 
 def test_recovery_marks_results_without_files(store: Store, tmp_path: Path) -> None:
