@@ -49,14 +49,19 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
 def _write_description(request: Request) -> None:
     """Describe the stored profile for the caller, which then needs not load it and the libraries for it.
 
-    The caller does it itself if the memory limit does not suffice for a profile that was written in pieces.
+    The caller does it itself if the memory limit does not suffice for a profile that was written in pieces, or the disk
+    is full.
     """
     from perfloom.store.description import describe_profile
 
     assert request.out is not None
     with suppress(MemoryError, OSError):
         description = describe_profile(columns.read(Path(request.out)))
-        Path(request.scratch, DESCRIPTION_FILE).write_text(json.dumps(description), encoding="utf-8")
+        path = Path(request.scratch, DESCRIPTION_FILE)
+        # If the disk is full, only the temporary file is incomplete.
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(json.dumps(description), encoding="utf-8")
+        temporary.rename(path)
 
 
 def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
