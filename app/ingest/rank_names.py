@@ -6,6 +6,7 @@ name; a number without such a word only if the numbers are 0, 1, 2 … without g
 """
 
 import re
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -50,9 +51,11 @@ MAX_INTERVAL_NS = 300 * 10**9
 """Ranks of one run write their PyTorch traces at about the same time."""
 MAX_LENGTH = 1000
 """Longer names are not examined."""
-_NUMBER = re.compile(r"([A-Za-z]*)([-_.=]?)(\d+)")
-_PYTORCH = re.compile(r"(?P<worker>[^/\\]+_\d+)\.(?P<time>\d{10,20})(?:\.\d+)?\.pt\.trace\.json(?:\.\w+)?$")
-_SEPARATED_WORD = re.compile(r"([A-Za-z]+)[-_.=/\\]*$")
+MAX_WORD = 64
+"""Characters before a number in which its word is looked for."""
+_NUMBER = re.compile(r"\d+")
+_PYTORCH = re.compile(r"(?P<worker>.+_\d+)\.(?P<time>\d{10,20})(?:\.\d+)?\.pt\.trace\.json(?:\.\w+)?", re.DOTALL)
+_SEPARATORS = "-_.=/\\"
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def rank_family(name: str) -> str:
     """A text that is equal for the files of the ranks of one run, and for few others; empty if the name has no rank."""
     if len(name) > MAX_LENGTH:
         return ""
-    if _PYTORCH.search(name) is not None:
+    if _match_pytorch(name) is not None:
         return "pytorch"
     parsed = _parse(name)
     known = RANK_WORDS | PLACE_WORDS
@@ -122,8 +125,13 @@ def rank_family(name: str) -> str:
     return "\0".join(part for pair in zip(parsed.template, (*numbers, ""), strict=True) for part in pair)
 
 
+def _match_pytorch(name: str) -> re.Match[str] | None:
+    # Matched from its start: a search takes a time that is quadratic in the length of the name.
+    return _PYTORCH.fullmatch(name, max(name.rfind("/"), name.rfind("\\")) + 1)
+
+
 def _from_workers(names: Sequence[str]) -> RankSet | None:
-    found = [_PYTORCH.search(name) for name in names]
+    found = [_match_pytorch(name) for name in names]
     matches = [match for match in found if match is not None]
     if len(matches) < len(names):
         return None
@@ -175,14 +183,13 @@ def _from_numbers(names: Sequence[str]) -> RankSet | None:
 def _parse(name: str) -> _Name:
     template, words, numbers, texts, end = [], [], [], [], 0
     for match in _NUMBER.finditer(name):
-        word = match[1] or ""
-        if not word and (before := _SEPARATED_WORD.search(name, max(0, match.start() - 64), match.start())) is not None:
-            word = before[1]
-        template.append(name[end : match.start(3)])
+        before = name[max(0, match.start() - MAX_WORD) : match.start()].rstrip(_SEPARATORS)
+        word = before[len(before.rstrip(string.ascii_letters)) :]
+        template.append(name[end : match.start()])
         words.append(word.lower())
         # A million digits are no number.
-        numbers.append(int(match[3][:30]))
-        texts.append(match[3])
+        numbers.append(int(match[0][:30]))
+        texts.append(match[0])
         end = match.end()
     return _Name((*template, name[end:]), tuple(words), tuple(numbers), tuple(texts))
 

@@ -100,3 +100,12 @@ def test_any_name_is_quick() -> None:
         recognize_ranks([name + "0", name + "1"])
         rank_family(name)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("part", ["A" * 980, "_1" * 480, "_1.1" * 240], ids=lambda part: part[:4])
+def test_long_names_take_little_time(part: str) -> None:
+    names = [f"rank{number}_{part}" for number in range(50)] + ["x"]
+    started = time.process_time()
+    ranks = find_ranks(names)
+    assert ranks is not None and ranks.others == (50,)
+    assert time.process_time() - started < 1
