@@ -232,6 +232,46 @@ def ranks(here: Here) -> None:
     here.take("ranks")
 
 
+def stencil(here: Here) -> None:
+    """The program of the tutorial on ranks, with and without the slow rank."""
+    text = (DOCS / "tutorial-ranks.md").read_text(encoding="utf-8")
+    program = re.search(r"^```c\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert program is not None
+    source, binary = here.folder / "stencil.c", here.folder / "stencil"
+
+    def build(content: str) -> None:
+        source.write_text(content, encoding="utf-8")
+        options = ("-O1", "-g", "-fno-omit-frame-pointer", "-o", str(binary), str(source))
+        subprocess.run(["mpicc.mpich", *options], check=True)
+
+    def record() -> str:
+        here.page.get_by_role("button", name="Start", exact=True).click()
+        here.page.get_by_role("link", name="Open the result").first.wait_for(timeout=120_000)
+        return here.page.url.rpartition("/")[2]
+
+    def fill_form(name: str, height: int) -> None:
+        here.open("/jobs/new", {}, height=height)
+        here.page.get_by_label("Command", exact=True).fill(str(binary))
+        here.page.get_by_label("MPI", exact=True).select_option("mpich")
+        here.page.locator("#f-ranks").fill("4")
+        here.page.get_by_label("Name", exact=True).fill(name)
+        here.page.locator("[data-preview-command]", has_text="mpi").wait_for()
+
+    build(program[1])
+    fill_form("Stencil", 740)
+    here.take("ranks-form")
+    slow = record()
+    here.open(f"/results/{slow}/matrix", height=740)
+    here.take("ranks-matrix")
+    here.open(f"/results/{slow}/flamegraph", {"rank": "2", "focus": "^relax$", "group": "rank"}, height=560)
+    here.take("ranks-flame-graph")
+    build(program[1].replace("is_slow ? 40 : 20", "20"))
+    fill_form("Stencil, repaired", 740)
+    even = record()
+    here.open(f"/results/{even}/matrix", height=560)
+    here.take("ranks-even")
+
+
 def project(here: Here) -> Path:
     """A directory with a Python that has PyTorch, and a training script."""
     folder = here.folder / "project"
@@ -335,6 +375,10 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "target": target,
     "job-ranks": ranks,
     "ranks": ranks,
+    "ranks-form": stencil,
+    "ranks-matrix": stencil,
+    "ranks-flame-graph": stencil,
+    "ranks-even": stencil,
     "pytorch-form": pytorch_form,
     "pytorch-overview": pytorch_overview,
     "pytorch-advice": pytorch_advice,
