@@ -51,6 +51,8 @@ MAX_INTERVAL_NS = 300 * 10**9
 """Ranks of one run write their PyTorch traces at about the same time."""
 MAX_LENGTH = 1000
 """Longer names are not examined."""
+MAX_TOTAL_LENGTH = 500_000
+"""The same for many long names: 5,000 of them would take a web process 15 s."""
 MAX_WORD = 64
 """Characters before a number in which its word is looked for."""
 _NUMBER = re.compile(r"\d+")
@@ -86,6 +88,8 @@ def recognize_ranks(names: Sequence[str]) -> RankSet | None:
     """The ranks that these names (with their folders, if known) are of; None if they are not recognized as such."""
     if len(names) < 2 or len(set(names)) < len(names) or max(map(len, names)) > MAX_LENGTH:
         return None
+    if sum(map(len, names)) > MAX_TOTAL_LENGTH:
+        return None
     return _from_workers(names) or _from_numbers(names)
 
 
@@ -93,7 +97,7 @@ def find_ranks(names: Sequence[str]) -> RankSet | None:
     """The ranks of one run among files of which some may be of no run: then only if words name the ranks, and of one
     run only. None if there are none."""
     whole = recognize_ranks(names)
-    if whole is not None or len(set(names)) < len(names):
+    if whole is not None or len(set(names)) < len(names) or sum(map(len, names)) > MAX_TOTAL_LENGTH:
         return whole
     families: dict[str, list[int]] = {}
     for at, name in enumerate(names):

@@ -109,3 +109,9 @@ def test_long_names_take_little_time(part: str) -> None:
     ranks = find_ranks(names)
     assert ranks is not None and ranks.others == (50,)
     assert time.process_time() - started < 1
+
+
+def test_many_long_names_are_not_examined() -> None:
+    names = [f"rank{number}{'_1' * 400}" for number in range(1_000)]
+    assert recognize_ranks(names[:600]) is not None
+    assert recognize_ranks(names) is None and find_ranks(["other", *names]) is None
