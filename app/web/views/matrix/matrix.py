@@ -13,7 +13,7 @@ from ....analysis.core.sample_selection import event_id, hosts_of, ranks_of
 from ....analysis.matrix.balance import find_balances, format_balance
 from ....analysis.matrix.groups import BY, default_by, matrix_groups
 from ....analysis.matrix.matrix import build_matrix
-from ....analysis.matrix.tables import COMPUTING, WAITING
+from ....analysis.matrix.rows import COMPUTING, WAITING
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
 from ....domain.selection import Selection

@@ -15,7 +15,7 @@ from ....analysis.matrix.balance import find_balances
 from ....analysis.matrix.cells import MatrixCells
 from ....analysis.matrix.groups import MatrixGroups
 from ....analysis.matrix.matrix import Matrix
-from ....analysis.matrix.tables import COMPUTING, WAITING, matrix_table_rows
+from ....analysis.matrix.rows import COMPUTING, WAITING, matrix_table_rows
 from ....analysis.tables import TABLES
 from ....domain.arrays import Array
 from ....domain.profile import Profile
