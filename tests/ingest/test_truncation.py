@@ -54,6 +54,7 @@ ELSEWHERE = {
     "perf-data": "perf itself reads the file, and says where it ends: tests/workers/test_reading.py",
     "profile": "every byte is under a checksum: tests/readers/test_stored.py",
     "pprof": "packed by every writer, and that tells: tests/readers/test_pprof.py",
+    "perfanalyzer": "a set of files: tests/readers/test_perfanalyzer.py",
     "nsight-compute": "a report of blocks with their lengths: tests/readers/test_nsight_report.py",
 }
 UNDETECTABLE = {
