@@ -86,9 +86,7 @@ class _Name:
 
 def recognize_ranks(names: Sequence[str]) -> RankSet | None:
     """The ranks that these names (with their folders, if known) are of; None if they are not recognized as such."""
-    if len(names) < 2 or len(set(names)) < len(names) or max(map(len, names)) > MAX_LENGTH:
-        return None
-    if sum(map(len, names)) > MAX_TOTAL_LENGTH:
+    if len(names) < 2 or not _are_examined(names) or max(map(len, names)) > MAX_LENGTH:
         return None
     return _from_workers(names) or _from_numbers(names)
 
@@ -97,7 +95,7 @@ def find_ranks(names: Sequence[str]) -> RankSet | None:
     """The ranks of one run among files of which some may be of no run: then only if words name the ranks, and of one
     run only. None if there are none."""
     whole = recognize_ranks(names)
-    if whole is not None or len(set(names)) < len(names) or sum(map(len, names)) > MAX_TOTAL_LENGTH:
+    if whole is not None or not _are_examined(names):
         return whole
     families: dict[str, list[int]] = {}
     for at, name in enumerate(names):
@@ -113,6 +111,11 @@ def find_ranks(names: Sequence[str]) -> RankSet | None:
     ranks, members = found[0]
     others = tuple(at for at in range(len(names)) if at not in set(members))
     return replace(ranks, order=tuple(members[at] for at in ranks.order), others=others)
+
+
+def _are_examined(names: Sequence[str]) -> bool:
+    """Whether names are different, and not too long together."""
+    return len(set(names)) == len(names) and sum(map(len, names)) <= MAX_TOTAL_LENGTH
 
 
 def rank_family(name: str) -> str:
