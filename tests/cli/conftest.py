@@ -28,3 +28,10 @@ def run(
         return status, out.decode(errors="replace"), err.decode(errors="replace")
 
     return call
+
+
+def collapsed(tmp_path: Path, name: str, text: str) -> str:
+    """The path of a new file of collapsed stacks."""
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)

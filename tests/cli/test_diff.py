@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 
 DATA = paths.DATA
 SPIN = str(DATA / "perf" / "spin.script.txt")
-
-
-def collapsed(tmp_path: Path, name: str, text: str) -> str:
-    path = tmp_path / name
-    path.write_text(text)
-    return str(path)
 
 
 def test_diff(run: Run, tmp_path: Path) -> None:

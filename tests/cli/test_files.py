@@ -22,7 +22,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.cli import files
 from perfloom.domain.csv_cells import escape_csv_cell
 from perfloom.exporters import EXPORTERS
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 from tests.support.parts import require
 
@@ -359,12 +359,6 @@ def test_switches_are_those_of_the_exporters() -> None:
 def test_help_names_every_table() -> None:
     told = re.search(r"Tables: ([\w, \n-]+)\.", files.report.help or "")
     assert told is not None and tuple(re.split(r",\s+", told[1])) == tuple(TABLES)
-
-
-def collapsed(tmp_path: Path, name: str, text: str) -> str:
-    path = tmp_path / name
-    path.write_text(text)
-    return str(path)
 
 
 def test_terminals_are_not_at_the_mercy_of_names(run: Run, tmp_path: Path) -> None:
