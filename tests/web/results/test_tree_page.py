@@ -116,3 +116,12 @@ def test_files(stored: Callable[..., str], browser_client: Browser) -> None:
     lines = browser_client.page(f"{PAGE}.csv?event=page-faults").splitlines()
     assert lines[0].startswith("event,unit,depth,name,module,self,total")
     assert [line.split(",")[2:4] for line in lines[1:]] == [["1", "main"], ["2", "idle"], ["3", "poll"]]
+
+
+def test_more_rows_end_at_the_limit(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(profile_of([(f"main;f{number}", 1) for number in range(3_100)]))
+    page = browser_client.page(f"{PAGE}?rows=2900")
+    (more,) = re.findall(r'href="([^"]*)" rel="nofollow">Show more', page)
+    assert "rows=3000" in more
+    last = browser_client.page(html.unescape(more))
+    assert len(rows_of(last)) == 3_000 and "Show more" not in last and "More rows follow" in last

@@ -29,7 +29,7 @@ from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import ROOT, take_values
 from ....domain.units import Quantity, Scale, choose_scale
 from ...rendering import Page, render
-from ..results.functions import MAX_URL, has_modules
+from ..results.functions import MAX_URL, has_modules, place_of
 from ..results.missing_data import explain_flat_stacks, explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
@@ -106,11 +106,11 @@ class TreeRow:
 
 @dataclass(frozen=True)
 class TreeSection:
-    """A tree. more: how many visible rows are not in the page; pruned: how many frames are too narrow."""
+    """A tree. more: whether visible rows are not in the page; pruned: how many frames are too narrow."""
 
     title: str
     rows: tuple[TreeRow, ...]
-    more: int
+    more: bool
     pruned: int
 
 
@@ -161,7 +161,7 @@ def show(id: str) -> Response:
             main=main,
             others=others,
             with_modules=has_modules(profile),
-            more=current_url_with(("rows", str(limit + ROWS_STEP))) if more else "",
+            more=current_url_with(("rows", str(min(limit + ROWS_STEP, MAX_ROWS)))) if more else "",
             expand_all=state.expand_url("0"),
             reset=current_url_with(*((word, None) for word in STATE_PARAMETERS)),
             notes=explain_flat_stacks(profile),
@@ -260,7 +260,7 @@ class _RowMaker:
             )
             for n, (row, is_expanded) in enumerate(visible)
         ]
-        return TreeSection(title, tuple(made), int(more), tree.pruned)
+        return TreeSection(title, tuple(made), more, tree.pruned)
 
     def _row(
         self,
@@ -371,7 +371,4 @@ def _places(profile: Profile, functions: Array) -> list[str]:
     """The source file and line of functions, empty where they are not known."""
     files = take_values(profile.functions, "file", functions)
     lines = take_values(profile.functions, "start_line", functions)
-    return [
-        "" if not file else str(file) if line is None else f"{file}:{line}"
-        for file, line in zip(files, lines, strict=True)
-    ]
+    return [place_of({"file": file, "line": line}) for file, line in zip(files, lines, strict=True)]
