@@ -191,7 +191,9 @@ def test_end_of_a_wait_is_not_the_end_of_the_job(settings: Settings, store: Stor
     assert waiting.stderr is not None and waiting.stderr.readline().startswith("perfloom: ")
     waiting.send_signal(signal.SIGINT)
     _, err = waiting.communicate(timeout=30)
-    assert waiting.returncode == 130 and "Traceback" not in err
+    # A shell shows 130 for both. CPython ends itself by the signal if it arrived while code in a string ran, for example
+    # that of a new dataclass.
+    assert waiting.returncode in (130, -signal.SIGINT) and "Traceback" not in err
     assert not store.jobs.get(id).cancel_requested and processes.read_stat(pid) is not None
     (tmp_path / "go").touch()
     assert perfloom(settings, "wait", id)[0] == 0
