@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from textwrap import indent
 
+import pytest
+
 from perfloom.analysis.advice.findings import find_advice
 from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
@@ -18,6 +20,7 @@ from tests.test_docs import DOCS, load_script
 LOOP = "for pictures, places in loader:\n"
 
 
+@pytest.mark.slow
 def test_script_of_the_page_yields_its_findings(tmp_path: Path) -> None:
     require("torch")
     program, _ = load_script("screenshots").scripts()

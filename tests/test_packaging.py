@@ -154,6 +154,7 @@ def test_wheel_contains_all_files(wheel: Path, checkout: Path) -> None:
     assert held == wanted
 
 
+@pytest.mark.slow
 def test_wheel_works_next_to_a_foreign_app_package(installed: Path, checkout: Path, tmp_path: Path) -> None:
     """Other projects have directories named `app` and `workers`, too."""
     for name in ("app", "workers", "static", "templates"):

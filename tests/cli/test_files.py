@@ -294,6 +294,7 @@ def test_convert_compresses_according_to_the_suffix(
     assert status == 2 and ".folded, .collapsed, .collapsed.txt (collapsed)" in err and ".gz, .zst, .xz" in err
 
 
+@pytest.mark.slow
 def test_convert_packs_what_is_called_so(run: Run, tmp_path: Path) -> None:
     for name in ("a.folded", "b.svg", "c.html", "d.trace.json", "e.speedscope.json", "f.perfloom", "g.perfloom.tar"):
         assert run("convert", SPIN, "-o", str(tmp_path / name)) == (0, "", "")

@@ -15,6 +15,7 @@ from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.workers.base import processes
 from perfloom.workers.serve import services
+from tests.support.marks import slow_except
 from tests.support.parts import require
 from tests.support.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, environment
@@ -32,7 +33,7 @@ SNOOP = (
 )
 
 
-@pytest.mark.parametrize("way", ["environment", "files"])
+@pytest.mark.parametrize("way", slow_except(["environment"], ["environment", "files"]))
 def test_secrets_are_in_no_environment(ordinary_user: OrdinaryUser, way: str) -> None:
     require("perf")
     env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": "", "XDG_DATA_HOME": ""}

@@ -148,6 +148,7 @@ def _recorded(store: Store, id: str) -> bool:
     return path.exists() and path.stat().st_size > 3000
 
 
+@pytest.mark.slow
 def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
     job = server.submit("endless", *ENDLESS)
     reached(server.store, job.id, JobState.RUNNING)
@@ -166,6 +167,7 @@ def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
     assert not processes.find_by_variable("PERFLOOM_JOB", job.id)
 
 
+@pytest.mark.slow
 def test_serve_ends_when_another_server_took_its_database(
     settings: Settings, postgres_url: str, tmp_path: Path
 ) -> None:
@@ -199,6 +201,7 @@ def test_serve_ends_when_another_server_took_its_database(
             assert ended(store, job.id).state is JobState.CANCELLED
 
 
+@pytest.mark.slow
 def test_killed_children_are_restarted(server: Kept) -> None:
     for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
         victims = until(lambda name=name: _named(server.running, name), f"{name} runs")  # type: ignore[misc]
@@ -251,6 +254,7 @@ def test_a_worker_without_any_broker(settings: Settings) -> None:
     assert done.returncode == 4 and "perfloom serve" in done.stderr
 
 
+@pytest.mark.slow
 def test_web_and_worker_apart(
     settings: Settings, tmp_path: Path, redis_server: RedisServer, postgres_database: str
 ) -> None:
@@ -288,6 +292,7 @@ def test_web_and_worker_apart(
         store.close()
 
 
+@pytest.mark.slow
 def test_demo_of_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
     require("perf")
     env = environment() | ordinary_user.environment() | {"XDG_RUNTIME_DIR": "", "XDG_DATA_HOME": ""}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import paths
+from tests.support.marks import slow_except
 from tests.support.parts import require
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -82,7 +83,7 @@ def test_many_threads_lose_nothing(tmp_path: Path, compiler: str, language: str)
     assert [path.name for path in tmp_path.glob("*.txt")] == ["trace.txt"]
 
 
-@pytest.mark.parametrize(("compiler", "language"), [("gcc", "c11"), ("clang", "c++17")])
+@pytest.mark.parametrize(("compiler", "language"), slow_except([("gcc", "c11")], [("gcc", "c11"), ("clang", "c++17")]))
 def test_no_thread_races_another(tmp_path: Path, compiler: str, language: str) -> None:
     program = built(tmp_path, "threads", compiler, language, "-fsanitize=thread", "-g")
     # The sanitizer needs addresses where it expects them.

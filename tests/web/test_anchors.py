@@ -38,6 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield here
 
 
+@pytest.mark.slow
 def test_no_anchor_is_under_the_top_bar(browser: Browser, server: Served) -> None:
     for width in (400, 1400):
         context = browser.new_context(viewport={"width": width, "height": 400})

@@ -104,6 +104,7 @@ def page(watch: Callable[..., Watched]) -> Page:
     return opened
 
 
+@pytest.mark.slow
 def test_accessible(watch: Callable[..., Watched], server: Served) -> None:
     watched = watch()
     watched.expected = {404}
@@ -131,6 +132,7 @@ def test_the_login_and_the_welcome_are_accessible(
     context.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server: Served) -> None:
     watched = watch()
     watched.expected = {404}

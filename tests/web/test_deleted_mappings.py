@@ -3,6 +3,8 @@
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from perfloom.store import open_store
 from tests.web.conftest import ORDINARY, TOKEN
 from tests.web.serving import served
@@ -21,6 +23,7 @@ def find_mapping_processes(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_server_unmaps_a_result_that_another_process_deleted(tmp_path: Path) -> None:
     with served(tmp_path, filled=True) as server:
         results = server.settings.data / "results"

@@ -152,6 +152,7 @@ def _release(held: list[socket.socket]) -> None:
         sock.close()
 
 
+@pytest.mark.slow
 def test_half_sent_headers_hold_no_thread_and_are_answered_408(target: Target) -> None:
     begin = time.monotonic()
     held = _hold(target, 100, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Rest: ")
@@ -255,6 +256,7 @@ def test_slow_bodies_of_the_login_form_do_not_delay_uploads(web: Target) -> None
     assert answer.startswith(b"HTTP/1.1 413"), answer
 
 
+@pytest.mark.slow
 def test_an_upload_below_the_minimum_rate_is_given_up(web: Target) -> None:
     head = f"POST /api/v1/imports HTTP/1.1\r\nHost: localhost\r\n{BEARER}Content-Length: 900000\r\n"
     with web.connect() as sock:

@@ -88,6 +88,7 @@ def test_worker_checks_records_imports_and_cancels(settings: Settings, tmp_path:
         store.close()
 
 
+@pytest.mark.slow
 def test_an_emptied_broker_loses_no_job(
     settings: Settings, store: Store, queue: TaskQueue, tmp_path: Path, redis_server: RedisServer
 ) -> None:

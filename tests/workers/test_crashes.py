@@ -133,6 +133,7 @@ def test_killed_while_cancelling(context: JobContext, tmp_path: Path) -> None:
     assert job.state is JobState.CANCELLED and has_no_process(job) and starts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, tmp_path: Path) -> None:
     job = submit(context.store, counted(tmp_path))
     for _ in range(steps.MAX_READING_TRIES):

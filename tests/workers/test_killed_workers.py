@@ -15,7 +15,7 @@ from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.workers.base import processes
 from tests.support import servers
-from tests.support.marks import SLOW
+from tests.support.marks import SLOW, slow_except
 from tests.support.parts import require
 from tests.workers.conftest import end_all
 from tests.workers.running import Running, ended, reached
@@ -89,7 +89,7 @@ def _final(store: Store) -> int:
     return sum(count for state, count in store.jobs.counts().items() if state.final)
 
 
-@pytest.mark.parametrize("state", [JobState.STAGING, JobState.READING])
+@pytest.mark.parametrize("state", slow_except([JobState.READING], [JobState.STAGING, JobState.READING]))
 def test_while_a_job_is(worker: Worker, tmp_path: Path, state: JobState) -> None:
     """A task of either queue is at work then. What is lost at every single step: see test_crashes."""
     note = tmp_path / "starts"

@@ -246,6 +246,7 @@ def test_archives_that_are_cut(settings: Settings, tmp_path: Path) -> None:
         reading.read_profile(settings, [tmp_path / "cut.tar"])
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_ranks(tmp_path: Path) -> None:
     """Eight times the ranks. Were their samples kept until the end, they alone would take twice the memory."""
     lines = [f"solve 7/7 {100 + n // 10**6}.{n % 10**6:06}: 5 cycles: \n\n" for n in range(40_000)]

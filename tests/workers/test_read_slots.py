@@ -88,6 +88,7 @@ def given(queue: TaskQueue, store: Store, file: Path) -> Job:
     return job
 
 
+@pytest.mark.slow
 def test_two_of_them_leave_a_place_to_others(queue: TaskQueue, store: Store, tmp_path: Path) -> None:
     large, small = bomb(tmp_path / "large.txt.zst", 15_000), tmp_path / "small.txt"
     small.write_bytes(TEXT.read_bytes())

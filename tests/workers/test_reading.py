@@ -336,6 +336,7 @@ def _runs(one: processes.ProcessStat) -> bool:
     return now is not None and now.started == one.started and now.state not in "ZX"
 
 
+@pytest.mark.slow
 def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
     """In a small separate file system: a clear message, and earlier results are kept."""
     inner = (

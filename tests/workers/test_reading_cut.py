@@ -21,6 +21,7 @@ from tests.support.parts import require
 from tests.workers.test_reading import unpacked
 
 
+@pytest.mark.slow
 def test_a_recording_cut_at_every_place(settings: Settings, tmp_path: Path) -> None:
     """Cut at places all over it, and within the header: what is whole is read, and said to be incomplete."""
     require("perf")

@@ -18,6 +18,7 @@ from perfloom.workers.read import reading
 from perfloom.workers.read.child import EXIT_OUT_OF_MEMORY, ran_out_of_memory
 from perfloom.workers.read.request import Limits
 from tests.support.formats import FILES
+from tests.support.marks import slow_but_every
 from tests.support.parts import require
 
 LIMITS = (200, 300, 400, 500, 600)
@@ -35,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load(tmp_path / "data", environ={}, runtime=tmp_path / "run")
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", slow_but_every(4, list(FILES)))
 def test_memory_limit_reads_or_rejects_every_format(settings: Settings, tmp_path: Path, name: str) -> None:
     if name == "perf-data":
         require("perf")

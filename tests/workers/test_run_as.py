@@ -26,6 +26,7 @@ from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from perfloom.workers.transports import FileCopy, as_user
 from perfloom.workers.transports.as_user import UserTransport, require_usable
+from tests.support.marks import slow_except
 from tests.support.parts import missing, own_mounts, require
 from tests.support.servers import OrdinaryUser
 from tests.workers.running import PERFLOOM
@@ -67,7 +68,7 @@ def inside(place: Path, *argv: str) -> list[str]:
     return [*own_mounts(), "sh", "-c", f'{bound} && exec "$@"', "sh", *argv]
 
 
-@pytest.mark.parametrize("by", ["root", "sudo"])
+@pytest.mark.parametrize("by", slow_except(["sudo"], ["root", "sudo"]))
 def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str) -> None:
     owner = ordinary_user.home if by == "sudo" else place / "server"
     data = owner / "data"

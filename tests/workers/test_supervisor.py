@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from perfloom.workers.base import json_files, processes
+from tests.support.marks import slow_except
 from tests.support.parts import missing, require
 from tests.workers.waiting import has_ended, pids_in, until
 
@@ -315,7 +316,7 @@ def child_of(pid: int) -> int:
     return next(one.pid for one in processes.list_processes().values() if one.parent == pid)
 
 
-@pytest.mark.parametrize("killed", ["perf", "perf above perf stat", "perf stat"])
+@pytest.mark.parametrize("killed", slow_except(["perf"], ["perf", "perf above perf stat", "perf stat"]))
 def test_a_program_runs_on_when_perf_is_killed(supervised: Any, tmp_path: Path, killed: str) -> None:
     """Its end and that of perf are reported; what was recorded until then is kept."""
     words = words_of(str(require("perf")), tmp_path, inside=killed != "perf")

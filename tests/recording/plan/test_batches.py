@@ -11,6 +11,7 @@ from perfloom.domain.targets import SchedulerName
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import HERE
 from tests.support.batch import Slurm
+from tests.support.marks import slow_except
 from tests.support.mpi_programs import MpiProgram
 from tests.support.parts import require
 
@@ -18,7 +19,7 @@ CLUSTER = replace(HERE, scheduler=SchedulerName.SLURM)
 FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)
 
 
-@pytest.mark.parametrize("built", FLAVOURS)
+@pytest.mark.parametrize("built", slow_except([MpiFlavor.MPICH], FLAVOURS))
 def test_recordings_survive_killed_slurm_step(
     make_job: MakeJob, mpi_program: MpiProgram, slurm: Slurm, built: MpiFlavor
 ) -> None:

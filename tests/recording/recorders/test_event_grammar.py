@@ -9,6 +9,7 @@ import pytest
 
 from perfloom.recording.recorders.event_grammar import find_event_problem, find_group_problem
 from perfloom.recording.recorders.events import single_events
+from tests.support.marks import slow_but_every
 from tests.support.parts import require
 
 TAKEN = """
@@ -57,7 +58,7 @@ def taken_by_perf(event: str, counting: bool, directory: Path) -> bool:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("event", (TAKEN + TAKEN_TO_SAMPLE).split())
+@pytest.mark.parametrize("event", slow_but_every(5, (TAKEN + TAKEN_TO_SAMPLE).split()))
 def test_valid_sampled_events_are_accepted(event: str, tmp_path: Path) -> None:
     assert not refused(event, counting=False)
     if event.startswith("mem:") or "sched:" in event:

@@ -39,6 +39,7 @@ def categories(ran: Ran) -> set[str]:
     return {str(event.get("cat")) for event in ran.only["traceEvents"]}
 
 
+@pytest.mark.slow
 def test_a_training_with_a_worker_that_ends_badly(program: Runner) -> None:
     ran = program(TRAIN, "-W", "error", memory="1", shapes="1", stacks="1")
     assert ran.status == 1 and "it ends badly" in ran.errors and not ran.notes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from perfloom.domain.jobs import Batch
 from perfloom.domain.targets import BatchState
 from tests.recording.schedulers.jobs import Jobs
@@ -13,6 +15,7 @@ OVERRUNS = (
 )
 
 
+@pytest.mark.slow
 def test_slurm(slurm_jobs: Jobs) -> None:
     """Slurm sends TERM to the batch script and all others, and calls it a timeout whatever they then do."""
     id = slurm_jobs.shell(ENDS.format(signal="TERM"), batch=Batch(wall_time_s=60))

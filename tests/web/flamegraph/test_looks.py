@@ -36,6 +36,7 @@ WATCH_TEXT = """
         ("deep00000000", "group=none", {}),
     ],
 )
+@pytest.mark.slow
 def test_text_never_reaches_past_its_frame(
     other_graph: Callable[..., Graph], id: str, query: str, screen: dict[str, Any]
 ) -> None:

@@ -137,6 +137,7 @@ def test_the_zoomed_frame_fills_the_width_below_its_callers() -> None:
     assert [frame.get("class") for frame in rows] == ["f up", "f up", "f", "f", "f"]
 
 
+@pytest.mark.slow
 def test_every_coloring_order_and_part_can_be_drawn() -> None:
     profile = making.large(samples=3_000, stacks=300)
     for colour in flamegraph_svg.COLOR_MODES:

@@ -22,6 +22,7 @@ from perfloom.domain.units import format_elapsed
 from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
 from perfloom.web.views.jobs.output import apply_carriage_returns
+from tests.support.marks import slow_except
 from tests.support.parts import require
 from tests.support.signing import sign_in
 
@@ -423,7 +424,7 @@ def test_cancel_without_scripts(plain: Page, served: Served) -> None:
     assert processes_of(id) == []
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", slow_except([360], [360, 1280]))
 def test_every_page_is_accessible_and_fits(browser: Browser, served: Served, width: int) -> None:
     from tests.support.accessible import faults_in_both_schemes
 

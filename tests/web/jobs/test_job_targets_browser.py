@@ -215,6 +215,7 @@ def full(store: Store) -> list[str]:
     return [many.id, evil.id]
 
 
+@pytest.mark.slow
 def test_everything_fits_and_is_accessible(browser: Browser, server: Served, store: Store) -> None:
     ids = full(store)
     form = urllib.parse.quote("cluster")

@@ -53,6 +53,7 @@ def end(store: Store, id: str, state: JobState = JobState.CANCELLED) -> None:
     assert store.jobs.transition(id, [JobState.STAGING], state)
 
 
+@pytest.mark.slow
 def test_several_are_selected_and_deleted(page: Page, server: Served, store: Store) -> None:
     page.goto(f"{server.url}/?sort=name")
     delete = page.get_by_role("button", name="Delete")
@@ -79,6 +80,7 @@ def test_a_filter_is_applied_when_chosen(page: Page, server: Served) -> None:
     assert faults_in_both_schemes(page) == []
 
 
+@pytest.mark.slow
 def test_new_results_appear_while_jobs_run(page: Page, server: Served, store: Store) -> None:
     """Without losing the focus, what is selected, or the scroll position."""
     for number in range(15):

@@ -78,6 +78,7 @@ def places(served: Served) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_accessible_and_never_wider_than_the_window(page: Page, served: Served, places: dict[str, str]) -> None:
     problems = {}
     for path in (*PAGES, *places.values()):
@@ -144,6 +145,7 @@ def test_from_an_empty_form_to_a_checked_target(page: Page, served: Served, far:
     assert "Version 9.9" in page.inner_text("main")
 
 
+@pytest.mark.slow
 def test_the_same_without_scripts(browser: Browser, served: Served, far: servers.Sshd) -> None:
     context = browser.new_context(java_script_enabled=False)
     context.set_default_timeout(LIMIT_MS)

@@ -13,13 +13,14 @@ from perfloom.workers import steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import cancellation, outcome
 from tests.support.batch import BatchSystem, LsfDouble
+from tests.support.marks import slow_except
 from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
 ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: pass")
 
 
-@pytest.fixture(params=["slurm", "lsf"])
+@pytest.fixture(params=slow_except(["slurm"], ["slurm", "lsf"]))
 def system(request: pytest.FixtureRequest) -> BatchSystem:
     """Each batch system."""
     found: BatchSystem = request.getfixturevalue(request.param)

@@ -148,6 +148,7 @@ def other(context: JobContext, ordinary_user: OrdinaryUser) -> JobContext:
     return dataclasses.replace(context, settings=settings)
 
 
+@pytest.mark.slow
 def test_another_user_gets_what_that_user_may_read_and_nothing_else(
     other: JobContext, ordinary_user: OrdinaryUser, server: ProtectedServer
 ) -> None:

@@ -20,6 +20,7 @@ from perfloom.workers.transports import close_all
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem
+from tests.support.marks import slow_but_every
 from tests.support.mpi_programs import MpiProgram
 from tests.support.sshd import Sshd
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run
@@ -58,7 +59,7 @@ def target_of(request: pytest.FixtureRequest, place: str, system: str, tmp_path:
     return target
 
 
-@pytest.mark.parametrize(("place", "system", "start"), TABLE)
+@pytest.mark.parametrize(("place", "system", "start"), slow_but_every(4, TABLE))
 def test_collected_files_belong_to_worker(
     request: pytest.FixtureRequest,
     context: JobContext,

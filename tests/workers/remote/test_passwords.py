@@ -106,6 +106,7 @@ def test_check_prompts_without_sharing_connection(context: JobContext, asking: S
     to_the_end(context, job)
 
 
+@pytest.mark.slow
 def test_kept_connection_stays_open_until_closed(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
     target = target_of(context, asking, keep=True)
     first = started(context, pair, target)

@@ -86,6 +86,7 @@ def _calls(tmp_path: Path) -> int:
     return len(calls.read_text().splitlines()) if calls.exists() else 0
 
 
+@pytest.mark.slow
 def test_one_question_for_all(context: JobContext, busy: Target, tmp_path: Path) -> None:
     began = time.time()
     polling.poll(context, busy.name)
@@ -132,6 +133,7 @@ def test_looks_become_rarer_where_nothing_happens(context: JobContext, busy: Tar
     assert polling._pause(context, job, busy, job.changed + 3600) == polling.MAX_POLL_S
 
 
+@pytest.mark.slow
 def test_a_batch_system_that_does_not_answer(context: JobContext, busy: Target, tmp_path: Path) -> None:
     (tmp_path / "bin" / "bjobs").write_text("#!/bin/sh\necho 'LSF is down. Please wait ...' >&2\nexit 255\n")
     polling.poll(context, busy.name)
@@ -142,6 +144,7 @@ def test_a_batch_system_that_does_not_answer(context: JobContext, busy: Target, 
     assert all("Waiting in the queue" in job.progress_text for job in context.store.jobs.list_polled(busy.name))
 
 
+@pytest.mark.slow
 def test_many_that_wait_hold_no_worker(
     context: JobContext, busy: Target, redis_server: RedisServer, tmp_path: Path
 ) -> None:

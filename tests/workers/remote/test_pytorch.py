@@ -130,6 +130,7 @@ def test_why_there_is_nothing(context: JobContext, here: Target, job: JobSpec) -
     assert is_cleaned_up(few) and is_cleaned_up(none)
 
 
+@pytest.mark.slow
 def test_ranks_of_torchrun(context: JobContext, here: Target, tmp_path: Path) -> None:
     """Of PyTorch itself. The launcher is no rank."""
     require("torch")

@@ -9,6 +9,7 @@ from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
 from perfloom.workers.base.context import JobContext
+from tests.support.marks import slow_except
 from tests.support.mpi_programs import MpiBuild, MpiProgram
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
@@ -75,7 +76,7 @@ def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProg
     assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
 
 
-@pytest.mark.parametrize("signal", [None, 11])
+@pytest.mark.parametrize("signal", slow_except([None], [None, 11]))
 def test_page_faults_of_ranks_and_their_children_are_counted(
     context: JobContext, here: Target, mpi_build: MpiBuild, signal: int | None
 ) -> None:

@@ -71,6 +71,7 @@ def sums_of(context: JobContext, job: Job) -> list[int]:
     return [size for _, size in sight_of(context, job).written]
 
 
+@pytest.mark.slow
 def test_job_over_ssh_shows_bytes_and_their_rate(context: JobContext, there: Target) -> None:
     job = submit(context.store, at(there, *ENDLESS, **OFTEN))
     watch(context, job, BYTES)
@@ -88,6 +89,7 @@ def test_sum_is_never_more_than_the_recording(context: JobContext, there: Target
     assert sums_of(context, job)[-1] == data.stat().st_size
 
 
+@pytest.mark.slow
 def test_recording_on_scratch_is_reported_by_its_rank(context: JobContext, there: Target, tmp_path: Path) -> None:
     context.store.targets.save(replace(there, scratch=str(tmp_path / "scratch")))
     job = submit(context.store, at(there, *ENDLESS, **OFTEN))

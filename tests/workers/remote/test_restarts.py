@@ -102,6 +102,7 @@ def test_a_job_that_slurm_has_forgotten_runs_on(
     assert (job.state, job.reason) == (JobState.STORED, None) and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_a_job_ends_while_slurm_does_not_answer(
     context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
 ) -> None:

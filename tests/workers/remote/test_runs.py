@@ -9,6 +9,7 @@ from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, R
 from perfloom.domain.targets import Target
 from perfloom.readers.perf_script.profile import LOST_IN_KERNEL
 from perfloom.workers.base.context import JobContext
+from tests.support.marks import slow_except
 from tests.workers.remote.driving import at, run
 
 WORK = (sys.executable, "-S", "-c", "x = bytearray(80_000_000)\nsum(i * i for i in range(2_000_000))")
@@ -36,7 +37,9 @@ def measured(context: JobContext, spec: JobSpec) -> tuple[dict[str, float], dict
     return totals, runs, profile.runs.num_rows, lost
 
 
-@pytest.mark.parametrize("splitting", [EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE])
+@pytest.mark.parametrize(
+    "splitting", slow_except([EventSplitting.AT_ONCE], [EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE])
+)
 @pytest.mark.parametrize("recorder", [RecorderName.PERF_RECORD, RecorderName.PERF_STAT])
 def test_runs_add_up(context: JobContext, here: Target, recorder: RecorderName, splitting: EventSplitting) -> None:
     # A sample every so many page faults: by frequency the number of rare events is perf's guess.

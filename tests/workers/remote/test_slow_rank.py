@@ -10,12 +10,13 @@ from perfloom.domain.jobs import JobState, Mpi, MpiFlavor
 from perfloom.domain.selection import Selection
 from perfloom.domain.targets import Target
 from perfloom.workers.base.context import JobContext
+from tests.support.marks import slow_except
 from tests.support.mpi.slow_rank import EVEN, LAUNCHERS, RANKS, SLOW
 from tests.support.mpi_programs import MpiBuild
 from tests.workers.remote.driving import at, run
 
 
-@pytest.mark.parametrize("flavour", [MpiFlavor.OPENMPI, MpiFlavor.MPICH])
+@pytest.mark.parametrize("flavour", slow_except([MpiFlavor.OPENMPI], [MpiFlavor.OPENMPI, MpiFlavor.MPICH]))
 @pytest.mark.parametrize("slow", [SLOW, EVEN])
 def test_the_slow_rank_of_a_job_is_found(
     context: JobContext, here: Target, mpi_build: MpiBuild, flavour: MpiFlavor, slow: int

@@ -126,6 +126,7 @@ def net() -> Iterator[Network]:
         yield found
 
 
+@pytest.mark.slow
 def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "KEEPALIVE_S", 0.3)
     monkeypatch.setattr(connections, "KEEPALIVE_COUNT", 2)
@@ -147,6 +148,7 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
     assert job.result_id == job.id and is_cleaned_up(job) and not job.details.unreachable_since, job
 
 
+@pytest.mark.slow
 def test_job_is_given_up_while_target_is_unreachable(
     context: JobContext, net: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:

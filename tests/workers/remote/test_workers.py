@@ -115,6 +115,7 @@ def test_no_user_to_prompt(context: JobContext, there: Target) -> None:
     assert job.state is JobState.FAILED and "No secret was entered" in (job.reason or ""), job
 
 
+@pytest.mark.slow
 def test_workers_are_killed_and_started_again(
     context: JobContext, here: Target, with_broker: Settings, tmp_path: Path
 ) -> None:

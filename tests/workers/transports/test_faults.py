@@ -196,6 +196,7 @@ def test_the_far_host_is_reached_through_the_jump_host_alone(net: Network, no_ho
 
 
 @pytest.mark.usefixtures("looks_often")
+@pytest.mark.slow
 def test_a_network_that_is_cut_is_noticed_and_mended(
     net: Network, no_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
