@@ -477,7 +477,6 @@ def test_jobs_of_any_text(context: JobContext) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which only root may")
-@pytest.mark.slow
 def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Path, short_path: Path) -> None:
     require("perf")
     small = tmp_path / "small"
