@@ -41,12 +41,10 @@ class TitleField(TextField):
     most: int = 200
 
 
-@dataclass(frozen=True)
 class LineField(TextField):
     """A text on one line."""
 
 
-@dataclass(frozen=True)
 class WordField(LineField):
     """A name that a program takes after an option: one line that does not start with a hyphen."""
 
@@ -59,17 +57,14 @@ class PatternField(TextField):
     example: str = ""
 
 
-@dataclass(frozen=True)
 class ProgramField(TextField):
     """The name or path of a program."""
 
 
-@dataclass(frozen=True)
 class TargetNameField(TextField):
     """The name of an existing target."""
 
 
-@dataclass(frozen=True)
 class NewTargetNameField(TextField):
     """The name of a new target."""
 
@@ -83,52 +78,42 @@ class ParagraphsField(TextField):
     most: int = 32_768
 
 
-@dataclass(frozen=True)
 class HostNameField(TextField):
     """The name of a host, its address, or its alias in ~/.ssh/config."""
 
 
-@dataclass(frozen=True)
 class UserNameField(TextField):
     """A login name, or none."""
 
 
-@dataclass(frozen=True)
 class PrivateKeyField(TextField):
     """The path of a private key, which may start with ~/, or none."""
 
 
-@dataclass(frozen=True)
 class JumpHostField(TextField):
     """A host through which a connection is made: [user@]host[:port]."""
 
 
-@dataclass(frozen=True)
 class HostKeyField(TextField):
     """A line of a known_hosts file."""
 
 
-@dataclass(frozen=True)
 class TargetPathField(TextField):
     """An absolute path at a target, where variables such as $HOME are expanded there, or none."""
 
 
-@dataclass(frozen=True)
 class TargetProgramField(TextField):
     """A program at a target: a name that PATH finds, or an absolute path, or none."""
 
 
-@dataclass(frozen=True)
 class PathField(TextField):
     """An absolute path, or none."""
 
 
-@dataclass(frozen=True)
 class RanksField(TextField):
     """Ranges of ranks, as in 0-3,8."""
 
 
-@dataclass(frozen=True)
 class StepsField(TextField):
     """Steps of PyTorch: wait,warmup,active,repeat or "whole"."""
 
@@ -147,7 +132,6 @@ class NumberField(FieldKind):
     missing: str = ""
 
 
-@dataclass(frozen=True)
 class NumbersField(NumberField):
     """One whole number or several, or none: an int, a tuple, or None."""
 
@@ -177,7 +161,6 @@ class WallTimeField(FieldKind):
     problem: str
 
 
-@dataclass(frozen=True)
 class SwitchField(FieldKind):
     """True or false."""
 
@@ -242,39 +225,32 @@ class TextListField(FieldKind):
         return tuple(str(each) for each in value)
 
 
-@dataclass(frozen=True)
 class LinesField(TextListField):
     """One per line."""
 
 
-@dataclass(frozen=True)
 class WordsField(TextListField):
     """Without spaces; separated by spaces or line breaks."""
 
 
-@dataclass(frozen=True)
 class PathListField(TextListField):
     """Entries of a variable such as PATH: one per line, or separated by colons."""
 
 
-@dataclass(frozen=True)
 class LibrariesField(TextListField):
     """Entries of LD_PRELOAD."""
 
 
-@dataclass(frozen=True)
 class WordListField(TextListField):
     """Without spaces; separated by spaces, commas or line breaks."""
 
 
-@dataclass(frozen=True)
 class ArgumentsField(TextListField):
     """Words of a command line, quoted as in a shell."""
 
     widget: ClassVar[str] = "line"
 
 
-@dataclass(frozen=True)
 class CommandLineField(ArgumentsField):
     """A program with its arguments."""
 
