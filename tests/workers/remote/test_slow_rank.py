@@ -39,4 +39,6 @@ def test_the_slow_rank_of_a_job_is_found(
         assert (groups.key[balance.most], balance.function) == (SLOW, "relax"), balance
         assert balance.since is not None
         assert abs(balance.since.at_ns - duration / 2) <= balance.since.error_ns + duration / 8, balance
-        assert balance.waiting and SLOW not in [groups.key[group] for group in balance.waiting]
+        assert SLOW not in [groups.key[group] for group in balance.waiting]
+        # On a busy machine, ranks of Open MPI that wait yield the CPU to other programs, and use less of it.
+        assert balance.waiting or balance.less_percent, balance
