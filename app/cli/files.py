@@ -62,6 +62,8 @@ _FILTERS = (
     click.option("--focus", metavar="REGEX", help="Only stacks with a matching function, file or module."),
     click.option("--ignore", metavar="REGEX", help="Only stacks without a match."),
     click.option("--hide", metavar="REGEX", help="Remove matching functions from stacks."),
+    click.option("--show", metavar="REGEX", help="Remove all other functions from stacks."),
+    click.option("--show-from", metavar="REGEX", help="Remove the callers of the outermost match."),
     click.option("--invert", is_flag=True, help="Show callers of the innermost functions."),
     click.option("--recursion", is_flag=True, help="Collapse recursion."),
     click.option("--step", metavar="STEPS", help="Only these steps."),

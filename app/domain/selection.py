@@ -20,11 +20,30 @@ QUERY_PARAMETERS = (
     "focus",
     "ignore",
     "hide",
+    "show",
+    "show-from",
     "invert",
     "recursion",
     "step",
 )
+PATTERN_FIELDS = {"focus": "focus", "ignore": "ignore", "hide": "hide", "show": "show", "show-from": "show_from"}
+"""The parameters that are patterns, with their fields."""
+RESHAPING_PARAMETERS = frozenset({"hide", "show", "show-from", "invert", "recursion"})
+"""The parameters that change call stacks."""
 MAX_PATTERN_CHARS = 2_000
+
+
+@dataclass(frozen=True)
+class FrameFilter:
+    """Which frames of stacks are shown, as RE2 patterns; see `Selection`. Part of the keys of cached trees."""
+
+    hide: str | None = None
+    show: str | None = None
+    show_from: str | None = None
+
+
+ALL_FRAMES = FrameFilter()
+"""Shows every frame."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +51,10 @@ class Selection:
     """A part of a profile; every field at its default selects all.
 
     event: its name (None: the result's main event). threads: keys as `format_thread_key` gives them, or thread names.
-    ranks: inclusive ranges. start_ns, end_ns: from the profile's zero, end exclusive. focus, ignore, hide: RE2
-    patterns as pprof defines them (focus keeps stacks that match anywhere, ignore drops them, hide removes matching
-    frames). invert: callers of the innermost functions. recursion: collapse direct and indirect recursion.
+    ranks: inclusive ranges. start_ns, end_ns: from the profile's zero, end exclusive. focus, ignore, hide, show,
+    show_from: RE2 patterns as pprof defines them (focus keeps stacks that match anywhere, ignore drops them, hide
+    removes matching frames, show all others; show_from removes the callers of the outermost match that is left).
+    invert: callers of the innermost functions. recursion: collapse direct and indirect recursion.
     """
 
     event: str | None = None
@@ -45,6 +65,8 @@ class Selection:
     focus: str | None = None
     ignore: str | None = None
     hide: str | None = None
+    show: str | None = None
+    show_from: str | None = None
     invert: bool = False
     recursion: bool = False
     step: str | None = None
@@ -64,7 +86,7 @@ class Selection:
         start_ns, end_ns = _parse_ns("start-ms", last("start-ms")), _parse_ns("end-ms", last("end-ms"))
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
             raise InvalidRequest("end-ms must be greater than start-ms; swap them or omit one.", "end-ms")
-        for word in ("focus", "ignore", "hide"):
+        for word in PATTERN_FIELDS:
             if len(last(word) or "") > MAX_PATTERN_CHARS:
                 raise InvalidRequest(f"{word} is longer than {MAX_PATTERN_CHARS} characters; shorten it.", word)
         return cls(
@@ -73,9 +95,7 @@ class Selection:
             ranks=parse_ranks(",".join(values["rank"])),
             start_ns=start_ns,
             end_ns=end_ns,
-            focus=last("focus"),
-            ignore=last("ignore"),
-            hide=last("hide"),
+            **{field: last(word) for word, field in PATTERN_FIELDS.items()},
             invert=parse_flag("invert", last("invert")),
             recursion=parse_flag("recursion", last("recursion")),
             step=last("step"),
@@ -92,13 +112,32 @@ class Selection:
         for word, value in (("start-ms", self.start_ns), ("end-ms", self.end_ns)):
             if value is not None:
                 pairs.append((word, format_ms(value)))
-        for word, pattern in (("focus", self.focus), ("ignore", self.ignore), ("hide", self.hide)):
-            if pattern is not None:
+        for word, field in PATTERN_FIELDS.items():
+            if (pattern := getattr(self, field)) is not None:
                 pairs.append((word, pattern))
         pairs += [(w, "1") for w, on in (("invert", self.invert), ("recursion", self.recursion)) if on]
         if self.step is not None:
             pairs.append(("step", self.step))
         return pairs
+
+    @property
+    def frame_filter(self) -> FrameFilter:
+        """The frames of stacks that it shows."""
+        return FrameFilter(self.hide, self.show, self.show_from)
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether it selects by functions: then only samples with a stack are selected."""
+        return self.focus is not None or self.ignore is not None or self.frame_filter != ALL_FRAMES
+
+    @property
+    def reshapes_stacks(self) -> bool:
+        """Whether stacks are shown other than recorded."""
+        return self.frame_filter != ALL_FRAMES or self.invert or self.recursion
+
+    def without_stacks(self) -> "Selection":
+        """The same without what concerns call stacks: patterns, direction, recursion."""
+        return self.replace(**dict.fromkeys(PATTERN_FIELDS.values()), invert=False, recursion=False)
 
     def replace(self, **changes: object) -> "Selection":
         """The same selection with some fields changed."""

@@ -50,8 +50,8 @@ class Exporter:
 
     name: as given to `convert --to`. module: of this package, an ExporterModule. suffix: of file names.
     writes_all_events: without a selected event it has all events, else only the main one. requires_recorded_stacks: it
-    contains call stacks as recorded, and rejects a selection that changes them (hide, invert, recursion). has_data:
-    whether a profile has anything to write. other_suffixes: further suffixes of such files.
+    contains call stacks as recorded, and rejects a selection that changes them (hide, show, show-from, invert,
+    recursion). has_data: whether a profile has anything to write. other_suffixes: further suffixes of such files.
     """
 
     name: str

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
-from ..domain.selection import Selection
+from ..domain.selection import RESHAPING_PARAMETERS, Selection
 from ..ingest import archive
 from ..ingest.storage_format import (
     EMPTY_FILE,
@@ -58,8 +58,8 @@ def _file(name: str, content: Any) -> Iterator[bytes]:
 def _apply_selection(profile: Profile, selection: Selection) -> Profile:
     if selection == Selection():
         return profile
-    for word, given in (("hide", selection.hide), ("invert", selection.invert), ("recursion", selection.recursion)):
-        if given:
+    for word, _ in selection.to_query():
+        if word in RESHAPING_PARAMETERS:
             raise InvalidRequest(
                 f"The stored format keeps stacks as recorded; omit {word}, and apply it when viewing.", word
             )

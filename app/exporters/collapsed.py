@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.core.flame_groups import FlameGroup, groups_of
-from ..analysis.core.functions import match_functions
+from ..analysis.core.frame_filter import shown_stacks
 from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples
 from ..analysis.core.trees import nearest_ancestor
 from ..domain.arrays import Array
@@ -133,10 +133,9 @@ class _Paths:
         )
         label = of_frame[frame]
         stays = label >= 0
-        if selection.hide is not None:
-            hidden = match_functions(profile, selection.hide, "hide")
-            function = get_column(profile.frames, "function")
-            stays &= ~np.append(hidden[function] if len(function) else hidden[:0], False)[frame]
+        shown = shown_stacks(profile, selection.frame_filter)
+        if shown is not None:
+            stays &= shown
         stays[ROOT] = True
         above = nearest_ancestor(get_column(stacks, "parent"), end, stays)
         rows = np.flatnonzero(stays)

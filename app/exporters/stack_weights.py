@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..analysis.core.functions import match_functions
+from ..analysis.core.frame_filter import shown_stacks, with_root
 from ..analysis.core.group_by import factorize
 from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples, samples_of, sum_weights
 from ..analysis.core.trees import nearest_ancestor
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, ROOT, get_column
+from ..domain.tables import NO_ID, get_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +63,9 @@ def weigh_stacks(profile: Profile, selection: Selection) -> StackWeights:
 def stack_frames(profile: Profile, selection: Selection) -> tuple[Array, Array]:
     """(of each node of `stacks` the one that represents it, of each node the next one outwards that is shown).
 
-    `hide` removes frames: their callees are attached to their callers. The root is 0.
+    The callees of frames that are not shown are attached to their callers. The root is 0.
     """
-    parent, end, frame = (get_column(profile.stacks, name) for name in ("parent", "end", "frame"))
-    shown = np.ones(len(parent), bool)
-    if selection.hide is not None and profile.functions.num_rows:
-        hidden = match_functions(profile, selection.hide, "hide")
-        shown = ~hidden[get_column(profile.frames, "function")][frame]
-        shown[ROOT] = True
-    above = nearest_ancestor(parent, end, shown)
+    parent, end = (get_column(profile.stacks, name) for name in ("parent", "end"))
+    shown = shown_stacks(profile, selection.frame_filter)
+    above = nearest_ancestor(parent, end, np.ones(len(parent), bool) if shown is None else with_root(shown))
     return above, np.where(parent < 0, NO_ID, above[parent])

@@ -17,7 +17,7 @@ from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
 from ..analysis.timeline.heat_map import has_heat_map
 from ..domain.profile import Profile
-from ..domain.selection import Selection
+from ..domain.selection import PATTERN_FIELDS, Selection
 from ..domain.units import TIME_UNIT_PARAMETER, format_duration, get_time_unit
 
 Pairs = list[tuple[str, str]]
@@ -154,10 +154,11 @@ def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tu
         chips.append(Chip("Time", _window(selection), url(selection.replace(start_ns=None, end_ns=None))))
     if selection.step is not None:
         chips.append(Chip("Step", selection.step, url(selection.replace(step=None))))
-    for word in ("focus", "ignore", "hide"):
-        pattern = getattr(selection, word)
+    for word, field in PATTERN_FIELDS.items():
+        pattern = getattr(selection, field)
         if pattern is not None:
-            chips.append(Chip(word.capitalize(), pattern, url(selection.replace(**{word: None}))))
+            label = word.replace("-", " ").capitalize()
+            chips.append(Chip(label, pattern, url(selection.replace(**{field: None}))))
     if selection.invert:
         chips.append(Chip("Direction", "callers", url(selection.replace(invert=False))))
     if selection.recursion:

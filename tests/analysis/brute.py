@@ -26,20 +26,25 @@ class Sample:
     stack: tuple[Frame, ...]
 
 
-def all_samples(profile: Profile) -> list[Sample]:
-    """Every sample with its stack, outermost frame first, straight from the stored tables."""
+def all_stacks(profile: Profile) -> list[tuple[Frame, ...]]:
+    """The call stack of each node of `stacks`, outermost frame first, straight from the stored tables."""
     frames, functions = profile.frames.to_pylist(), profile.functions.to_pylist()
-    parent, frame = profile.stacks["parent"].to_pylist(), profile.stacks["frame"].to_pylist()
-    events = profile.events["name"].to_pylist()
+    found: list[tuple[Frame, ...]] = []
+    for node in profile.stacks.select(["parent", "frame"]).to_pylist():
+        if node["parent"] < 0:
+            found.append(())
+            continue
+        place = frames[node["frame"]]
+        function = functions[place["function"]]
+        found.append((*found[node["parent"]], (function["display"], function["module"], place["kind"])))
+    return found
+
+
+def all_samples(profile: Profile) -> list[Sample]:
+    """Every sample with its stack."""
+    events, stacks = profile.events["name"].to_pylist(), all_stacks(profile)
     samples = []
     for row, sample in enumerate(profile.samples.to_pylist()):
-        stack = []
-        node = sample["stack"]
-        while node > 0:
-            place = frames[frame[node]]
-            function = functions[place["function"]]
-            stack.append((function["display"], function["module"], place["kind"]))
-            node = parent[node]
         samples.append(
             Sample(
                 row,
@@ -47,7 +52,7 @@ def all_samples(profile: Profile) -> list[Sample]:
                 sample["thread"],
                 events[sample["event"]],
                 sample["weight"],
-                tuple(reversed(stack)),
+                stacks[sample["stack"]] if stacks else (),
             )
         )
     return samples
@@ -141,22 +146,34 @@ def launches(profile: Profile) -> dict[int, int]:
 def filtered(
     stack: tuple[Frame, ...], selection: Selection, files: dict[tuple[str, str], set[str]]
 ) -> tuple[Frame, ...] | None:
-    """As pprof's FilterSamplesByName does it: by the function's name, its files and its module."""
-
-    def matches(pattern: str, frame: Frame) -> bool:
-        return any(re.search(pattern, text) for text in (*frame[:2], *files.get(frame[:2], ())))
-
-    if selection.focus is None and selection.ignore is None and selection.hide is None:
+    """As pprof's FilterSamplesByName and ShowFrom do it: by the function's name, its files and its module."""
+    patterns = (selection.focus, selection.ignore, selection.hide, selection.show, selection.show_from)
+    if all(pattern is None for pattern in patterns):
         return stack
     if not stack:
         return None
-    if selection.focus is not None and not any(matches(selection.focus, f) for f in stack):
+    if selection.focus is not None and not any(matches(selection.focus, f, files) for f in stack):
         return None
-    if selection.ignore is not None and any(matches(selection.ignore, f) for f in stack):
+    if selection.ignore is not None and any(matches(selection.ignore, f, files) for f in stack):
         return None
+    return tuple(stack[place] for place in shown_frames(stack, selection, files)) or None
+
+
+def matches(pattern: str, frame: Frame, files: dict[tuple[str, str], set[str]]) -> bool:
+    return any(re.search(pattern, text) for text in (*frame[:2], *files.get(frame[:2], ())))
+
+
+def shown_frames(stack: tuple[Frame, ...], selection: Selection, files: dict[tuple[str, str], set[str]]) -> list[int]:
+    """The places of the frames that hide, show and show_from leave."""
+    places = list(range(len(stack)))
     if selection.hide is not None:
-        stack = tuple(f for f in stack if not matches(selection.hide, f))
-    return stack or None
+        places = [n for n in places if not matches(selection.hide, stack[n], files)]
+    if selection.show is not None:
+        places = [n for n in places if matches(selection.show, stack[n], files)]
+    if selection.show_from is not None:
+        while places and not matches(selection.show_from, stack[places[0]], files):
+            del places[0]
+    return places
 
 
 def reshaped(stack: tuple[Frame, ...], selection: Selection) -> tuple[Frame, ...]:

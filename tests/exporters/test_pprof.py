@@ -266,6 +266,41 @@ def test_one_event_and_what_the_selection_leaves() -> None:
     assert int(np.sum(cycles)) == 10
 
 
+def traces_of(data: bytes, folder: Path, *words: str) -> Counter[tuple[str, ...]]:
+    """The weight of each stack that `go tool pprof -traces` prints, innermost function first."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for block in re.split(r"^-+\+-+$", go(data, folder, "-traces", "-sample_index=cycles", *words), flags=re.M)[1:]:
+        lines = [line.split() for line in block.strip().splitlines() if ":" not in line]
+        if lines:
+            found[tuple(line[-1] for line in lines)] += int(lines[0][0])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ({"show": "^[ab]$"}, 10),
+        ({"show": "^none$"}, 0),
+        ({"show_from": "^b$"}, 10),
+        ({"show_from": "^[xb]$"}, 17),
+        ({"show_from": "^b$", "hide": "^a$"}, 10),
+        # What is hidden is no match: hide and show come first, and the order of the parameters does not matter.
+        ({"show_from": "^b$", "hide": "^b$"}, 0),
+        ({"show_from": "^a$", "show": "^[bc]$"}, 0),
+        ({"show_from": "^b$", "show": "^[abc]$", "hide": "^c$"}, 10),
+        ({"show": "^[ab]$", "focus": "^c$", "ignore": "^x$"}, 3),
+        ({"show_from": "^b$", "focus": "^main$"}, 8),
+    ],
+)
+def test_pprof_shows_the_same_frames(words: dict[str, str], left: int, tmp_path: Path) -> None:
+    stacks = [("main;a;b;c", 3), ("main;b;a;b", 5), ("x;y", 7), ("main", 11), ("b", 2), ("", 13)]
+    profile = profile_of(stacks, events=(("cycles", "count"),))
+    options = [f"-{word}={pattern}" for word, pattern in words.items()]
+    expected = traces_of(written(profile), tmp_path, *options)
+    assert traces_of(written(profile, **words), tmp_path) == expected
+    assert expected.total() == left
+
+
 def test_of_a_real_trace_the_total_is_the_time_that_went_by(tmp_path: Path) -> None:
     """As pprof itself adds it up, of each thread: how long anything of it ran by the file, however deep it is nested."""
     text = gzip.decompress((DATA / "pytorch" / "training.pt.trace.json.gz").read_bytes())

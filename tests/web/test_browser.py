@@ -144,10 +144,10 @@ def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server:
             assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, path
             menu = watched.page.locator("details.menu")
             if menu.count():
-                menu.first.locator("summary").click()
+                menu.first.locator("> summary").click()
                 wide = watched.page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, f"{path} with its menu"
-                menu.first.locator("summary").click()
+                menu.first.locator("> summary").click()
 
 
 def test_pages_of_a_trace(watch: Callable[..., Watched], server: Served) -> None:

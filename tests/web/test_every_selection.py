@@ -18,7 +18,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
-from perfloom.domain.selection import QUERY_PARAMETERS, Selection, format_thread_key
+from perfloom.domain.selection import PATTERN_FIELDS, QUERY_PARAMETERS, Selection, format_thread_key
 from perfloom.domain.tables import get_strings
 from perfloom.exporters import EXPORTERS
 from perfloom.exporters.stack_weights import select_exported_events
@@ -56,9 +56,11 @@ def offered(profile: Profile) -> Iterator[Query]:
     yield {"start-ms": f"{end / 3:.6f}", "end-ms": f"{end / 2:.6f}"}
     yield {"start-ms": f"{end + 1_000:.6f}"}
     function = re.escape(next((name for name in get_strings(profile.functions, "display") if name), "x"))
-    for word in ("focus", "ignore", "hide"):
+    for word in PATTERN_FIELDS:
         yield {word: f"^{function}$"}
     yield {"hide": "nothing-has-this-name"}
+    yield {"show": "nothing-has-this-name"}
+    yield {"show-from": function, "show": "."}
     yield {"invert": "1"}
     yield {"recursion": "1"}
     yield {"invert": "1", "recursion": "1", "hide": function, "start-ms": f"{end / 4:.6f}"}
@@ -67,7 +69,7 @@ def offered(profile: Profile) -> Iterator[Query]:
 def refused(profile: Profile) -> Iterator[Query]:
     """Selections of what a profile does not have."""
     yield from ({"event": "no such event"}, {"thread": "no such thread"}, {"rank": "77"}, {"step": "no such step"})
-    yield from ({word: "(["} for word in ("focus", "ignore", "hide"))
+    yield from ({word: "(["} for word in PATTERN_FIELDS)
 
 
 def selection_of(query: Query) -> Selection:
@@ -219,7 +221,7 @@ def test_pages_without_a_selection_do_not_ask_to_remove_a_filter(browser: Browse
     result, pair = f"/results/{id_of(name)}", f"base={id_of(OTHER)}&other={id_of(name)}"
     found = [f"{result}/{page.key}".rstrip("/") for page in RESULT_PAGES]
     found += [f"{result}/kernels?view={view}" for view in KERNEL_VIEWS]
-    found += [f"{result}/memory?show={table}" for table in MEMORY_TABLES]
+    found += [f"{result}/memory?table={table}" for table in MEMORY_TABLES]
     found += [f"/compare{table}?{pair}" for table in ("", "/counts", *(f"/{table}" for table in COMPARED_TABLES))]
     for address in (*found, f"{result}/hotspots?page=99", f"{result}/counts?search=no-such-text"):
         response = browser.client.get(address)

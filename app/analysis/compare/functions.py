@@ -179,7 +179,7 @@ def _stacks(
     before, after, normalize, status_of = rest
     sides = []
     for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
-        tree = build_call_tree(profile, selection.hide, selection.recursion, kinds=False)
+        tree = build_call_tree(profile, selection.frame_filter, selection.recursion, kinds=False)
         shape = shape_of(profile, selection.replace(invert=False), kinds=False)
         weights = shape.weights(sum_call_weights(profile, selection, event))
         total = sum_subtrees(weights, tree.end)

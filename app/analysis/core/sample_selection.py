@@ -19,6 +19,7 @@ from ...domain.selection import Selection, format_thread_key
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.text import shorten
 from ...domain.validation import sum_overflows
+from .frame_filter import shown_calls
 from .functions import match_functions
 from .memo import memoize
 from .trees import mark_subtrees
@@ -254,8 +255,8 @@ def window_rows(profile: Profile, selection: Selection) -> slice:
 def select_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
     """The rows of `samples` that overlap the window and step, of the selected threads and one event (None: all).
 
-    A slice if the rows are contiguous, else ascending row numbers. focus, ignore and hide concern stacks and are
-    not applied: see `filter_calls`. Weights of the rows: see `clip_weights`.
+    A slice if the rows are contiguous, else ascending row numbers. Patterns concern stacks and are not applied: see
+    `filter_calls`. Weights of the rows: see `clip_weights`.
     """
     samples = samples_of(profile)
     threads = select_threads(profile, selection)
@@ -349,12 +350,12 @@ def filter_calls(profile: Profile, selection: Selection) -> Array | None:
     """Which nodes of `calls` keep the samples that end there, as bools; None without patterns.
 
     As in pprof (profile/filter.go, FilterSamplesByName): focus keeps the stacks with a matching frame, ignore drops
-    those with a matching frame, hide removes matching frames and drops stacks without remaining frames. If any of the
-    three is given, samples without a stack are dropped.
+    those with a matching frame; stacks without a frame that is shown are dropped (`core.frame_filter`). With any
+    pattern, samples without a stack are dropped.
     """
-    focus, ignore, hide = selection.focus, selection.ignore, selection.hide
-    if focus is None and ignore is None and hide is None:
+    if not selection.has_patterns:
         return None
+    focus, ignore, frames = selection.focus, selection.ignore, selection.frame_filter
 
     def build() -> Array:
         kept = np.ones(profile.calls.num_rows, bool)
@@ -363,19 +364,23 @@ def filter_calls(profile: Profile, selection: Selection) -> Array | None:
             kept &= calls_below(profile, match_functions(profile, focus, "focus"))
         if ignore is not None:
             kept &= ~calls_below(profile, match_functions(profile, ignore, "ignore"))
-        if hide is not None:
-            kept &= calls_below(profile, ~match_functions(profile, hide, "hide"))
+        shown = shown_calls(profile, frames)
+        if shown is not None:
+            kept &= mark_subtrees(get_column(profile.calls, "end"), shown)
         return kept
 
-    return memoize(profile, ("kept", focus, ignore, hide), build)
+    return memoize(profile, ("kept", focus, ignore, frames), build)
 
 
-def calls_below(profile: Profile, functions: Array) -> Array:
-    """Which nodes of `calls` are, or are called below, one of `functions` (bools by function id)."""
+def calls_below(profile: Profile, functions: Array, shown: Array | None = None) -> Array:
+    """Which nodes of `calls` are, or are called below, one of `functions` (bools by function id).
+
+    shown: only the frames at these nodes count (bools by node); None: all.
+    """
     function = get_column(profile.calls, "function")
     hit = np.zeros(len(function), bool)
     if len(functions):
-        hit = functions[function]
+        hit = functions[function] if shown is None else functions[function] & shown
         hit[:1] = False
     return mark_subtrees(get_column(profile.calls, "end"), hit)
 

@@ -13,7 +13,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import CATEGORY_KINDS, get_column, get_strings
-from .functions import match_functions
+from .frame_filter import visible_functions
 from .memo import memoize
 from .sample_selection import event_id, filter_calls, select_threads, sum_by_index, threads_of
 from .windows import resolve_step, step_windows
@@ -131,7 +131,8 @@ def has_times(profile: Profile) -> bool:
 def select_slices(profile: Profile, selection: Selection) -> Array | None:
     """Which slices are selected, as bools by row; None for all of them.
 
-    focus and ignore apply to the complete call stack of a slice, hide to its name. Raises InvalidRequest.
+    focus and ignore apply to the complete call stack of a slice, hide and show to its name, show_from keeps what is
+    in a slice that matches. Raises InvalidRequest.
     """
     _check_event(profile, selection)
     selection = selection.replace(event=None, invert=False, recursion=False)
@@ -237,11 +238,12 @@ def _on_threads(profile: Profile, selection: Selection, thread: Array) -> Array 
 
 
 def _mask_patterns(profile: Profile, selection: Selection, stack: Array, function: Array) -> Array | None:
-    kept = filter_calls(profile, selection.replace(hide=None))
+    # A slice by itself is not a call stack, so that one without a stack is only dropped by other patterns.
+    of_stacks = selection if selection.show_from is not None else selection.replace(hide=None, show=None)
+    kept = filter_calls(profile, of_stacks)
     mask = None if kept is None else kept[get_column(profile.stacks, "call")[stack]]
-    if selection.hide is None:
-        return mask
-    return _intersect_masks(mask, ~match_functions(profile, selection.hide, "hide")[function])
+    visible = visible_functions(profile, selection.frame_filter)
+    return mask if visible is None else _intersect_masks(mask, visible[function])
 
 
 def _intersect_masks(*masks: Array | None) -> Array | None:

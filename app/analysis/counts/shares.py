@@ -1,6 +1,6 @@
 """Count shares: the totals of an event by process, thread, rank or host, and their parts by innermost function.
 
-A sample counts for its innermost function that is not hidden. Counts of `perf stat` have no functions. Where ranks or
+A sample counts for its innermost function that is shown. Counts of `perf stat` have no functions. Where ranks or
 hosts were counted, their totals are the counts; processes and threads have totals of samples if there are any.
 """
 
@@ -175,7 +175,7 @@ def _add_by_label(groups: FlameGroups, weight: Array) -> dict[str, int | float]:
 
 def _split(profile: Profile, selection: Selection, event: int) -> _Parts:
     kept = filter_calls(profile, selection)
-    tree = build_call_tree(profile, selection.hide, kinds=False)
+    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
     function = tree.function if tree.node is None else tree.function[tree.node]
     columns: list[tuple[Array, ...]] = []
     for part in list_rollups(profile, selection, event):

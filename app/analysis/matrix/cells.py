@@ -11,7 +11,7 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import FrameFilter, Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind
 from ..core.group_by import MAX_LOOKUP_KEYS, factorize
 from ..core.memo import memoize
@@ -85,14 +85,14 @@ class MatrixCells:
         return len(self.row)
 
 
-def matrix_rows(profile: Profile, hide: str | None) -> MatrixRows:
-    """The rows for all samples of a profile with functions hidden: their samples count for the callers."""
-    return memoize(profile, ("matrix rows", hide, waiting_pattern()), lambda: _build_rows(profile, hide))
+def matrix_rows(profile: Profile, frames: FrameFilter) -> MatrixRows:
+    """The rows for all samples of a profile with some frames shown: samples of others count for the callers."""
+    return memoize(profile, ("matrix rows", frames, waiting_pattern()), lambda: _build_rows(profile, frames))
 
 
 def build_cells(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> MatrixCells:
     """The cells of the selected samples of an event (NO_ID: none)."""
-    rows = matrix_rows(profile, selection.hide)
+    rows = matrix_rows(profile, selection.frame_filter)
     found = roll_up_filtered_samples(profile, selection, event)
     size = max(1, len(groups))
     key = rows.of_call[found.call].astype(np.int64) * size + groups.of_thread[found.thread]
@@ -104,7 +104,7 @@ def build_cells(profile: Profile, selection: Selection, event: int, groups: Matr
 
 def sum_groups(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> GroupTotals:
     """The sums of the cells by group, and those of rows that wait, faster than all cells."""
-    rows = matrix_rows(profile, selection.hide)
+    rows = matrix_rows(profile, selection.frame_filter)
     found = roll_up_filtered_samples(profile, selection, event)
     return GroupTotals.of(
         rows, groups, rows.of_call[found.call], groups.of_thread[found.thread], found.weight, found.count
@@ -122,14 +122,14 @@ def _sum_keys(key: Array, found: SampleRollup, size: int) -> tuple[Array, Array,
     return known, sum_by_index(key, found.weight, size)[known], count[known].astype(np.int64)
 
 
-def _build_rows(profile: Profile, hide: str | None) -> MatrixRows:
-    tree, waiting = build_call_tree(profile, hide), waiting_calls_of(profile)
+def _build_rows(profile: Profile, frames: FrameFilter) -> MatrixRows:
+    tree, waiting = build_call_tree(profile, frames), waiting_calls_of(profile)
     size = len(waiting.waits)
     node = np.arange(size) if tree.node is None else tree.node.astype(np.int64)
     if not size:
         none = np.zeros(0, np.int64)
         return MatrixRows(none, np.zeros(0, bool), none.astype(np.int32))
-    # Where the function that waits and its callers are hidden, the innermost function remains.
+    # Where the function that waits and its callers are not shown, the innermost function remains.
     top = node[waiting.call]
     place = np.where(waiting.waits & (top != ROOT), top, _skip_kernel(tree.parent, tree.end, tree.kind)[node])
     function = np.where(place == ROOT, NO_ID, tree.function[place]).astype(np.int64)

@@ -63,9 +63,7 @@ def matrix_groups(profile: Profile, selection: Selection, by: str) -> MatrixGrou
     """The groups `by` of a selection: of ranks all that were to be recorded, of others those with samples in the whole
     recording. Raises InvalidRequest."""
     check_choice("by", by, BY)
-    chosen = selection.replace(
-        event=None, start_ns=None, end_ns=None, focus=None, ignore=None, hide=None, invert=False, recursion=False
-    )
+    chosen = selection.without_stacks().replace(event=None, start_ns=None, end_ns=None)
     return memoize(profile, ("matrix groups", by, chosen), lambda: _build(profile, chosen, by))
 
 

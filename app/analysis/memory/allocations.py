@@ -370,7 +370,7 @@ def group_live_blocks(
     number, bytes_ = np.bincount(code, minlength=whole), sum_by_index(code, size, whole)
     curve = load_curve(profile, device_memory, ALLOCATED)
     everything = int(values_at(curve, np.array([time_ns]))[0]) if curve else None
-    if everything is not None and not (selection.threads or selection.focus or selection.ignore or selection.hide):
+    if everything is not None and not (selection.threads or selection.has_patterns):
         bytes_[0] += max(0, everything - int(size.sum()))
     names = [UNKNOWN, *labels.names]
     shown = np.flatnonzero(bytes_ > 0)

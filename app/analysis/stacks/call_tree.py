@@ -1,4 +1,4 @@
-"""Call trees with frames hidden and recursion collapsed, each built once per profile and cached.
+"""Call trees with frames removed and recursion collapsed, each built once per profile and cached.
 
 A reshaped tree is arrays in preorder and a mapping from each node of `calls` to the node that gets its samples, so a
 selection costs the same for every shape.
@@ -11,8 +11,10 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.call_tree import merge_children, to_preorder
 from ...domain.profile import Profile
-from ...domain.tables import NO_ID, ROOT, FrameKind, get_column
-from ..core.functions import KIND_COUNT, functions_of, match_functions
+from ...domain.selection import ALL_FRAMES, FrameFilter
+from ...domain.tables import NO_ID, FrameKind, get_column
+from ..core.frame_filter import shown_nodes, simplify_filter, with_root
+from ..core.functions import KIND_COUNT, functions_of
 from ..core.memo import memoize
 from ..core.trees import find_outermost, nearest_ancestor
 
@@ -35,27 +37,28 @@ class CallTree:
         return len(self.end)
 
 
-def build_call_tree(profile: Profile, hide: str | None = None, recursion: bool = False, kinds: bool = True) -> CallTree:
+def build_call_tree(
+    profile: Profile, frames: FrameFilter = ALL_FRAMES, recursion: bool = False, kinds: bool = True
+) -> CallTree:
     """The calling context tree, siblings of one function (and kind, unless `kinds` is false) merged.
 
-    hide: removes the frames that match. recursion: a frame whose function is already among its callers is merged
-    with the outermost call of that function, which gets its callees: a → b → a → c becomes a → c. Each step of a
-    collapsed path is a call that occurred, the innermost function remains the innermost, and no function is on a path
-    twice.
+    frames: those that are shown; the callees of others are attached to their callers. recursion: a frame whose function
+    is already among its callers is merged with the outermost call of that function, which gets its callees:
+    a → b → a → c becomes a → c. Each step of a collapsed path is a call that occurred, the innermost function remains
+    the innermost, and no function is on a path twice.
     """
-    if hide is not None:
-        hidden = match_functions(profile, hide, "hide")
-        if not hidden.any():
-            hide = None
+    frames = simplify_filter(profile, frames)
 
     def build() -> CallTree:
         if recursion:
-            return _collapse(build_call_tree(profile, hide, False, kinds), kinds)
-        if hide is not None:
-            return _without(build_call_tree(profile, None, False, kinds), hidden, kinds)
-        return _plain(profile, kinds)
+            return _collapse(build_call_tree(profile, frames, False, kinds), kinds)
+        if frames == ALL_FRAMES:
+            return _plain(profile, kinds)
+        tree = build_call_tree(profile, ALL_FRAMES, False, kinds)
+        shown = shown_nodes(profile, frames, tree.function, tree.end)
+        return tree if shown is None else _only(tree, with_root(shown), kinds)
 
-    return memoize(profile, ("tree", hide, recursion, kinds), build)
+    return memoize(profile, ("tree", frames, recursion, kinds), build)
 
 
 def _plain(profile: Profile, kinds: bool) -> CallTree:
@@ -91,10 +94,8 @@ def _siblings_alike(parent: Array, function: Array) -> bool:
     return bool((key[1:] == key[:-1]).any())
 
 
-def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
-    """The tree without the functions in `hidden`; their self weight goes to their callers."""
-    stays = ~hidden[tree.function]
-    stays[ROOT] = True
+def _only(tree: CallTree, stays: Array, kinds: bool) -> CallTree:
+    """The tree of only the nodes that stay, among them the root; the self weight of others goes to their callers."""
     nearest = nearest_ancestor(tree.parent, tree.end, stays)
     rows = np.flatnonzero(stays)
     place = np.cumsum(stays) - 1

@@ -1,6 +1,6 @@
 """The flame graph of a selection: upright, inverted, by time, as a sandwich, as a difference; and search in it.
 
-The selection determines what is shown of stacks (focus, ignore, hide, recursion, invert), the graph their layout
+The selection determines what is shown of stacks (its patterns, recursion, invert), the graph their layout
 (groups, order of siblings). Nothing is drawn here: `charts.flamegraph` encodes it for the browser.
 """
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ...domain.tables import get_column
 from ..core.flame_groups import FlameGroup
+from ..core.frame_filter import shown_calls
 from ..core.functions import NAMES, function_id, functions_of, match_functions
 from ..core.patterns import search_pattern
 from ..core.sample_rollup import sum_call_weights
@@ -87,15 +89,18 @@ def sandwich(
 def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     """The functions whose name matches an RE2 pattern, and the weight of the stacks that contain them.
 
-    Hidden frames are not found. An invalid pattern is searched for as text.
+    Frames that are not shown are not found. An invalid pattern is searched for as text.
     """
     event = event_id(profile, selection.event)
     pattern, is_literal = search_pattern(pattern)
     found = match_functions(profile, pattern, "search", NAMES)
-    if selection.hide is not None:
-        found = found & ~match_functions(profile, selection.hide, "hide")
+    shown = shown_calls(profile, selection.frame_filter)
+    if shown is not None:
+        there = np.zeros(len(found), bool)
+        there[get_column(profile.calls, "function")[shown]] = True
+        found = found & there
     weights = sum_call_weights(profile, selection, event)
-    matched = int(weights[calls_below(profile, found)].sum())
+    matched = int(weights[calls_below(profile, found, shown)].sum())
     total = int(weights.sum())
     functions = np.unique(functions_of(profile).canonical[found])
     return Matches(tuple(functions.tolist()), matched, 100.0 * matched / total if total else 0.0, is_literal)

@@ -9,7 +9,7 @@ from ...domain.arrays import Array, Float64Array
 from ...domain.call_tree import sum_subtrees
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
-from ...domain.selection import Selection, check_choice
+from ...domain.selection import FrameFilter, Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings, take_values
 from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, functions_of
@@ -77,8 +77,8 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
-        tree = build_call_tree(profile, selection.hide, kinds=False)
-        labels = _labels(profile, selection.hide, by, tree)
+        tree = build_call_tree(profile, selection.frame_filter, kinds=False)
+        labels = _labels(profile, selection.frame_filter, by, tree)
         parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
     return build_rows(COLUMNS, _join_parts(profile, parts))
 
@@ -95,8 +95,8 @@ def function_weights(
     """(rows of `functions` that represent each function or module, self, total, weight of the selection): int64.
 
     calls: the values by node of `calls` to sum; by default the weights of the event."""
-    tree = build_call_tree(profile, selection.hide, kinds=False)
-    labels = _labels(profile, selection.hide, by, tree)
+    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
+    labels = _labels(profile, selection.frame_filter, by, tree)
     own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
     own_sum = sum_by_index(labels.label[1:], own[1:], size)
@@ -119,7 +119,7 @@ def function_kinds(profile: Profile) -> Array:
     return memoize(profile, "kinds", build)
 
 
-def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Labels:
+def _labels(profile: Profile, frames: FrameFilter, by: str, tree: CallTree) -> _Labels:
     def build() -> _Labels:
         functions = functions_of(profile)
         code = functions.canonical if by == "function" else functions.module + 1
@@ -129,7 +129,7 @@ def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Lab
         outer = np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
         return _Labels(label, outer, first)
 
-    return memoize(profile, ("labels", hide, by), build)
+    return memoize(profile, ("labels", frames, by), build)
 
 
 def _places(

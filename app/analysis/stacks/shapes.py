@@ -144,11 +144,11 @@ def inverted_shape(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bo
 
 
 def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> TreeShape:
-    """The shape for hide, recursion and invert of the selection; built once."""
-    hide, recursion, invert = selection.hide, selection.recursion, selection.invert
+    """The shape for the frames shown, recursion and invert of the selection; built once."""
+    frames, recursion, invert = selection.frame_filter, selection.recursion, selection.invert
 
     def build() -> TreeShape:
-        tree = build_call_tree(profile, hide, recursion, kinds)
+        tree = build_call_tree(profile, frames, recursion, kinds)
         if not invert:
             return upright_shape(tree)
         node = _nodes(tree, profile)
@@ -159,7 +159,7 @@ def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Tree
         leaf_of_node[leaves] = np.arange(len(leaves))
         return inverted_shape(tree, leaves, leaf_of_node[node], kinds)
 
-    return memoize(profile, ("shape", hide, recursion, invert, kinds), build)
+    return memoize(profile, ("shape", frames, recursion, invert, kinds), build)
 
 
 def sandwich_shapes(
@@ -170,10 +170,10 @@ def sandwich_shapes(
     Both start at the outermost calls of the function in each stack, so that the weight of both is the function's total,
     with recursion counted once: callers are outside, recursive calls are among the callees.
     """
-    hide, recursion = selection.hide, selection.recursion
+    frames, recursion = selection.frame_filter, selection.recursion
 
     def build() -> tuple[TreeShape, TreeShape]:
-        tree = build_call_tree(profile, hide, recursion, kinds)
+        tree = build_call_tree(profile, frames, recursion, kinds)
         node = _nodes(tree, profile)
         hit = np.isin(tree.function, functions)
         # One label for all of them, so that a stack with several functions of the name counts once.
@@ -185,7 +185,7 @@ def sandwich_shapes(
         callers = inverted_shape(tree, calls, call_of_node[node], kinds)
         return callers, upright_shape(_graft_subtrees(tree, calls, under, node, kinds))
 
-    return memoize(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)
+    return memoize(profile, ("sandwich", frames, recursion, kinds, tuple(functions.tolist())), build)
 
 
 def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:

@@ -79,7 +79,7 @@ def find_next_hit(
 
 def _hits(profile: Profile, selection: Selection, pattern: str) -> Array:
     """The rows of slices (of samples, where there are no slices) that match, in order of time."""
-    shown = selection.replace(focus=None, ignore=None, hide=None, invert=False, recursion=False)
+    shown = selection.without_stacks()
 
     def build() -> Array:
         matching = match_functions(profile, pattern, "search", NAMES)

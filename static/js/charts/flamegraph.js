@@ -139,6 +139,7 @@ function entries(panel, node) {
     { text: 'Focus: only stacks with this function', action: change({ focus: pattern }), disabled: none },
     { text: 'Ignore: drop stacks with this function', action: change({ ignore: or('ignore') }), disabled: none },
     { text: "Hide this function's frames", action: change({ hide: or('hide') }), disabled: none },
+    { text: 'Show from: start stacks at this function', action: change({ 'show-from': pattern }), disabled: none },
     {
       text: 'Collapse recursion',
       action: change({ recursion: !state.flag('recursion') }),

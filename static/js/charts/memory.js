@@ -50,7 +50,7 @@ function follow(figure) {
     if (dragged && high > low) {
       go({ 'start-ms': millis(time(low)), 'end-ms': millis(time(high)) });
     } else if (!dragged) {
-      go({ 'start-ms': asked('start-ms'), 'end-ms': asked('end-ms'), 'at-ms': millis(time(low)), show: 'live' });
+      go({ 'start-ms': asked('start-ms'), 'end-ms': asked('end-ms'), 'at-ms': millis(time(low)), table: 'live' });
     }
   });
 

@@ -5,7 +5,7 @@
 
 import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
-import { State, link } from './flamegraph/state.js';
+import { PATTERNS, State, link } from './flamegraph/state.js';
 import { Surroundings } from './surroundings.js';
 import { weight } from './flamegraph/format.js';
 import { Flows } from './timeline/flows.js';
@@ -145,9 +145,9 @@ class Timeline {
     this.surroundings.update();
     const words = state.selection();
     const ofTracks = new URLSearchParams(words);
-    for (const word of ['start-ms', 'end-ms', 'focus', 'ignore', 'hide', 'invert', 'recursion']) ofTracks.delete(word);
+    for (const word of ['start-ms', 'end-ms', ...PATTERNS, 'invert', 'recursion']) ofTracks.delete(word);
     const loaded = ofTracks.toString();
-    const shown = ['focus', 'ignore', 'hide'].map((word) => words.get(word) ?? '').join('\n');
+    const shown = PATTERNS.map((word) => words.get(word) ?? '').join('\n');
     if (this.loaded !== loaded || this.patterns !== shown) {
       this.patterns = shown;
       this.source.clear();

@@ -33,6 +33,8 @@ def shared_selections(draw: st.DrawFn) -> Selection:
         focus=draw(PATTERNS),
         ignore=draw(PATTERNS),
         hide=draw(PATTERNS),
+        show=draw(PATTERNS),
+        show_from=draw(PATTERNS),
         invert=draw(st.booleans()),
         recursion=draw(st.booleans()),
         start_ns=draw(st.none() | st.integers(0, 20)),

@@ -30,7 +30,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
-from perfloom.domain.selection import Selection
+from perfloom.domain.selection import ALL_FRAMES, Selection
 from perfloom.domain.tables import NO_ID, FrameKind
 from tests.analysis import brute
 from tests.analysis.stacks.test_flamegraph import selections
@@ -104,11 +104,12 @@ def naive_cells(profile: Profile, selection: Selection, event: str, by: str) -> 
     """(weight, samples) by function and group, sample by sample."""
     threads = profile.threads.to_pylist()
     weight, count = Counter[Key](), Counter[Key]()
-    for sample in brute.selected(profile, selection.replace(hide=None), reshape=False, event=event):
+    plain, files = selection.replace(hide=None, show=None, show_from=None), brute.files(profile)
+    for sample in brute.selected(profile, plain, reshape=False, event=event):
         stack, full = sample.stack, sample.stack
         place, waits = naive_state(full)
-        if selection.hide is not None:
-            kept = [n for n, (name, module, _) in enumerate(full) if not is_match(selection.hide, f"{name}\0{module}")]
+        if selection.frame_filter != ALL_FRAMES:
+            kept = brute.shown_frames(full, selection, files)
             if not kept:
                 continue
             if waits:
@@ -147,7 +148,9 @@ def cells_of(profile: Profile, cells: MatrixCells, by: str) -> dict[Key, tuple[i
 @settings(deadline=None, max_examples=40)
 def test_cells_equal_the_naive_computation(data: st.DataObject) -> None:
     profile = data.draw(programs())
-    selection = data.draw(selections(profile)).replace(hide=data.draw(st.sampled_from((None, "main", "MPI", "^work$"))))
+    patterns = st.sampled_from((None, "main", "MPI", "^work$"))
+    shown = {word: data.draw(patterns) for word in ("hide", "show", "show_from")}
+    selection = data.draw(selections(profile)).replace(**shown)
     by = data.draw(st.sampled_from(("rank", "host", "thread")))
     for event, name in enumerate(profile.events["name"].to_pylist()):
         groups = matrix_groups(profile, selection, by)

@@ -19,7 +19,7 @@ from perfloom.analysis.stacks.flamegraph import (
 )
 from perfloom.domain.errors import InvalidRequest, NotFound
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.selection import Selection
+from perfloom.domain.selection import ALL_FRAMES, Selection
 from perfloom.readers import collapsed
 from tests.analysis import brute
 from tests.support.profiles import profile_of, profiles
@@ -46,6 +46,8 @@ def selections(draw: st.DrawFn, profile: Profile, *, patterns: bool = True) -> S
         focus=draw(PATTERNS) if patterns else None,
         ignore=draw(PATTERNS) if patterns else None,
         hide=draw(PATTERNS) if patterns else None,
+        show=draw(PATTERNS) if patterns else None,
+        show_from=draw(PATTERNS) if patterns else None,
         invert=draw(st.booleans()),
         recursion=draw(st.booleans()),
     )
@@ -177,7 +179,8 @@ def test_ids_hold_whatever_is_selected(
     data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder
 ) -> None:
     one = data.draw(selections(profile))
-    two = data.draw(selections(profile)).replace(hide=one.hide, invert=one.invert, recursion=one.recursion)
+    shape = {"hide": one.hide, "show": one.show, "show_from": one.show_from}
+    two = data.draw(selections(profile)).replace(**shape, invert=one.invert, recursion=one.recursion)
     paths = []
     for selection in (one, two):
         tree = flame_tree(profile, selection, group=group, order=order)
@@ -293,14 +296,11 @@ def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
     total = sum(s.weight for s in samples)
     assert found.matched_weight == matched
     assert found.percent == pytest.approx(100 * matched / total if total else 0)
-    files = brute.files(profile)
     names = {(f["display"], f["module"]) for f in profile.functions.to_pylist()}
-    shown = {
-        n
-        for n in names
-        if re.search(pattern, n[0])
-        and not (selection.hide is not None and any(re.search(selection.hide, text) for text in (*n, *files[n])))
-    }
+    if selection.frame_filter != ALL_FRAMES:
+        files, stacks = brute.files(profile), brute.all_stacks(profile)
+        names = {stack[n][:2] for stack in stacks for n in brute.shown_frames(stack, selection, files)}
+    shown = {n for n in names if re.search(pattern, n[0])}
     rows = profile.functions.take(list(found.functions)).to_pylist() if found.functions else []
     assert [(f["display"], f["module"]) for f in rows].sort() == list(shown).sort()
     assert len(rows) == len(shown)

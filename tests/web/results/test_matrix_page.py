@@ -96,12 +96,12 @@ def test_pages_of_ranks_and_functions(stored: Callable[..., str], browser_client
         *("work_0", "1.275", "0.001", "0.025", "0.050", "96.08", "", "0.001", "0.002", "0.003")
     ]
     assert row_of(browser_client.page(f"{PAGE}?cells=percent"), "work_0")[7:9] == ["25.00", "28.57"]
-    assert row_of(browser_client.page(f"{PAGE}?show=waiting"), "MPI_Recv")[1] == "50.000"
-    assert "work_0" not in text_of(browser_client.page(f"{PAGE}?show=waiting"))
-    assert "MPI_Recv" not in text_of(browser_client.page(f"{PAGE}?show=computing"))
+    assert row_of(browser_client.page(f"{PAGE}?state=waiting"), "MPI_Recv")[1] == "50.000"
+    assert "work_0" not in text_of(browser_client.page(f"{PAGE}?state=waiting"))
+    assert "MPI_Recv" not in text_of(browser_client.page(f"{PAGE}?state=computing"))
     assert "work_1" not in text_of(browser_client.page(f"{PAGE}?search=work_2"))
     assert row_of(browser_client.page(f"{PAGE}?sort=name"), "MPI_Recv")
-    for query in ("by=x", "show=x", "cells=x", "shade=x", "order=x", "group-page=0", "sort=rank", "page=x"):
+    for query in ("by=x", "state=x", "cells=x", "shade=x", "order=x", "group-page=0", "sort=rank", "page=x"):
         assert query.partition("=")[0] in browser_client.page(f"{PAGE}?{query}", 400), query
 
 
@@ -186,6 +186,6 @@ def test_events_with_shares_only_have_percent(stored: Callable[..., str], browse
 
 
 def test_hostile_names_do_no_harm(evil: str, browser_client: Browser) -> None:
-    for query in ("", "?by=process&shade=row&cells=percent", "?show=waiting", "?order=most"):
+    for query in ("", "?by=process&shade=row&cells=percent", "?state=waiting", "?order=most"):
         text = browser_client.page(f"/results/{evil}/matrix{query}")
         assert read(text).faults == [] and "\u202e" not in text

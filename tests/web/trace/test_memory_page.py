@@ -70,12 +70,12 @@ def test_a_snapshot_shows_peak_events_and_live_blocks(browser_client: Browser, s
     assert "event=GPU+bytes+live+at+peak" in text
 
 
-@pytest.mark.parametrize("show", ["operators", "live", "unfreed", "allocations", "live&by=block&at-ms=1"])
+@pytest.mark.parametrize("table", ["operators", "live", "unfreed", "allocations", "live&by=block&at-ms=1"])
 def test_every_table_is_sorted_searched_and_saved(
-    browser_client: Browser, stored: Callable[..., str], show: str
+    browser_client: Browser, stored: Callable[..., str], table: str
 ) -> None:
     """As CSV it has the rows of the page, with the names that the command line has."""
-    address = f"/results/{stored(trace())}/memory?show={show}"
+    address = f"/results/{stored(trace())}/memory?table={table}"
     page = read(browser_client.page(address))
     assert page.faults == []
     found = list(csv.DictReader(io.StringIO(browser_client.page(address.replace("/memory?", "/memory.csv?")))))
@@ -88,7 +88,7 @@ def test_every_table_is_sorted_searched_and_saved(
     assert narrowed and all(row[name].startswith(word) or word in row[name] for row in narrowed)
     sizes = [float(row["bytes"]) for row in found if "bytes" in row]
     assert sizes == sorted(sizes, reverse=True)
-    column = "growth_bytes" if show == "operators" else "bytes"
+    column = "growth_bytes" if table == "operators" else "bytes"
     up = list(csv.DictReader(io.StringIO(browser_client.page(address.replace("?", f".csv?sort={column}&", 1)))))
     assert [float(row[column]) for row in up] == sorted(float(row[column]) for row in found)
     assert "Nothing here contains" in browser_client.page(f"{address}&search=nothing-like-it")
@@ -98,8 +98,8 @@ def test_words_that_are_none_are_refused(browser_client: Browser, stored: Callab
     address = f"/results/{stored(trace())}/memory"
     for words, told in (
         ("device=gpu3", "choose one of cpu"),
-        ("show=everything", "show must be one of operators"),
-        ("show=live&by=colour", "by must be one of"),
+        ("table=everything", "table must be one of operators"),
+        ("table=live&by=colour", "by must be one of"),
         ("at-ms=soon", "at-ms must be a time"),
         ("sort=password", "cannot be sorted"),
         ("rank=5", "This result has none of these ranks"),
@@ -115,7 +115,7 @@ def test_a_window_narrows_chart_and_tables(browser_client: Browser, stored: Call
     shown = " ".join(" ".join(read(browser_client.page(f"{address}?start-ms=0.5&end-ms=1.5")).text).split())
     assert "500 µs" in shown and "1.50 ms" in shown and "All of it" in shown
     assert "53" in shown
-    later = read(browser_client.page(f"{address}?start-ms=100000&show=allocations"))
+    later = read(browser_client.page(f"{address}?start-ms=100000&table=allocations"))
     assert later.faults == [] and "Nothing matches this selection" in " ".join(later.text)
 
 
@@ -130,17 +130,17 @@ def test_less_was_recorded(browser_client: Browser, stored: Callable[..., str]) 
     assert "The recording has no events. Its data is in" in overview and "Record again" not in overview
     text = browser_client.page(f"/results/{id}/memory")
     assert "curves-part-7" in text and "AUTOGRAD_DETAIL" in text and "no addresses" not in text
-    assert "no addresses" in browser_client.page(f"/results/{id}/memory?show=unfreed")
-    assert "ACTIVATION" in browser_client.page(f"/results/{id}/memory?show=allocations")
+    assert "no addresses" in browser_client.page(f"/results/{id}/memory?table=unfreed")
+    assert "ACTIVATION" in browser_client.page(f"/results/{id}/memory?table=allocations")
 
 
 def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., str]) -> None:
     id = stored(hostile(), EVIL, name=HOSTILE[0])
-    for words in ("", "?by=category", "?show=allocations", "?show=unfreed&search=" + "%3Cimg"):
+    for words in ("", "?by=category", "?table=allocations", "?table=unfreed&search=" + "%3Cimg"):
         page = read(browser_client.page(f"/results/{id}/memory{words}"))
         assert page.faults == []
     for name in HOSTILE:
-        for word in ("device", "show", "by", "at-ms", "search", "sort"):
+        for word in ("device", "table", "by", "at-ms", "search", "sort"):
             response = browser_client.client.get(f"/results/{id}/memory", query_string={word: name})
             assert response.status_code in (200, 400) and read(response.text).faults == []
 
@@ -173,7 +173,7 @@ def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
         assert "start-ms=1.3" in page.url and "end-ms=2.0" in page.url
         with page.expect_navigation():
             plot.click(position={"x": 5, "y": 50})
-        assert "at-ms=1.3" in page.url and "show=live" in page.url and "start-ms=1.3" in page.url
+        assert "at-ms=1.3" in page.url and "table=live" in page.url and "start-ms=1.3" in page.url
         assert page.get_by_role("link", name="Live at 1.3").count() == 1
         page.set_viewport_size({"width": 400, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

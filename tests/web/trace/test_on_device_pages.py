@@ -97,7 +97,7 @@ def test_missing_data_is_not_shown(browser_client: Browser, stored: Callable[...
     for word in ("Advice", "Mean step", "Processes", "GPU", "memory of CPU"):
         assert word not in overview, word
     assert "Nothing was allocated or freed in an operator" not in told(browser_client.page(f"/results/{id}/memory"))
-    blocks = told(browser_client.page(f"/results/{id}/memory?device=cpu&show=allocations"))
+    blocks = told(browser_client.page(f"/results/{id}/memory?device=cpu&table=allocations"))
     assert "1.00 10.000 never" in blocks and "4.00 0.000 90.000 90.000" in blocks
     assert "1.00 KiB, never freed" in browser_client.page(f"/results/{id}/timeline.svg")
     blob = b'{"start_time": 1753865973438000, "end_time": 1753865973438005, "memory_usage": 4096}'

@@ -105,7 +105,7 @@ def _parse_choice(profile: Profile, frame: ResultFrame) -> MatrixChoice:
     shares = event_id(profile, frame.event or None) in find_share_only_events(profile)
     return MatrixChoice(
         by=parse_choice("by", BY) or default_by(profile),
-        shown=parse_choice("show", SHOWN, ALL),
+        shown=parse_choice("state", SHOWN, ALL),
         value="percent" if shares else parse_choice("cells", VALUES, VALUE),
         shade=parse_choice("shade", SHADES, SHADES[0]),
         order=parse_choice("order", ORDERS, NUMBER),
@@ -168,7 +168,7 @@ def _switches(profile: Profile, choice: MatrixChoice) -> tuple[tuple[str, tuple[
         *((("Compare", links("by", there, choice.by, default_by(profile))),) if len(there) > 1 else ()),
         (
             "Show",
-            links("show", {ALL: "All", COMPUTING: "Computing", WAITING: "Waiting"}, choice.shown, ALL),
+            links("state", {ALL: "All", COMPUTING: "Computing", WAITING: "Waiting"}, choice.shown, ALL),
         ),
         *(
             (("Cells", links("cells", {VALUE: "Value", "percent": "%"}, choice.value, VALUE)),)

@@ -198,10 +198,7 @@ def _many(held: tuple[tuple[str, Quantity], ...]) -> bool:
 
 
 def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
-    selection = frame.selection
-    requires_recorded_stacks = exporter.requires_recorded_stacks and (
-        selection.hide is not None or selection.invert or selection.recursion
-    )
+    requires_recorded_stacks = exporter.requires_recorded_stacks and frame.selection.reshapes_stacks
     return ExportFormat(
         name=exporter.name,
         title=exporter.title,

@@ -204,7 +204,8 @@ def _directions(frame: ResultFrame, function: str) -> tuple[PageLink, ...]:
 
 
 def _parse_state(frame: ResultFrame, function: str) -> TreeState:
-    shape = repr((frame.selection.hide, frame.selection.recursion, frame.selection.invert and not function, function))
+    selection = frame.selection
+    shape = repr((selection.frame_filter, selection.recursion, selection.invert and not function, function))
     tag = f"{zlib.crc32(shape.encode(errors='surrogatepass')):x}"
 
     def parse(word: str) -> frozenset[str]:

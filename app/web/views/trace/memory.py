@@ -162,7 +162,7 @@ class _Table:
 
 @blueprint.get("/results/<id>/memory")
 def show(id: str) -> Response:
-    """The page, of the memory `device`, with the table `show`."""
+    """The page, of the memory `device`, with a table of blocks or operators."""
     frame, profile = open_result_frame(id, "memory")
     place = _selected_memory(frame, profile)
     kind = _show(profile, place)
@@ -179,7 +179,7 @@ def show(id: str) -> Response:
             more_events=max(0, len(mine) - 5),
             table=kind,
             choices=tuple(
-                PageLink(word, label, current_url_with(("show", word), ("page", None), ("sort", None)), word == kind)
+                PageLink(word, label, current_url_with(("table", word), ("page", None), ("sort", None)), word == kind)
                 for word, label in _labels(profile).items()
             ),
             groupings=_grouping_links(profile, place, kind),
@@ -217,7 +217,7 @@ def _labels(profile: Profile) -> dict[str, str]:
 def _show(profile: Profile, place: DeviceMemory | None) -> str:
     labels = _labels(profile)
     by_operator = place is None or has_operator_allocations(profile, place)
-    return parse_choice("show", labels, next(iter(labels)) if by_operator and _at_ns() is None else "live")
+    return parse_choice("table", labels, next(iter(labels)) if by_operator and _at_ns() is None else "live")
 
 
 def _at_ns() -> int | None:

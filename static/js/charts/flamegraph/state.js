@@ -1,5 +1,7 @@
 // The state of the page is its query string only: copy the URL to show a colleague the same picture.
 
+/** Parameters that are patterns of functions. */
+export const PATTERNS = ['focus', 'ignore', 'hide', 'show', 'show-from'];
 /** Parameters of requests to the server, except `zoom`. The first are those of perfloom.domain.selection and the time
  * unit. */
 export const SELECTION = [
@@ -8,9 +10,7 @@ export const SELECTION = [
   'rank',
   'start-ms',
   'end-ms',
-  'focus',
-  'ignore',
-  'hide',
+  ...PATTERNS,
   'invert',
   'recursion',
   'step',
@@ -20,7 +20,18 @@ const SHAPE = ['group', 'order'];
 const COMPARISON = ['base', 'other', 'normalise', 'reverse'];
 const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
-const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
+const RENUMBERING = new Set([
+  'invert',
+  'recursion',
+  'hide',
+  'show',
+  'show-from',
+  'group',
+  'order',
+  'base',
+  'other',
+  'reverse',
+]);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** Parameters that do not add a step to the history. */
 const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
