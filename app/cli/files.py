@@ -56,10 +56,17 @@ _ID = re.compile(r"[a-z0-9]{12}")
 _FILTERS = (
     click.option("--event", metavar="NAME", help="Only this event."),
     click.option("--thread", "thread", multiple=True, metavar="KEY|NAME", help="Only this thread; may be repeated."),
+    click.option("--process", multiple=True, metavar="KEY|NAME", help="Only this process; may be repeated."),
     click.option("--rank", multiple=True, metavar="RANGES", help="Only these ranks, for example 0-63,128."),
+    click.option("--host", multiple=True, metavar="NAME", help="Only this host; may be repeated."),
     click.option("--start-ms", metavar="MS", help="From this time on, in ms from the start."),
     click.option("--end-ms", metavar="MS", help="Before this time, in ms from the start."),
-    click.option("--focus", metavar="REGEX", help="Only stacks with a matching function, file or module."),
+    click.option(
+        "--focus",
+        multiple=True,
+        metavar="REGEX",
+        help="Only stacks with a matching function, file or module; repeated, with a match of each.",
+    ),
     click.option("--ignore", metavar="REGEX", help="Only stacks without a match."),
     click.option("--hide", metavar="REGEX", help="Remove matching functions from stacks."),
     click.option("--show", metavar="REGEX", help="Remove all other functions from stacks."),

@@ -14,7 +14,9 @@ from .units import NS_PER_MS
 QUERY_PARAMETERS = (
     "event",
     "thread",
+    "process",
     "rank",
+    "host",
     "start-ms",
     "end-ms",
     "focus",
@@ -31,6 +33,8 @@ PATTERN_FIELDS = {"focus": "focus", "ignore": "ignore", "hide": "hide", "show": 
 RESHAPING_PARAMETERS = frozenset({"hide", "show", "show-from", "invert", "recursion"})
 """The parameters that change call stacks."""
 MAX_PATTERN_CHARS = 2_000
+UNKNOWN_HOST = "-"
+"""Selects what has no host."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +55,24 @@ class Selection:
     """A part of a profile; every field at its default selects all.
 
     event: its name (None: the result's main event). threads: keys as `format_thread_key` gives them, or thread names.
-    ranks: inclusive ranges. start_ns, end_ns: from the profile's zero, end exclusive. focus, ignore, hide, show,
-    show_from: RE2 patterns as pprof defines them (focus keeps stacks that match anywhere, ignore drops them, hide
-    removes matching frames, show all others; show_from removes the callers of the outermost match that is left).
-    invert: callers of the innermost functions. recursion: collapse direct and indirect recursion.
+    processes: keys as `format_process_key` gives them, or process names. ranks: inclusive ranges. hosts: their names.
+    Threads are selected that are in each of the four. start_ns, end_ns: from the profile's zero, end exclusive.
+
+    focus, ignore, hide, show, show_from: RE2 patterns as pprof defines them (focus keeps stacks that match anywhere,
+    ignore drops them, hide removes matching frames, show all others; show_from removes the callers of the outermost
+    match that is left). more_focus: further patterns of focus; stacks match all of them. invert: callers of the
+    innermost functions. recursion: collapse direct and indirect recursion.
     """
 
     event: str | None = None
     threads: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
     ranks: tuple[tuple[int, int], ...] = ()
+    hosts: tuple[str, ...] = ()
     start_ns: int | None = None
     end_ns: int | None = None
     focus: str | None = None
+    more_focus: tuple[str, ...] = ()
     ignore: str | None = None
     hide: str | None = None
     show: str | None = None
@@ -87,15 +97,21 @@ class Selection:
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
             raise InvalidRequest("end-ms must be greater than start-ms; swap them or omit one.", "end-ms")
         for word in PATTERN_FIELDS:
-            if len(last(word) or "") > MAX_PATTERN_CHARS:
+            if any(len(text) > MAX_PATTERN_CHARS for text in values[word]):
                 raise InvalidRequest(f"{word} is longer than {MAX_PATTERN_CHARS} characters; shorten it.", word)
+        patterns = {field: last(word) for word, field in PATTERN_FIELDS.items()}
+        focus = tuple(dict.fromkeys(values["focus"]))
+        patterns["focus"] = focus[0] if focus else None
         return cls(
             event=last("event"),
             threads=tuple(dict.fromkeys(values["thread"])),
+            processes=tuple(dict.fromkeys(values["process"])),
             ranks=parse_ranks(",".join(values["rank"])),
+            hosts=tuple(dict.fromkeys(values["host"])),
             start_ns=start_ns,
             end_ns=end_ns,
-            **{field: last(word) for word, field in PATTERN_FIELDS.items()},
+            **patterns,
+            more_focus=focus[1:],
             invert=parse_flag("invert", last("invert")),
             recursion=parse_flag("recursion", last("recursion")),
             step=last("step"),
@@ -107,14 +123,18 @@ class Selection:
         if self.event is not None:
             pairs.append(("event", self.event))
         pairs += [("thread", key) for key in self.threads]
+        pairs += [("process", key) for key in self.processes]
         if self.ranks:
             pairs.append(("rank", format_ranges(self.ranks, "-", ",")))
+        pairs += [("host", name) for name in self.hosts]
         for word, value in (("start-ms", self.start_ns), ("end-ms", self.end_ns)):
             if value is not None:
                 pairs.append((word, format_ms(value)))
         for word, field in PATTERN_FIELDS.items():
             if (pattern := getattr(self, field)) is not None:
                 pairs.append((word, pattern))
+            if word == "focus":
+                pairs += [(word, pattern) for pattern in self.more_focus]
         pairs += [(w, "1") for w, on in (("invert", self.invert), ("recursion", self.recursion)) if on]
         if self.step is not None:
             pairs.append(("step", self.step))
@@ -128,7 +148,39 @@ class Selection:
     @property
     def has_patterns(self) -> bool:
         """Whether it selects by functions: then only samples with a stack are selected."""
-        return self.focus is not None or self.ignore is not None or self.frame_filter != ALL_FRAMES
+        return bool(self.focuses) or self.ignore is not None or self.frame_filter != ALL_FRAMES
+
+    @property
+    def focuses(self) -> tuple[str, ...]:
+        """All patterns of focus."""
+        return (*(() if self.focus is None else (self.focus,)), *self.more_focus)
+
+    @property
+    def divides_ranks(self) -> bool:
+        """Whether it selects by thread or process: then counts and devices of whole ranks are not selected."""
+        return bool(self.threads or self.processes)
+
+    @property
+    def has_places(self) -> bool:
+        """Whether it selects by thread, process, rank or host."""
+        return bool(self.threads or self.processes or self.ranks or self.hosts)
+
+    def only_places(self) -> "Selection":
+        """Only its threads, processes, ranks and hosts."""
+        return Selection(threads=self.threads, processes=self.processes, ranks=self.ranks, hosts=self.hosts)
+
+    def without_places(self) -> "Selection":
+        """The same of all threads, processes, ranks and hosts."""
+        return self.replace(threads=(), processes=(), ranks=(), hosts=())
+
+    def with_focuses(self, patterns: Iterable[str]) -> "Selection":
+        """The same with these patterns of focus."""
+        given = tuple(dict.fromkeys(patterns))
+        return self.replace(focus=given[0] if given else None, more_focus=given[1:])
+
+    def focus_on(self, pattern: str) -> "Selection":
+        """The same with a further pattern of focus."""
+        return self.with_focuses((*self.focuses, pattern))
 
     @property
     def reshapes_stacks(self) -> bool:
@@ -137,7 +189,7 @@ class Selection:
 
     def without_stacks(self) -> "Selection":
         """The same without what concerns call stacks: patterns, direction, recursion."""
-        return self.replace(**dict.fromkeys(PATTERN_FIELDS.values()), invert=False, recursion=False)
+        return self.replace(**dict.fromkeys(PATTERN_FIELDS.values()), more_focus=(), invert=False, recursion=False)
 
     def replace(self, **changes: object) -> "Selection":
         """The same selection with some fields changed."""
@@ -161,6 +213,11 @@ def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
 def format_thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
     """The stable key of a thread, "rank/pid/tid", with "-" for unknown parts."""
     return "/".join("-" if part is None else str(part) for part in (rank, pid, tid))
+
+
+def format_process_key(rank: int | None, pid: int | None) -> str:
+    """The stable key of a process, "rank/pid", with "-" for unknown parts."""
+    return "/".join("-" if part is None else str(part) for part in (rank, pid))
 
 
 UNKNOWN_THREAD = format_thread_key(None, None, None)

@@ -118,7 +118,7 @@ def _cut(samples: pa.Table, weight: Array, start_ns: int | None) -> pa.Table:
 
 
 def _counts(profile: Profile, selection: Selection) -> pa.Table:
-    if selection.focus is not None or selection.ignore is not None or selection.show_from is not None:
+    if selection.focuses or selection.ignore is not None or selection.show_from is not None:
         # Counts have no stack.
         return empty_table("counts")
     return profile.counts.filter(pa.array(select_counts(profile, selection)))

@@ -144,8 +144,13 @@ def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tu
     """The filters of a selection except event and direction, each with a link to remove it. url: of a selection, on
     this page."""
     chips = [
-        Chip("Thread", key, url(selection.replace(threads=tuple(k for k in selection.threads if k != key))))
-        for key in selection.threads
+        Chip(label, key, url(selection.replace(**{field: tuple(other for other in keys if other != key)})))
+        for label, field, keys in (
+            ("Thread", "threads", selection.threads),
+            ("Process", "processes", selection.processes),
+            ("Host", "hosts", selection.hosts),
+        )
+        for key in keys
     ]
     for low, high in selection.ranks:
         rest = tuple(pair for pair in selection.ranks if pair != (low, high))
@@ -154,9 +159,12 @@ def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tu
         chips.append(Chip("Time", _window(selection), url(selection.replace(start_ns=None, end_ns=None))))
     if selection.step is not None:
         chips.append(Chip("Step", selection.step, url(selection.replace(step=None))))
+    for pattern in selection.focuses:
+        others = selection.with_focuses(other for other in selection.focuses if other != pattern)
+        chips.append(Chip("Focus", pattern, url(others)))
     for word, field in PATTERN_FIELDS.items():
         pattern = getattr(selection, field)
-        if pattern is not None:
+        if pattern is not None and word != "focus":
             label = word.replace("-", " ").capitalize()
             chips.append(Chip(label, pattern, url(selection.replace(**{field: None}))))
     if selection.invert:

@@ -89,6 +89,11 @@ def selected(profile: Profile, selection: Selection, *, reshape: bool = True, ev
             thread["rank"] is not None and low <= thread["rank"] <= high for low, high in selection.ranks
         ):
             continue
+        process = {f"{'-' if thread['rank'] is None else thread['rank']}/{thread['pid'] or '-'}", thread["process"]}
+        if selection.processes and not process & set(selection.processes):
+            continue
+        if selection.hosts and (thread["host"] or "-") not in selection.hosts:
+            continue
         stack = filtered(sample.stack, selection, known)
         if stack is None:
             continue
@@ -147,12 +152,12 @@ def filtered(
     stack: tuple[Frame, ...], selection: Selection, files: dict[tuple[str, str], set[str]]
 ) -> tuple[Frame, ...] | None:
     """As pprof's FilterSamplesByName and ShowFrom do it: by the function's name, its files and its module."""
-    patterns = (selection.focus, selection.ignore, selection.hide, selection.show, selection.show_from)
+    patterns = (*selection.focuses, selection.ignore, selection.hide, selection.show, selection.show_from)
     if all(pattern is None for pattern in patterns):
         return stack
     if not stack:
         return None
-    if selection.focus is not None and not any(matches(selection.focus, f, files) for f in stack):
+    if not all(any(matches(focus, f, files) for f in stack) for focus in selection.focuses):
         return None
     if selection.ignore is not None and any(matches(selection.ignore, f, files) for f in stack):
         return None

@@ -18,7 +18,7 @@ from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
-from perfloom.domain.selection import PATTERN_FIELDS, QUERY_PARAMETERS, Selection, format_thread_key
+from perfloom.domain.selection import PATTERN_FIELDS, QUERY_PARAMETERS, Selection, format_process_key, format_thread_key
 from perfloom.domain.tables import get_strings
 from perfloom.exporters import EXPORTERS
 from perfloom.exporters.stack_weights import select_exported_events
@@ -51,6 +51,9 @@ def offered(profile: Profile) -> Iterator[Query]:
         yield {"thread": format_thread_key(row["rank"], row["pid"], row["tid"])}
     for name in get_strings(profile.steps, "name")[:1]:
         yield {"step": name}
+    for row in profile.threads.to_pylist()[:1]:
+        yield {"process": format_process_key(row["rank"], row["pid"])}
+        yield {"host": row["host"] or "-"}
     yield {"rank": "0"}
     end = (profile.meta.duration_ns or 1_000) / 1e6
     yield {"start-ms": f"{end / 3:.6f}", "end-ms": f"{end / 2:.6f}"}
@@ -69,6 +72,7 @@ def offered(profile: Profile) -> Iterator[Query]:
 def refused(profile: Profile) -> Iterator[Query]:
     """Selections of what a profile does not have."""
     yield from ({"event": "no such event"}, {"thread": "no such thread"}, {"rank": "77"}, {"step": "no such step"})
+    yield from ({"process": "no such process"}, {"host": "no such host"})
     yield from ({word: "(["} for word in PATTERN_FIELDS)
 
 

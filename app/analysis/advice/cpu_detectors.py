@@ -161,7 +161,7 @@ def detect_idle_cpus(evidence: RuleInput) -> Iterator[AdviceFinding]:
     duration = min(duration, profile.meta.duration_ns or 0) - start
     if get_strings(profile.events, "unit")[event] != "ns" or len(hosts) > 1 or not cpus.isdecimal() or duration <= 0:
         return
-    if selection.threads or selection.has_patterns or not 1 < int(cpus) < 1 << 20:
+    if selection.divides_ranks or selection.has_patterns or not 1 < int(cpus) < 1 << 20:
         return
     used = float(roll_up_filtered_samples(profile, selection, event).weight.sum()) / duration
     yield AdviceFinding(

@@ -19,7 +19,7 @@ from .memo import memoize
 from .sample_selection import (
     MAX_EXACT_FLOAT_INT,
     event_id,
-    match_ranks,
+    match_places,
     select_events,
     select_threads,
     threads_of,
@@ -274,14 +274,15 @@ def _or_none(number: Any) -> int | None:
 
 def select_counts(profile: Profile, selection: Selection) -> Array:
     """Which rows of `counts` are selected, as bools. A count of all threads is of its rank, and of no single thread;
-    a count without an interval is of the whole run. focus, ignore and hide concern stacks and are not applied."""
+    a count without an interval is of the whole run. Patterns concern stacks and are not applied."""
     wanted, chosen = select_events(profile, selection), select_threads(profile, selection)
     if not profile.counts.num_rows:
         return np.zeros(0, bool)
     table = _counts_of(profile)
     inside: BoolArray = np.isin(table.event, wanted)
     if chosen is not None:
-        of_all = False if selection.threads else match_ranks(table.rank, selection)
+        host = np.array(table.hosts, object)[table.host].tolist() if selection.hosts else None
+        of_all = False if selection.divides_ranks else match_places(profile, selection, table.rank, host)
         inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_all)
     if selection.start_ns is not None or selection.end_ns is not None:
         inside &= table.start_ns >= 0

@@ -6,16 +6,17 @@ is exact for integers up to 2**53; where a sum could be larger, the weights are 
 are exact up to 2**63.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, BoolArray
 from ...domain.errors import InvalidRequest, UnreadableInput
 from ...domain.event_names import find_event
 from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
-from ...domain.selection import Selection, format_thread_key
+from ...domain.selection import UNKNOWN_HOST, Selection, format_process_key, format_thread_key
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.text import shorten
 from ...domain.validation import sum_overflows
@@ -62,6 +63,7 @@ class ThreadColumns:
     """The table `threads` as Python objects. names: all names of each thread over time. rank: -1 if unknown."""
 
     key: list[str]
+    process_key: list[str]
     names: list[set[str]]
     name: list[str]
     process: list[str]
@@ -113,6 +115,7 @@ def threads_of(profile: Profile) -> ThreadColumns:
             names[thread].add(text)
         return ThreadColumns(
             key=[format_thread_key(*ids) for ids in zip(rank, pid, tid, strict=True)],
+            process_key=[format_process_key(*ids) for ids in zip(rank, pid, strict=True)],
             names=names,
             name=name,
             process=get_strings(table, "process"),
@@ -202,11 +205,11 @@ def check_selection(profile: Profile, selection: Selection) -> None:
 def select_threads(profile: Profile, selection: Selection) -> Array | None:
     """Which threads are selected, as bools by id; None for all of them.
 
-    Raises InvalidRequest for a thread, rank or step that does not exist.
+    Raises InvalidRequest for a thread, process, rank, host or step that does not exist.
     """
     if selection.step is not None:
         resolve_step(profile, selection.step)
-    if not selection.threads and not selection.ranks:
+    if not selection.has_places:
         return None
     threads = threads_of(profile)
     chosen = np.ones(len(threads.key), bool)
@@ -224,21 +227,96 @@ def select_threads(profile: Profile, selection: Selection) -> Array | None:
             raise InvalidRequest(
                 f"This result has no thread {shorten(missing)!r}; the threads page lists names and keys.", "thread"
             )
+    if selection.processes:
+        chosen &= _match_processes(profile, selection)
     if selection.ranks:
         ranks = ranks_of(profile)
         if not match_ranks(ranks, selection).any():
             have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks"
             raise InvalidRequest(f"This result has none of these ranks; {have}.", "rank")
         chosen &= match_ranks(threads.rank, selection)
+    if selection.hosts:
+        known = set(hosts_of(profile)) | ({UNKNOWN_HOST} if not all(threads.host) else set())
+        for missing in (host for host in selection.hosts if host not in known):
+            names = abbreviate_names(hosts_of(profile), 20)
+            have = f"its hosts are {names}" if names else "it names no hosts"
+            raise InvalidRequest(f"This result has no host {shorten(missing)!r}; {have}.", "host")
+        chosen &= match_hosts(threads.host, selection)
     return chosen
 
 
-def match_ranks(rank: Array, selection: Selection) -> Array:
+def _match_processes(profile: Profile, selection: Selection) -> BoolArray:
+    """Which threads are of the selected processes. Raises InvalidRequest."""
+    threads, rows = threads_of(profile), process_rows(profile)
+    chosen = np.zeros(len(threads.key), bool)
+    for name in selection.processes:
+        if name not in rows:
+            raise InvalidRequest(
+                f"This result has no process {shorten(name)!r}; give its name, or its key: rank/pid, or -/pid without "
+                "ranks.",
+                "process",
+            )
+        chosen[rows[name]] = True
+    return chosen
+
+
+def process_rows(profile: Profile) -> dict[str, list[int]]:
+    """The threads by key and by name of their process."""
+
+    def build() -> dict[str, list[int]]:
+        threads = threads_of(profile)
+        found: dict[str, list[int]] = {}
+        for thread, names in enumerate(zip(threads.process_key, threads.process, strict=True)):
+            for name in dict.fromkeys(filter(None, names)):
+                found.setdefault(name, []).append(thread)
+        return found
+
+    return memoize(profile, "threads by process", build, pin=True)
+
+
+def match_ranks(rank: Array, selection: Selection) -> BoolArray:
     """Which of these ranks (-1: none) are in the ranges of a selection, as bools."""
     inside = np.zeros(len(rank), bool)
     for low, high in selection.ranks:
         inside |= (rank >= low) & (rank <= high)
     return inside
+
+
+def match_hosts(host: Sequence[str | None], selection: Selection) -> BoolArray:
+    """Which of these hosts (None, "": unknown) are selected by name, as bools."""
+    wanted = set(selection.hosts)
+    return np.array([(name or UNKNOWN_HOST) in wanted for name in host], bool)
+
+
+def match_places(
+    profile: Profile, selection: Selection, rank: Array, host: Sequence[str | None] | None = None
+) -> BoolArray:
+    """Which data of whole ranks (-1: none) are selected by rank and host, as bools.
+
+    host: where each was measured; without it, a rank is on every host where any of its data was measured.
+    """
+    inside = match_ranks(rank, selection) if selection.ranks else np.ones(len(rank), bool)
+    if not selection.hosts:
+        return inside
+    if host is not None:
+        return inside & match_hosts(host, selection)
+    by_host = ranks_by_host(profile)
+    on_hosts = set[int]().union(*(by_host.get("" if name == UNKNOWN_HOST else name, ()) for name in selection.hosts))
+    return inside & np.isin(rank, list(on_hosts))
+
+
+def ranks_by_host(profile: Profile) -> dict[str, set[int]]:
+    """The ranks by host ("": unknown); -1: data without a rank."""
+
+    def build() -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        for table in (profile.threads, profile.counts, profile.ranks):
+            known = table.select(["host", "rank"]).group_by(["host", "rank"]).aggregate([])
+            for row in known.to_pylist():
+                found.setdefault(row["host"] or "", set()).add(-1 if row["rank"] is None else row["rank"])
+        return found
+
+    return memoize(profile, "ranks by host", build, pin=True)
 
 
 def window_rows(profile: Profile, selection: Selection) -> slice:
@@ -355,12 +433,12 @@ def filter_calls(profile: Profile, selection: Selection) -> Array | None:
     """
     if not selection.has_patterns:
         return None
-    focus, ignore, frames = selection.focus, selection.ignore, selection.frame_filter
+    focuses, ignore, frames = selection.focuses, selection.ignore, selection.frame_filter
 
     def build() -> Array:
         kept = np.ones(profile.calls.num_rows, bool)
         kept[:1] = False
-        if focus is not None:
+        for focus in focuses:
             kept &= calls_below(profile, match_functions(profile, focus, "focus"))
         if ignore is not None:
             kept &= ~calls_below(profile, match_functions(profile, ignore, "ignore"))
@@ -369,7 +447,7 @@ def filter_calls(profile: Profile, selection: Selection) -> Array | None:
             kept &= mark_subtrees(get_column(profile.calls, "end"), shown)
         return kept
 
-    return memoize(profile, ("kept", focus, ignore, frames), build)
+    return memoize(profile, ("kept", focuses, ignore, frames), build)
 
 
 def calls_below(profile: Profile, functions: Array, shown: Array | None = None) -> Array:

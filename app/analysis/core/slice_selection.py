@@ -164,7 +164,7 @@ def _select_work(profile: Profile, selection: Selection) -> Array | None:
     # Checked only if there is one.
     from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
     on_stream = _on_threads(profile, selection, work.thread)
-    if on_stream is not None and selection.threads:
+    if on_stream is not None and selection.divides_ranks:
         on_stream = on_stream | _on_threads(profile, selection, from_thread)
     began = np.where(launched, slices.start[work.anchor], work.start) if len(slices) else work.start
     return _intersect_masks(

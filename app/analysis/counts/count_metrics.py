@@ -9,7 +9,7 @@ from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...domain.units import NS_PER_MS
 from ..core.common_columns import HOST, MPI_RANK, RUN
-from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
+from ..core.sample_selection import event_id, event_names, match_places, select_threads, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 
 COLUMNS = (
@@ -70,7 +70,8 @@ def _mask_rows(profile: Profile, selection: Selection) -> Array:
     threads = select_threads(profile, selection)
     if threads is not None:
         rank = table.column("rank").fill_null(-1).to_numpy()
-        of_all = False if selection.threads else match_ranks(rank, selection)
+        host = table.column("host").to_pylist() if selection.hosts else None
+        of_all = False if selection.divides_ranks else match_places(profile, selection, rank, host)
         thread = get_column(table, "thread")
         inside &= np.where(thread >= 0, np.append(threads, False)[thread], of_all)
     start = table.column("start_ns").fill_null(-1).to_numpy()

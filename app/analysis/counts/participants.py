@@ -4,12 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...domain.list_text import to_ranges
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import UNKNOWN_HOST, Selection
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of, host_label, rank_label
 from ..core.measurements import Measurement, measure_counts, running_percent
-from ..core.sample_selection import match_ranks, ranks_of, select_threads, threads_of
+from ..core.sample_selection import (
+    match_places,
+    process_rows,
+    ranks_by_host,
+    ranks_of,
+    select_threads,
+    threads_of,
+)
 
 MAX_THREADS = 50
 """Of more threads no selection is made: its address would be too long."""
@@ -58,7 +64,7 @@ def list_labels(profile: Profile, by: str) -> set[str]:
     if by == FlameGroup.RANK:
         labels |= {rank_label(rank) for rank in ranks_of(profile).tolist()}
     if by == FlameGroup.HOST:
-        labels |= set(_ranks_of_hosts(profile))
+        labels |= {host_label(host) for host in ranks_by_host(profile)}
     return labels
 
 
@@ -67,9 +73,9 @@ def list_selected_labels(profile: Profile, selection: Selection, by: str) -> lis
     groups, chosen = groups_of(profile, FlameGroup(by)), select_threads(profile, selection)
     inside = groups.thread_groups if chosen is None else groups.thread_groups[chosen]
     labels = [groups.labels[group] for group in dict.fromkeys(inside.tolist())]
-    if by == FlameGroup.RANK and not selection.threads:
+    if by == FlameGroup.RANK and not selection.divides_ranks:
         ranks = ranks_of(profile)
-        known = ranks if not selection.ranks else ranks[match_ranks(ranks, selection)]
+        known = ranks[match_places(profile, selection, ranks)]
         labels += [rank_label(rank) for rank in known.tolist()]
     return list(dict.fromkeys(labels))
 
@@ -90,14 +96,14 @@ def name_threads(profile: Profile, chosen: Sequence[int]) -> tuple[str, ...]:
 
 
 def select_participants(profile: Profile, by: str, labels: Sequence[str]) -> dict[str, Changes]:
-    """By label the changes that select a participant; those that no selection describes, or only one of too many
-    threads, are omitted."""
+    """By label the changes that select a participant; those that no selection describes are omitted."""
     found: dict[str, Changes] = {}
     if by == FlameGroup.RANK:
         ranks = {rank_label(rank): rank for rank in ranks_of(profile).tolist()}
         found |= {label: {"ranks": ((ranks[label], ranks[label]),)} for label in labels if label in ranks}
     elif by == FlameGroup.HOST:
-        found |= _select_hosts(profile, labels)
+        hosts = {host_label(host): host or UNKNOWN_HOST for host in ranks_by_host(profile)}
+        found |= {label: {"hosts": (hosts[label],)} for label in labels if label in hosts}
     groups = groups_of(profile, FlameGroup(by))
     wanted = {label for label in labels if label not in found}
     numbers = [n for n, label in enumerate(groups.labels) if label in wanted]
@@ -105,29 +111,32 @@ def select_participants(profile: Profile, by: str, labels: Sequence[str]) -> dic
     for thread in np.flatnonzero(np.isin(groups.thread_groups, numbers)).tolist():
         threads[groups.labels[groups.thread_groups[thread]]].append(thread)
     for label, chosen in threads.items():
-        keys = name_threads(profile, chosen)
-        if keys:
-            found[label] = {"threads": keys}
+        changes = select_process(profile, chosen) if by == FlameGroup.PROCESS and chosen else None
+        if changes is None and (keys := name_threads(profile, chosen)):
+            changes = {"threads": keys}
+        if changes:
+            found[label] = changes
     return found
 
 
-def _select_hosts(profile: Profile, labels: Sequence[str]) -> dict[str, Changes]:
-    """The ranks of a host, if they are on no other host and all its threads have one."""
-    by_host = _ranks_of_hosts(profile)
-    found: dict[str, Changes] = {}
-    for label in labels:
-        ranks = by_host.get(label, set())
-        elsewhere = set().union(*(other for host, other in by_host.items() if host != label))
-        if ranks and -1 not in ranks and not ranks & elsewhere:
-            found[label] = {"ranks": tuple(to_ranges(sorted(ranks)))}
-    return found
+def select_process(profile: Profile, chosen: Sequence[int]) -> Changes | None:
+    """The changes that select exactly these threads, which are all of one process; None if nothing does."""
+    found = name_process(profile, chosen)
+    if found is None:
+        return None
+    name, host = found
+    return {"processes": (name,)} | ({} if host is None else {"hosts": (host,)})
 
 
-def _ranks_of_hosts(profile: Profile) -> dict[str, set[int]]:
-    """The ranks by label of the host, -1: data without a rank."""
-    found: dict[str, set[int]] = {}
-    for table in (profile.threads, profile.counts, profile.ranks):
-        known = table.select(["host", "rank"]).group_by(["host", "rank"]).aggregate([])
-        for row in known.to_pylist():
-            found.setdefault(host_label(row["host"]), set()).add(-1 if row["rank"] is None else row["rank"])
-    return found
+def name_process(profile: Profile, chosen: Sequence[int]) -> tuple[str, str | None] | None:
+    """What selects exactly these threads, which are all of one process: its key, else its name; with its host if
+    processes of other hosts have the same. None if nothing does."""
+    threads, rows = threads_of(profile), process_rows(profile)
+    host = threads.host[chosen[0]]
+    for name in (threads.process_key[chosen[0]], threads.process[chosen[0]]):
+        inside = rows.get(name, [])
+        if len(inside) == len(chosen):
+            return name, None
+        if sum(threads.host[thread] == host for thread in inside) == len(chosen):
+            return name, host or UNKNOWN_HOST
+    return None

@@ -18,7 +18,7 @@ from ..core.measurements import (
     missing_total_note,
     running_percent,
 )
-from ..core.sample_selection import event_names, match_ranks, threads_of
+from ..core.sample_selection import event_names, match_places, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .totals import format_numbers
 
@@ -74,7 +74,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
     found: dict[tuple[int, RankKey], list[Measurement]] = defaultdict(list)
     for m in list_measurements(profile, selection):
         found[m.event, _key(m)].append(m)
-    if not selection.threads:
+    if not selection.divides_ranks:
         for key in rank_facts.keys() - {key for _, key in found}:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
@@ -112,7 +112,10 @@ def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
             "of_mean": [
                 share(
                     one,
-                    max(len(whole[one[0], one[1][0], counted[one]]), 0 if selection.threads else counter[one[1][0]]),
+                    max(
+                        len(whole[one[0], one[1][0], counted[one]]),
+                        0 if selection.divides_ranks else counter[one[1][0]],
+                    ),
                 )
                 for one in order
             ],
@@ -174,8 +177,9 @@ def _order(key: RankKey) -> tuple[int, str]:
 def _rank_facts(profile: Profile, selection: Selection) -> dict[RankKey, dict[str, Any]]:
     """Properties of the selected ranks other than measurements. A selection of threads excludes other ranks."""
     table = profile.ranks
-    if selection.ranks:
-        table = table.filter(pa.array(match_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))
+    if selection.ranks or selection.hosts:
+        rank, host = table.column("rank").fill_null(NO_ID).to_numpy(), table.column("host").to_pylist()
+        table = table.filter(pa.array(match_places(profile, selection, rank, host)))
     return {(row["run"], row["rank"], row["host"]): row for row in table.to_pylist()}
 
 

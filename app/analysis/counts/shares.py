@@ -214,8 +214,8 @@ def sum_reference(
     """
     if reference is None:
         return sum(shares.totals) or None
-    if selection.threads or selection.ranks:
-        shares = build_shares(profile, selection.replace(threads=(), ranks=()), shares.by)
+    if selection.has_places:
+        shares = build_shares(profile, selection.without_places(), shares.by)
     return dict(zip(shares.participants, shares.totals, strict=True)).get(reference) or None
 
 

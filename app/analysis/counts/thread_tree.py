@@ -9,12 +9,12 @@ from ...domain.arrays import Array, BoolArray
 from ...domain.errors import InvalidRequest
 from ...domain.list_text import to_ranges
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import UNKNOWN_HOST, Selection
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
 from ..core.measurements import measure_counts
 from ..core.sample_selection import event_id, hosts_of, ranks_of, select_threads, threads_of
 from ..core.thread_sums import sum_threads
-from .participants import Changes, name_threads
+from .participants import MAX_THREADS, Changes, name_process, name_threads
 
 LEVELS = (FlameGroup.HOST, FlameGroup.RANK, FlameGroup.PROCESS, FlameGroup.THREAD)
 MAX_NODES = 200
@@ -50,12 +50,12 @@ def list_levels(profile: Profile) -> tuple[FlameGroup, ...]:
 
 
 def build_thread_tree(profile: Profile, selection: Selection, noise_percent: float) -> tuple[ThreadNode, ...]:
-    """The tree of all threads in the selected time and functions; selected threads and ranks are checked.
+    """The tree of all threads in the selected time and functions; selected threads are checked.
 
     noise_percent: nodes with less of the total are folded, unless any of their threads is checked by itself.
     """
     event = event_id(profile, selection.event)
-    every = selection.replace(threads=(), ranks=())
+    every = selection.without_places()
     value = sum_threads(profile, every, event).weight.astype(object)
     for row in measure_counts(profile, every, each_cpu=False):
         if row.thread >= 0 and row.event == event and row.value is not None:
@@ -126,8 +126,10 @@ def _split(groups: FlameGroups, threads: Array) -> dict[int, Array]:
 def select_nodes(profile: Profile, keys: Iterable[str]) -> Changes:
     """What selects exactly the threads of these nodes. No key selects everything.
 
-    Raises InvalidRequest for an unknown key, and if there are too many threads for the address of a page.
+    They are whole ranks, hosts or processes where possible, else threads. Raises InvalidRequest for an unknown key, and
+    if there are too many threads for the address of a page.
     """
+    keys = tuple(keys)
     threads = threads_of(profile)
     place = {key: number for number, key in reversed(list(enumerate(threads.key)))}
     chosen = np.zeros(len(threads.key), bool)
@@ -137,14 +139,42 @@ def select_nodes(profile: Profile, keys: Iterable[str]) -> Changes:
             raise InvalidRequest(f"This result has no {key[:60]!r}; choose from the tree of the threads page.", "node")
         groups = groups_of(profile, FlameGroup(level)).thread_groups
         chosen |= groups == groups[place[thread]]
-    if not chosen.any():
-        return {"threads": (), "ranks": ()}
+    return describe_threads(profile, chosen, by_process=not any(key.startswith(FlameGroup.THREAD) for key in keys))
+
+
+def describe_threads(profile: Profile, chosen: BoolArray, by_process: bool = True) -> Changes:
+    """What selects exactly these threads, bools by row of `threads`; none and all of them select everything.
+
+    by_process: whether whole processes are selected as such. Raises InvalidRequest if they are too many.
+    """
+    threads, every = threads_of(profile), {"threads": (), "processes": (), "ranks": (), "hosts": ()}
+    if not chosen.any() or chosen.all():
+        return every
     ranks = np.unique(threads.rank[chosen])
     if (ranks >= 0).all() and (np.isin(threads.rank, ranks) == chosen).all():
-        return {"threads": (), "ranks": tuple(to_ranges(ranks.tolist()))}
+        return every | {"ranks": tuple(to_ranges(ranks.tolist()))}
+    host = np.array([name or UNKNOWN_HOST for name in threads.host])
+    hosts = np.unique(host[chosen])
+    if len(hosts) <= MAX_THREADS and (np.isin(host, hosts) == chosen).all():
+        return every | {"hosts": tuple(hosts.tolist())}
+    processes = _name_processes(profile, chosen) if by_process else ()
+    if processes:
+        return every | {"processes": processes}
     names = name_threads(profile, np.flatnonzero(chosen).tolist())
-    if not names and not chosen.all():
+    if not names:
         raise InvalidRequest(
-            f"{int(chosen.sum()):,} threads are too many for an address. Choose whole ranks, or fewer threads.", "node"
+            f"{int(chosen.sum()):,} threads are too many for an address. Choose whole ranks, processes or hosts, or "
+            "fewer threads.",
+            "node",
         )
-    return {"threads": names, "ranks": ()}
+    return every | {"threads": names}
+
+
+def _name_processes(profile: Profile, chosen: BoolArray) -> tuple[str, ...]:
+    """What names these threads as whole processes; none if nothing does, or if they are too many."""
+    parts = _split(groups_of(profile, FlameGroup.PROCESS), np.flatnonzero(chosen))
+    if len(parts) > MAX_THREADS:
+        return ()
+    found = [name_process(profile, part.tolist()) for part in parts.values()]
+    names = tuple(one[0] for one in found if one is not None and one[1] is None)
+    return names if len(names) == len(parts) else ()

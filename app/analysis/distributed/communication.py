@@ -20,7 +20,7 @@ from ...domain.units import NS_PER_US
 from ..core.common_columns import RANK
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, threads_of
+from ..core.sample_selection import match_places, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
@@ -132,7 +132,7 @@ def compute_communication(profile: Profile, selection: Selection) -> TableRows:
         ours[:, mine] = _overlap_ns(_pairs(profile, time)[1], *window)
     transfer, wait, calls = (values[rows] for values in _waits(profile, known))
     collectives = collectives_of(profile)
-    waiting, transferring, count = _by_step(collectives, _select_ranks(collectives, known, rows, selection), rows)
+    waiting, transferring, count = _by_step(collectives, _select_ranks(profile, collectives, rows, selection), rows)
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
@@ -293,17 +293,16 @@ def _overlap_ns(pair: _Pair, start: Array, end: Array) -> Array:
 
 def _select_collectives(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:
     """The collectives, and which of them are selected: they begin in the window and step, on the ranks."""
-    known, found = steps_of(profile), collectives_of(profile)
-    return found, _select_ranks(found, known, select_steps(profile, selection), selection)
+    found = collectives_of(profile)
+    return found, _select_ranks(profile, found, select_steps(profile, selection), selection)
 
 
-def _select_ranks(collectives: Collectives, steps: Steps, rows: Array, selection: Selection) -> Array:
+def _select_ranks(profile: Profile, collectives: Collectives, rows: Array, selection: Selection) -> Array:
     low, high = window_bounds(selection)
     chosen = (collectives.start >= low) & (collectives.start < high)
     if selection.step is not None:
         chosen &= np.isin(collectives.step, rows)
-    if selection.ranks:
-        chosen &= match_ranks(collectives.rank, selection)
+    chosen &= match_places(profile, selection, collectives.rank)
     mine: IndexArray = np.flatnonzero(chosen)
     return mine
 

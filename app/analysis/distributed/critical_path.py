@@ -19,7 +19,7 @@ from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, threads_of
+from ..core.sample_selection import match_places, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.operators import to_us
@@ -200,8 +200,7 @@ def _select(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array
     start = np.where(nth == 0, path.start[part], cuts[np.minimum(place - 1, len(cuts) - 1)])
     end = np.where(nth == pieces[part] - 1, path.end[part], cuts[np.minimum(place, len(cuts) - 1)])
     keep = (start >= low) & (end <= high)
-    if selection.ranks:
-        keep &= match_ranks(path.rank[part], selection)
+    keep &= match_places(profile, selection, path.rank[part])
     step = _step_of(steps, start, path.rank[part])
     if selection.step is not None:
         keep &= np.isin(step, select_steps(profile, selection))

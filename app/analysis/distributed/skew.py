@@ -15,7 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, threads_of
+from ..core.sample_selection import match_places, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .clock_alignment import ClockEstimate, CollectiveEnds, estimate_clocks
 from .collective_calls import SYNCHRONIZING_COLLECTIVES, MatchBasis
@@ -116,8 +116,8 @@ def compute_clocks(profile: Profile, selection: Selection) -> TableRows:
     """One row for each rank, if there are several."""
     skew = skew_of(profile)
     rows = [] if skew is None else list(skew.ranks)
-    if selection.ranks and rows:
-        ranks = match_ranks(np.array([row.rank for row in rows]), selection)
+    if rows:
+        ranks = match_places(profile, selection, np.array([row.rank for row in rows]))
         rows = [row for row, keep in zip(rows, ranks.tolist(), strict=True) if keep]
 
     def clock_values(name: str) -> list[float | None]:

@@ -11,7 +11,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ..core.flame_groups import FlameGroup, groups_of
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, ranks_of, samples_of, select_threads, threads_of
+from ..core.sample_selection import match_places, ranks_of, samples_of, select_threads, threads_of
 
 BY = ("rank", "process", "thread", "host")
 NO_GROUP = -1
@@ -132,10 +132,10 @@ def _rank(profile: Profile, by: str, thread: int | None, key: Any) -> int | None
 
 def _silent_ranks(profile: Profile, selection: Selection, shown: set[int]) -> list[int]:
     """Ranks that were to be recorded, but have no samples."""
-    if selection.threads:
+    if selection.divides_ranks:
         return []
     ranks = ranks_of(profile)
-    wanted = ranks[match_ranks(ranks, selection)] if selection.ranks else ranks
+    wanted = ranks[match_places(profile, selection, ranks)]
     left_out = {
         row["rank"] for row in profile.ranks.select(["rank", "recorded"]).to_pylist() if row["recorded"] is False
     }

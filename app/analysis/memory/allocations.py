@@ -30,7 +30,7 @@ from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import (
     filter_calls,
-    match_ranks,
+    match_places,
     select_threads,
     sum_by_index,
     threads_of,
@@ -232,7 +232,9 @@ def select_freed_blocks(profile: Profile, selection: Selection, device_memory: D
 def _on_stacks(profile: Profile, selection: Selection, rows: Array) -> Array:
     """The blocks of the selected threads and stacks."""
     blocks = blocks_of(profile)
-    threads = select_threads(profile, selection.replace(ranks=(), step=None)) if selection.threads else None
+    threads = (
+        select_threads(profile, selection.replace(ranks=(), hosts=(), step=None)) if selection.divides_ranks else None
+    )
     if threads is not None:
         rows = rows[np.append(threads, False)[blocks.thread[rows]]]
     kept = filter_calls(profile, selection)
@@ -370,7 +372,7 @@ def group_live_blocks(
     number, bytes_ = np.bincount(code, minlength=whole), sum_by_index(code, size, whole)
     curve = load_curve(profile, device_memory, ALLOCATED)
     everything = int(values_at(curve, np.array([time_ns]))[0]) if curve else None
-    if everything is not None and not (selection.threads or selection.has_patterns):
+    if everything is not None and not (selection.divides_ranks or selection.has_patterns):
         bytes_[0] += max(0, everything - int(size.sum()))
     names = [UNKNOWN, *labels.names]
     shown = np.flatnonzero(bytes_ > 0)
@@ -428,7 +430,7 @@ def _memory_events(profile: Profile, selection: Selection) -> list[dict[str, Any
     result = []
     for one in found:
         rank = one["rank"]
-        known = rank is None or not selection.ranks or bool(match_ranks(np.array([rank]), selection)[0])
+        known = rank is None or bool(match_places(profile, selection, np.array([rank]))[0])
         if known and in_windows(np.array([one["time_ns"]]), selected_windows(profile, selection, rank))[0]:
             device_memory = next(
                 (p for p in device_memories if (p.kind, p.index, p.rank) == (*one["device"], rank)), None

@@ -154,11 +154,11 @@ def _mask_blocks(profile: Profile, selection: Selection) -> Array:
     """Which blocks are of selected ranks, threads and call stacks, as bools."""
     blocks = blocks_of(profile)
     found = np.ones(len(blocks), bool)
-    if selection.ranks:
+    if selection.ranks or selection.hosts:
         rows = [device_memory.row for device_memory in select_device_memories(profile, selection)]
         found &= np.isin(blocks.device, rows)
-    if selection.threads:
-        threads = select_threads(profile, selection.replace(ranks=()))
+    if selection.divides_ranks:
+        threads = select_threads(profile, selection.replace(ranks=(), hosts=()))
         if threads is not None:
             found &= np.append(threads, False)[blocks.thread]
     else:

@@ -15,7 +15,7 @@ from ...domain.tables import get_column, get_strings
 from ...domain.units import NS_PER_US
 from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, select_threads
+from ..core.sample_selection import match_places, select_threads
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 
@@ -114,10 +114,8 @@ def select_device_memories(profile: Profile, selection: Selection) -> list[Devic
     """The memories of the selected ranks. Raises InvalidRequest for a rank, thread or step that does not exist."""
     select_threads(profile, selection)
     device_memories = list_device_memories(profile)
-    if not selection.ranks:
-        return device_memories
-    ranks = match_ranks(
-        np.array([-1 if one.rank is None else one.rank for one in device_memories], np.int64), selection
+    ranks = match_places(
+        profile, selection, np.array([-1 if one.rank is None else one.rank for one in device_memories], np.int64)
     )
     return [one for one, inside in zip(device_memories, ranks.tolist(), strict=True) if inside]
 

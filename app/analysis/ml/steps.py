@@ -16,7 +16,7 @@ from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.common_columns import RANK
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
-from ..core.sample_selection import match_ranks, select_threads, threads_of
+from ..core.sample_selection import match_places, select_threads, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..core.windows import resolve_step
@@ -147,8 +147,7 @@ def select_steps(profile: Profile, selection: Selection) -> Array:
     if selection.step is not None:
         wanted = resolve_step(profile, selection.step).removeprefix(STEP_PREFIX)
         chosen = np.array([name == wanted for name in steps.name], bool)
-    if selection.ranks:
-        chosen &= match_ranks(steps.rank, selection)
+    chosen &= match_places(profile, selection, steps.rank)
     low, high = window_bounds(selection)
     chosen &= (steps.start_ns < high) & (steps.end_ns > low)
     rows: IndexArray = np.flatnonzero(chosen)

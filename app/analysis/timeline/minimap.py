@@ -30,7 +30,7 @@ def build_minimap(profile: Profile, timeline: Timeline, selection: Selection, ex
     without the idle task (swapper); for other events a rate per second: of samples, if their weights give no total. The
     weight of a sample is spread evenly over its span. Events with a duration count as far as they cover the part.
     """
-    shown = Selection(event=selection.event, threads=selection.threads, ranks=selection.ranks)
+    shown = selection.only_places().replace(event=selection.event)
     whole = extent.first_ns, extent.last_ns
 
     def build() -> Minimap:

@@ -17,7 +17,7 @@ from ..core.memo import memoize
 from ..core.sample_selection import (
     event_id,
     event_names,
-    match_ranks,
+    match_places,
     samples_of,
     select_threads,
     sum_weights,
@@ -161,7 +161,7 @@ def _totals(profile: Profile) -> tuple[Array, Array]:
 
 
 def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
-    ranks = match_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
+    ranks = match_places(profile, selection, np.array(timeline.ranks, np.int64))
     several = len(timeline.ranks) > 1
     return [
         TimelineTrack(
@@ -173,7 +173,7 @@ def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> 
             rows=1,
         )
         for place, rank in enumerate(timeline.ranks)
-        if ranks is None or rank == NO_ID or ranks[place]
+        if rank == NO_ID or ranks[place]
     ]
 
 
@@ -217,7 +217,7 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
             )
         )
     timeline_tracks += (
-        _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
+        _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.divides_ranks else []
     )
     if NO_ID in get_column(profile.instants, "thread") and chosen is None:
         timeline_tracks.append(TimelineTrack("t-1", "instants", "track", "Instants", GLOBAL_GROUP, instants=True))
@@ -230,7 +230,7 @@ def _device_tracks(
     """Tracks with the utilization of devices, in the group of their streams."""
     device_tracks = []
     for place, device in enumerate(devices_of(profile)):
-        if selection.ranks and not match_ranks(np.array([device.rank]), selection)[0]:
+        if not match_places(profile, selection, np.array([device.rank]))[0]:
             continue
         thread = int(device_work_of(profile).thread[device.work[0]])
         name = "device" if device.row == NO_ID else _device(profile, device.row)
@@ -292,7 +292,7 @@ def _rank_of(track: TimelineTrack) -> int:
 
 
 def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack]:
-    if selection.threads:
+    if selection.divides_ranks:
         return []
     table = profile.series
     bounds = series_bounds(profile)
@@ -301,7 +301,7 @@ def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack
     often: Counter[str] = Counter()
     for number, row in enumerate(table.to_pylist()):
         inside = value[bounds[number] : bounds[number + 1]]
-        if selection.ranks and not match_ranks(np.array([NO_ID if row["rank"] is None else row["rank"]]), selection)[0]:
+        if not match_places(profile, selection, np.array([NO_ID if row["rank"] is None else row["rank"]]))[0]:
             continue
         if not len(inside):
             continue

@@ -54,7 +54,7 @@ def compute_event_rate(
     profile: Profile, timeline: Timeline, selection: Selection, event: int, first_ns: int, last_ns: int
 ) -> MinimapSeries:
     """The usage of one event by the threads of a selection, over the total time."""
-    shown = Selection(threads=selection.threads, ranks=selection.ranks)
+    shown = selection.only_places()
 
     def build() -> MinimapSeries:
         chosen = select_threads(profile, shown)

@@ -136,7 +136,7 @@ function entries(panel, node) {
     { text: 'Zoom to this frame', action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
     { text: 'Show the whole graph', action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },
     null,
-    { text: 'Focus: only stacks with this function', action: change({ focus: pattern }), disabled: none },
+    { text: 'Focus: only stacks with this function', action: change({ focus: [...new Set([...state.all('focus'), pattern])] }), disabled: none },
     { text: 'Ignore: drop stacks with this function', action: change({ ignore: or('ignore') }), disabled: none },
     { text: "Hide this function's frames", action: change({ hide: or('hide') }), disabled: none },
     { text: 'Show from: start stacks at this function', action: change({ 'show-from': pattern }), disabled: none },

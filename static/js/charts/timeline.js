@@ -147,7 +147,7 @@ class Timeline {
     const ofTracks = new URLSearchParams(words);
     for (const word of ['start-ms', 'end-ms', ...PATTERNS, 'invert', 'recursion']) ofTracks.delete(word);
     const loaded = ofTracks.toString();
-    const shown = PATTERNS.map((word) => words.get(word) ?? '').join('\n');
+    const shown = PATTERNS.map((word) => words.getAll(word).join('\t')).join('\n');
     if (this.loaded !== loaded || this.patterns !== shown) {
       this.patterns = shown;
       this.source.clear();

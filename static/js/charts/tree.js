@@ -70,6 +70,13 @@ function start(root) {
     if (link) void show(link.href.split('#')[0]);
   }
 
+  /** Go to this page with one more pattern of a word. @param {string} word @param {string} pattern */
+  function add(word, pattern) {
+    const url = new URL(location.href);
+    if (!url.searchParams.getAll(word).includes(pattern)) url.searchParams.append(word, pattern);
+    if (pattern.length <= MAX_PATTERN_CHARS) visit(url);
+  }
+
   /** Go to this page with a changed selection. @param {Record<string, string | null>} changes */
   function go(changes) {
     const url = new URL(location.href);
@@ -77,6 +84,11 @@ function start(root) {
       if (value === null) url.searchParams.delete(word);
       else url.searchParams.set(word, value);
     }
+    visit(url);
+  }
+
+  /** Go to an address of this page, without the state of the rows. @param {URL} url */
+  function visit(url) {
     for (const word of ['toggle', 'expand', 'rows']) url.searchParams.delete(word);
     url.hash = '';
     location.assign(url);
@@ -84,9 +96,13 @@ function start(root) {
 
   /** Add a function to a pattern of the selection. @param {string} word @param {HTMLElement} row @param {boolean} joins */
   function restrict(word, row, joins) {
+    if (!joins) {
+      add(word, patternOf(row.dataset.name ?? ''));
+      return;
+    }
     const now = new URL(location.href).searchParams.get(word);
     const pattern = patternOf(row.dataset.name ?? '');
-    const joined = now && joins ? `${now}|${pattern}` : pattern;
+    const joined = now ? `${now}|${pattern}` : pattern;
     if (joined.length <= MAX_PATTERN_CHARS) go({ [word]: joined });
   }
 

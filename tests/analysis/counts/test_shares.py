@@ -154,7 +154,7 @@ def test_counts_of_ranks_are_their_totals() -> None:
     assert [row["total_per_s"] for row in rows] == [50.75, 50.25]
     assert {"(all) · rank 0", "(all) · rank 1"} == list_labels(profile, "process")
     assert select_participants(profile, "rank", ["rank 1"]) == {"rank 1": {"ranks": ((1, 1),)}}
-    assert select_participants(profile, "host", ["n1"]) == {"n1": {"ranks": ((1, 1),)}}
+    assert select_participants(profile, "host", ["n1"]) == {"n1": {"hosts": ("n1",)}}
     assert select_participants(profile, "process", ["(all) · rank 0"]) == {}
 
 
@@ -173,7 +173,7 @@ def test_a_participant_is_selected_by_its_own_samples(profile: Profile, by: str)
             assert by != "rank" or label == "no rank"
 
 
-def test_threads_are_selected_by_key_else_by_name() -> None:
+def test_processes_are_selected_by_key_whatever_their_threads() -> None:
     def processes(names: tuple[str, str]) -> Profile:
         builder = ProfileBuilder("test")
         event, stack = builder.intern_event("cycles", "count"), stacked(builder, "main")
@@ -187,8 +187,7 @@ def test_threads_are_selected_by_key_else_by_name() -> None:
     different = processes(("one", "two"))
     labels = build_shares(different, Selection(), "process").participants
     found = select_participants(different, "process", labels)
-    assert sorted(map(str, (change["threads"] for change in found.values()))) == ["('-/0/0',)", "('two',)"]
-    # No selection describes too many threads of the same name as others.
+    assert sorted(found.values(), key=str) == [{"processes": ("-/0",)}, {"processes": ("-/1",)}]
     alike = processes(("same", "same"))
     labels = build_shares(alike, Selection(), "process").participants
-    assert [change["threads"] for change in select_participants(alike, "process", labels).values()] == [("-/0/0",)]
+    assert len(select_participants(alike, "process", labels)) == 2

@@ -36,14 +36,20 @@ def selections(draw: st.DrawFn, profile: Profile, *, patterns: bool = True) -> S
     keys = [f"{'-' if t['rank'] is None else t['rank']}/{t['pid'] or '-'}/{t['tid']}" for t in threads]
     names = [t["name"] for t in threads if t["name"]]
     ranks = [t["rank"] for t in threads if t["rank"] is not None]
+    processes = [f"{'-' if t['rank'] is None else t['rank']}/{t['pid'] or '-'}" for t in threads]
+    processes += [t["process"] for t in threads if t["process"]]
+    hosts = [t["host"] or "-" for t in threads]
     start = draw(st.none() | st.integers(0, 40))
     return Selection(
         event=draw(st.none() | st.sampled_from(events)),
         threads=tuple(draw(st.lists(st.sampled_from(keys + names), max_size=2))),
         ranks=tuple(draw(st.lists(st.sampled_from(ranks).map(lambda r: (r, r + 1)), max_size=2))) if ranks else (),
+        processes=tuple(draw(st.lists(st.sampled_from(processes), max_size=2, unique=True))),
+        hosts=tuple(draw(st.lists(st.sampled_from(hosts), max_size=2, unique=True))),
         start_ns=start,
         end_ns=draw(st.none() | st.integers((start or 0) + 1, 70)),
         focus=draw(PATTERNS) if patterns else None,
+        more_focus=draw(st.sampled_from(((), ("a",), ("main", "^b$")))) if patterns else (),
         ignore=draw(PATTERNS) if patterns else None,
         hide=draw(PATTERNS) if patterns else None,
         show=draw(PATTERNS) if patterns else None,

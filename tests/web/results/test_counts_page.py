@@ -7,6 +7,7 @@ import html
 import io
 import re
 from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -60,9 +61,14 @@ def test_bars_by_rank_are_links_that_select_them(stored: Callable[..., str], bro
     ]
     assert parts == [f"{PAGE}?rank=2&event=cycles&focus=%5Ef0%5C%28int%5C%2A%5C%29%24"]
     assert bars(browser_client.page(parts[0])) == {"rank 2": "2,000"}
-    # The selection stays.
+    # The selection stays, also its focus: stacks match both.
     page = browser_client.page(f"{PAGE}?by=process&start-ms=1000&focus=main&event=cycles")
-    assert links(page)["solver 12"] == f"{PAGE}?thread=2%2F12%2F12&start-ms=1000&by=process&event=cycles&focus=main"
+    assert links(page)["solver 12"] == f"{PAGE}?process=2%2F12&start-ms=1000&focus=main&by=process&event=cycles"
+    part, number = re.findall(r'<a href="([^"]*)" aria-label="f(\d+)\(int\*\) \(app\), solver 12', page)[0]
+    assert parse_qs(urlsplit(html.unescape(part)).query)["focus"] == ["main", rf"^f{number}\(int\*\)$"]
+    both = browser_client.page(f"{PAGE}?focus=main&focus=%5Ef0")
+    assert both.count("Focus: <b>") == 2 and bars(both) == bars(browser_client.page(f"{PAGE}?focus=%5Ef0"))
+    assert bars(browser_client.page(f"{PAGE}?focus=nothing&focus=%5Ef0")) == {}
 
 
 def test_values_in_percent_of_a_reference_and_per_second(stored: Callable[..., str], browser_client: Browser) -> None:

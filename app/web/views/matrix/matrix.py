@@ -24,7 +24,19 @@ from ..results.missing_data import explain_flat_stacks, explain_no_samples, expl
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import Sheet
 from ..results.tables import FILE_RULE, Pager, current_url_with, table_file_response, table_file_url
-from .matrix_sheet import ALL, NUMBER, ORDERS, SHADES, SHOWN, VALUE, VALUES, MatrixChoice, build_matrix_sheet, focus_on
+from .matrix_sheet import (
+    ALL,
+    NUMBER,
+    ORDERS,
+    SHADES,
+    SHOWN,
+    VALUE,
+    VALUES,
+    MatrixChoice,
+    build_matrix_sheet,
+    focus_on,
+    select_group,
+)
 
 blueprint = Blueprint("matrix", __name__)
 NOUNS = {"rank": "Ranks", "process": "Processes", "thread": "Threads", "host": "Hosts"}
@@ -122,17 +134,13 @@ def _find(frame: ResultFrame, profile: Profile, event: int, by: str) -> Finding 
     balance = next((one for one in balances if one.outlier), balances[0])
     links = []
     if balance.outlier:
-        group, key = balance.groups.labels[balance.most], balance.groups.key[balance.most]
-        chosen = frame.selection
-        if by == "rank":
-            chosen = chosen.replace(ranks=((key, key),))
-        elif by == "thread":
-            chosen = chosen.replace(threads=(key,))
+        group = balance.groups.labels[balance.most]
+        chosen = frame.selection.replace(**select_group(profile, balance.groups, balance.most) or {})
         if chosen != frame.selection:
             links.append(PageLink("flamegraph", f"Flame graph of {group}", frame.url("flamegraph", chosen), False))
         pattern = focus_on(balance.function)
         if pattern:
-            chosen = frame.selection.replace(focus=pattern)
+            chosen = frame.selection.focus_on(pattern)
             links.append(PageLink("timeline", "Timeline of the function", frame.url("timeline", chosen), False))
         if balance.since is not None:
             since = frame.selection.replace(start_ns=balance.since.at_ns)

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import re2
 
-from ....analysis.core.sample_selection import threads_of
+from ....analysis.core.flame_groups import FlameGroup, groups_of
+from ....analysis.counts.participants import name_threads, select_process
 from ....analysis.matrix.balance import find_balances
 from ....analysis.matrix.cells import MatrixCells
 from ....analysis.matrix.groups import MatrixGroups
@@ -19,7 +20,7 @@ from ....analysis.matrix.rows import COMPUTING, WAITING, matrix_table_rows
 from ....analysis.tables import TABLES
 from ....domain.arrays import Array
 from ....domain.profile import Profile
-from ....domain.selection import MAX_PATTERN_CHARS
+from ....domain.selection import MAX_PATTERN_CHARS, UNKNOWN_HOST
 from ....domain.symbols.short_names import shorten_symbol
 from ....domain.text import shorten
 from ....domain.units import NS_PER_MS, format_duration
@@ -49,8 +50,6 @@ LEVELS = 10
 """How many shades there are."""
 _PLACE = "FUNCTION-OF-THE-ROW"
 MAX_LABEL = 24
-MAX_PROCESS_THREADS = 50
-"""A process with more threads has no link, because the address would be too long."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def build_matrix_sheet(
     rows["focus"] = focus
     totals = _totals(profile, frame, event, cells, choice, shown)
     columns = _with_shades(columns, rows, choice)
-    before, _, after = frame.filtered_url("flamegraph", focus=_PLACE).partition(_PLACE)
+    before, _, after = frame.url("flamegraph", frame.selection.focus_on(_PLACE)).partition(_PLACE)
     sheet = build_sheet(
         "Matrix",
         rows,
@@ -171,31 +170,33 @@ def _group_title(cells: MatrixCells, group: int) -> str:
     return f"{cells.groups.labels[group]}{f' on {host}' if host and cells.groups.by != 'host' else ''}{waits}"
 
 
-def _group_changes(profile: Profile, groups: MatrixGroups, group: int) -> dict[str, object] | None:
-    """What of the selection selects a group; None for hosts, and where that would be too long."""
+def select_group(profile: Profile, groups: MatrixGroups, group: int) -> dict[str, object] | None:
+    """What of the selection selects a group; None where that would be too long."""
     key = groups.key[group]
     if groups.by == "rank":
         return {"ranks": ((key, key),)} if key >= 0 else None
     if groups.by == "host":
-        return None
-    keys = _thread_keys(profile, groups, group)
-    return {"threads": keys} if 0 < len(keys) <= MAX_PROCESS_THREADS else None
-
-
-def _thread_keys(profile: Profile, groups: MatrixGroups, group: int) -> tuple[str, ...]:
-    """The keys of the threads of a group."""
-    keys = threads_of(profile).key
-    return tuple(keys[thread] for thread in np.flatnonzero(groups.of_thread == group).tolist())
+        return {"hosts": (key or UNKNOWN_HOST,)}
+    if groups.by == "thread":
+        return {"threads": (key,)}
+    # All threads of the process, also those that the selection leaves out: it stays.
+    of = groups_of(profile, FlameGroup.PROCESS).thread_groups
+    inside = np.flatnonzero(groups.of_thread == group)
+    chosen = np.flatnonzero(of == of[inside[0]]).tolist() if len(inside) else []
+    changes = select_process(profile, chosen) if chosen else None
+    if changes is None and (names := name_threads(profile, chosen)):
+        changes = {"threads": names}
+    return None if changes is None else dict(changes)
 
 
 def _cell_link(
     frame: ResultFrame, profile: Profile, groups: MatrixGroups, group: int
 ) -> Callable[[dict[str, Any]], str] | None:
-    changes = _group_changes(profile, groups, group)
+    changes = select_group(profile, groups, group)
     if changes is None:
         return None
     # A page has thousands of links that differ only in the group and the function.
-    before, _, after = frame.url("flamegraph", frame.selection.replace(**changes, focus=_PLACE)).partition(_PLACE)
+    before, _, after = frame.url("flamegraph", frame.selection.replace(**changes).focus_on(_PLACE)).partition(_PLACE)
     return lambda row: f"{before}{row['focus']}{after}" if row["focus"] else ""
 
 
@@ -296,7 +297,7 @@ def _with_group_links(
     """The headings of groups select them."""
     first, found = len(sheet.headings) - len(shown), list(sheet.headings)
     for place, group in enumerate(shown.tolist(), start=first):
-        changes = _group_changes(profile, groups, group)
+        changes = select_group(profile, groups, group)
         url = frame.url(None, frame.selection.replace(**changes), *frame.page_params) if changes else None
         found[place] = replace(found[place], url=url, css="num matrix-group")
     headings = tuple(found)

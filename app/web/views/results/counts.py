@@ -385,9 +385,8 @@ def _bar_row(
 ) -> BarRow:
     label, selection = data.labels[bar], frame.selection
     # Made once for the links of a bar, because a page has hundreds.
-    address = frame.url(None, selection.replace(**changes, event=None, focus=None), *frame.page_params)
-    kept = [(word, value) for word, value in (("event", selection.event), ("focus", selection.focus)) if value]
-    link = _append(address, urlencode(kept)) if changes else ""
+    address = frame.url(None, selection.replace(**changes, event=None), *frame.page_params)
+    link = _append(address, urlencode([("event", selection.event)] if selection.event else [])) if changes else ""
     reference = current_url_with(("reference", label), ("values", PERCENT))
 
     def part_url(series: BarSeries) -> str:
@@ -406,7 +405,7 @@ def _bar_row(
 
 
 def _function_query(event: str, name: str) -> str:
-    """The parameters that select an event and a function; empty if its pattern would be too long."""
+    """The parameters that select an event and a function, in addition to a focus; empty if the pattern is too long."""
     pattern = exact_pattern(name)
     pairs = [("event", event), ("focus", pattern)]
     return urlencode(pairs, errors="replace") if len(pattern) <= MAX_PATTERN_CHARS else ""

@@ -59,7 +59,7 @@ def explain_one_group(profile: Profile, selection: Selection, by: str, groups: i
     """Why the matrix has nothing to compare, and what to record; empty if it has."""
     if groups > 1 or not profile.samples.num_rows:
         return ""
-    if selection.ranks or selection.threads:
+    if selection.has_places:
         return f"The selection has one {by}: remove it above to compare it with others."
     return (
         f"This recording has one {by} with samples: there is nothing to compare. Ranks: record an MPI program with "

@@ -154,7 +154,10 @@ def select(id: str) -> Response:
     kept = [pair for pair in frame.page_params if pair[0] not in ("node", "checked")]
     address = frame.url(None, frame.selection.replace(**changes), *kept)
     if len(address) > MAX_URL:
-        raise InvalidRequest("These threads are too many for an address. Choose whole ranks, or fewer threads.", "node")
+        raise InvalidRequest(
+            "These threads are too many for an address. Choose whole ranks, processes or hosts, or fewer threads.",
+            "node",
+        )
     return redirect(address, 303)
 
 
@@ -209,7 +212,7 @@ def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
             for node in nodes
         ),
         action=f"/results/{frame.id}/threads/select",
-        fields=frame.selection.replace(threads=(), ranks=()).to_query()
+        fields=frame.selection.without_places().to_query()
         + [pair for pair in frame.page_params if pair[0] != "checked"],
         noise=tuple(
             PageLink(

@@ -10,7 +10,7 @@ from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.measurements import weight_unit
-from ....analysis.core.sample_selection import event_id, match_ranks, samples_of
+from ....analysis.core.sample_selection import event_id, match_places, samples_of
 from ....analysis.core.windows import resolve_step, step_windows
 from ....analysis.timeline.details import (
     find_slice,
@@ -219,7 +219,7 @@ def _step_window(profile: Profile) -> list[int] | None:
         return None
     windows = step_windows(profile, resolve_step(profile, selection.step))
     ranks = np.array([NO_ID if rank is None else rank for rank, _, _ in windows])
-    shown = match_ranks(ranks, selection) if selection.ranks else np.ones(len(windows), bool)
+    shown = match_places(profile, selection, ranks)
     chosen = [window for window, inside in zip(windows, shown, strict=True) if inside]
     return [min(start for _, start, _ in chosen), max(end for _, _, end in chosen)] if chosen else None
 

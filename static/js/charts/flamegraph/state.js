@@ -7,7 +7,9 @@ export const PATTERNS = ['focus', 'ignore', 'hide', 'show', 'show-from'];
 export const SELECTION = [
   'event',
   'thread',
+  'process',
   'rank',
+  'host',
   'start-ms',
   'end-ms',
   ...PATTERNS,

@@ -7,16 +7,25 @@ import { milliseconds } from './time.js';
 /** Related pages. words: parameters of the selection. pages: URLs by name. */
 export function linksOf(details, words, pages) {
   const found = [];
-  const add = (page, text, more) => {
+  const add = (page, text, more, without = []) => {
     const href = pages[page];
     if (!href) return;
     const all = new URLSearchParams(words);
-    for (const [word, value] of Object.entries(more)) all.set(word, value);
+    for (const word of without) all.delete(word);
+    for (const [word, value] of Object.entries(more)) {
+      // Stacks match every pattern of focus.
+      if (word === 'focus' && !all.getAll(word).includes(value)) all.append(word, value);
+      else if (word !== 'focus') all.set(word, value);
+    }
     found.push({ text, href: link(href, all) });
   };
   if (details.what === 'samples') {
-    const time = { thread: details.thread, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
-    add('flamegraph', 'Flame graph of this time and thread', time);
+    const range = { 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+    add('flamegraph', 'Flame graph of this time and thread', { ...range, thread: details.thread });
+    const [rank, pid] = details.thread.split('/');
+    if (pid !== '-') {
+      add('flamegraph', 'Flame graph of this time and process', { ...range, process: `${rank}/${pid}` }, ['thread']);
+    }
     return found;
   }
   const device = details.work !== null;
