@@ -54,18 +54,23 @@ def build_thread_tree(profile: Profile, selection: Selection, noise_percent: flo
 
     noise_percent: nodes with less of the total are folded, unless any of their threads is checked by itself.
     """
-    event = event_id(profile, selection.event)
-    every = selection.without_places()
-    value = sum_threads(profile, every, event).weight.astype(object)
-    for row in measure_counts(profile, every, each_cpu=False):
-        if row.thread >= 0 and row.event == event and row.value is not None:
-            value[row.thread] += row.value
+    value = sum_thread_values(profile, selection.without_places())
     chosen = select_threads(profile, selection)
     checked = np.zeros(len(value), bool) if chosen is None else chosen
     tree = _NodeList(profile, value, checked, noise_percent)
     kind = threads_of(profile).kind
     tree.add(np.array([n for n in range(len(value)) if kind[n] != "track"], np.int64), list_levels(profile), 0)
     return tuple(tree.nodes)
+
+
+def sum_thread_values(profile: Profile, selection: Selection) -> Array:
+    """The total of an event (None: the main one) by thread, of samples and of counts: Python numbers."""
+    event = event_id(profile, selection.event)
+    value: Array = sum_threads(profile, selection, event).weight.astype(object)
+    for row in measure_counts(profile, selection, each_cpu=False):
+        if row.thread >= 0 and row.event == event and row.value is not None:
+            value[row.thread] += row.value
+    return value
 
 
 class _NodeList:

@@ -6,18 +6,21 @@ from typing import Any, ClassVar
 from urllib.parse import quote_plus
 
 import pandas as pd
-from flask import Blueprint, redirect, request
+from flask import Blueprint, flash, redirect, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
+from ....analysis.core.flame_groups import rank_label
 from ....analysis.core.measurements import (
     find_counted_events,
     find_share_only_events,
     measure_counts,
     running_percent,
 )
+from ....analysis.core.memo import memoize
 from ....analysis.core.sample_selection import event_id, ranks_of
 from ....analysis.core.schema import records
+from ....analysis.core.waiting_functions import waiting_pattern
 from ....analysis.counts.thread_tree import ThreadNode, build_thread_tree, list_levels, select_nodes
 from ....analysis.matrix.cells import sum_groups
 from ....analysis.matrix.groups import matrix_groups
@@ -25,12 +28,13 @@ from ....analysis.tables import TABLES
 from ....charts.rank_columns import RankValue, draw_rank_columns, list_legend, measure_balance
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
-from ....domain.selection import UNKNOWN_THREAD
+from ....domain.selection import UNKNOWN_THREAD, Selection
 from ....domain.tables import NO_ID
 from ....domain.units import Quantity, format_caveat, format_percent, format_quantity
 from ...pages import Pairs
 from ...parameters import parse_choice
 from ...rendering import Page, render
+from ...services import current_services
 from .functions import MAX_URL
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .sheets import (
@@ -44,6 +48,7 @@ from .sheets import (
     places_of,
 )
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
+from .thread_groups import GroupPair, list_group_pairs
 
 blueprint = Blueprint("threads", __name__)
 NOISE = ("0", "0.1", "0.5", "1", "5")
@@ -108,11 +113,14 @@ class ThreadTree:
 
 @dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. ranks: None without ranks to compare."""
+    """`/results/<id>/threads`. ranks: None without ranks to compare. pairs: groups that are often compared;
+    save_pair: where the form that saves them leads."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: ResultFrame
     ranks: RankChart | None
+    pairs: tuple[GroupPair, ...]
+    save_pair: str
     tree: ThreadTree
     sheet: Sheet
     csv: str
@@ -128,6 +136,8 @@ def show(id: str) -> Response:
         ThreadsPage(
             frame=frame,
             ranks=_rank_chart(frame, profile),
+            pairs=_pairs(frame, profile),
+            save_pair=frame.url("threads/groups", None, *frame.page_params),
             tree=_tree(frame, profile),
             sheet=build_sheet(
                 "Threads",
@@ -159,6 +169,24 @@ def select(id: str) -> Response:
             "node",
         )
     return redirect(address, 303)
+
+
+@blueprint.post("/results/<id>/threads/groups")
+def save_groups(id: str) -> Response:
+    """Saves both groups of a `pair` as selections under their names, and returns to the page."""
+    frame, profile = open_result_frame(id, "threads")
+    key = request.form.get("pair", "")
+    pair = next((pair for pair in _pairs(frame, profile) if pair.key == key), None)
+    if pair is None:
+        raise InvalidRequest(f"This result has no groups {key[:40]!r}; choose them on the threads page.", "pair")
+    try:
+        for group in pair.groups:
+            current_services().store.selections.save(id, group.name, group.selection)
+    except InvalidRequest as error:
+        flash(error.message, "bad")
+    else:
+        flash("Saved the selections " + " and ".join(f"“{group.name}”" for group in pair.groups) + ".", "good")
+    return redirect(frame.url(None, None, *frame.page_params), 303)
 
 
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
@@ -196,7 +224,8 @@ def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
 
     def text(node: ThreadNode) -> str:
         below = f" below {noise} %" if float(noise) and node.percent / node.folded < float(noise) else ""
-        return f"{node.folded:,} {NOUNS.get(node.level, f'{node.level}s')}{below}"
+        noun = node.level if node.folded == 1 else NOUNS.get(node.level, f"{node.level}s")
+        return f"{node.folded:,} {noun}{below}"
 
     return ThreadTree(
         rows=tuple(
@@ -234,20 +263,8 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     """The selected event by rank, over all runs that measured it."""
     if len(ranks_of(profile)) < 2:
         return None
-    found: dict[int, RankValue] = {}
     selection = frame.selection.replace(event=frame.event or None)
-    for row in records(TABLES["ranks"].rows(profile, selection)):
-        rank = row["rank"]
-        if rank is None or row["recorded"] is False:
-            continue
-        before = found.get(rank, RankValue(rank, None))
-        value = before.value if row["value"] is None else (before.value or 0) + row["value"]
-        found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
-    computing = _computing_by_rank(frame, profile)
-    for rank, weight in computing.items():
-        if rank in found and found[rank].value is not None:
-            found[rank] = replace(found[rank], value=weight)
-    values = [found[rank] for rank in sorted(found)]
+    values, is_computing = _rank_values(profile, selection)
     balance = measure_balance(values)
     if balance is None:
         return None
@@ -263,7 +280,7 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     )
     return RankChart(
         event=frame.event,
-        measure=", without waiting" if computing else "",
+        measure=", without waiting" if is_computing else "",
         summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, caveat)))}",
         max=f"rank {balance.max.rank}",
         max_url=frame.filtered_url(None, ranks=((balance.max.rank, balance.max.rank),)),
@@ -277,14 +294,49 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     )
 
 
-def _computing_by_rank(frame: ResultFrame, profile: Profile) -> dict[int, int]:
+def _pairs(frame: ResultFrame, profile: Profile) -> tuple[GroupPair, ...]:
+    """The groups that are often compared; ranks by what they compute, like the chart."""
+    selection = frame.selection.replace(event=frame.event or None).without_places()
+    totals: dict[str, int | float] | None = {}
+    if not frame.event or event_id(profile, frame.event) in find_share_only_events(profile):
+        totals = None
+    elif len(ranks_of(profile)) > 1:
+        values, _ = _rank_values(profile, selection)
+        totals = {rank_label(one.rank): one.value for one in values if one.value is not None}
+    return list_group_pairs(frame, profile, totals)
+
+
+def _rank_values(profile: Profile, selection: Selection) -> tuple[list[RankValue], bool]:
+    """(the total of each rank, in order of the ranks; whether they are without waiting)."""
+    return memoize(
+        profile, ("rank values", selection, waiting_pattern()), lambda: _build_rank_values(profile, selection)
+    )
+
+
+def _build_rank_values(profile: Profile, selection: Selection) -> tuple[list[RankValue], bool]:
+    found: dict[int, RankValue] = {}
+    for row in records(TABLES["ranks"].rows(profile, selection)):
+        rank = row["rank"]
+        if rank is None or row["recorded"] is False:
+            continue
+        before = found.get(rank, RankValue(rank, None))
+        value = before.value if row["value"] is None else (before.value or 0) + row["value"]
+        found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
+    computing = _computing_by_rank(profile, selection)
+    for rank, weight in computing.items():
+        if rank in found and found[rank].value is not None:
+            found[rank] = replace(found[rank], value=weight)
+    return [found[rank] for rank in sorted(found)], bool(computing)
+
+
+def _computing_by_rank(profile: Profile, selection: Selection) -> dict[int, int]:
     """The weight of the samples of each rank that do not wait: waiting ranks spin, and would look as busy as those that
     compute. Empty for counts, where waiting is unknown, and if no sample waits."""
-    event = event_id(profile, frame.event or None)
+    event = event_id(profile, selection.event)
     if event == NO_ID or event in find_counted_events(profile) or event in find_share_only_events(profile):
         return {}
-    groups = matrix_groups(profile, frame.selection, "rank")
-    totals = sum_groups(profile, frame.selection, event, groups)
+    groups = matrix_groups(profile, selection, "rank")
+    totals = sum_groups(profile, selection, event, groups)
     if not totals.waiting_count.any():
         return {}
     return dict(zip(groups.key, totals.computing.tolist(), strict=True))
