@@ -60,6 +60,9 @@ def selections(profile: Profile) -> Iterator[list[tuple[str, str]]]:
         yield [("thread", key) for key in some]
         yield [("focus", f"component{n}[0-9]::")]
         yield [("hide", f"operation_{n}[0-9]"), *window]
+        yield [("show", f"component{n}|operation_{n}")]
+        yield [("show-from", f"component{n}[0-9]::"), *window]
+        yield [("process", f"-/{row['pid']}") for row in threads[n :: max(2, len(threads) // 20)]]
 
 
 @dataclass(frozen=True)

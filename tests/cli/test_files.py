@@ -219,6 +219,32 @@ def test_filters(run: Run) -> None:
     assert {row["name"] for row in one} == {"worker one"}
 
 
+def test_frames_and_places_are_selected(run: Run, tmp_path: Path) -> None:
+    stacks = tmp_path / "stacks.txt"
+    stacks.write_text("main;a;b 3\nmain;c;a 5\nmain;d 7\n")
+
+    def collapsed(*words: str) -> set[str]:
+        status, out, err = run("convert", str(stacks), "--to", "collapsed", *words, "-o", "-")
+        assert status == 0, err
+        return set(out.splitlines())
+
+    assert collapsed("--show", "^[ab]$") == {"a;b 3", "a 5"}
+    assert collapsed("--show-from", "^[ad]$") == {"a;b 3", "a 5", "d 7"}
+    assert collapsed("--focus", "^a$", "--focus", "^b$") == {"main;a;b 3"}
+    assert collapsed("--show-from", "^a$", "--hide", "^b$") == {"a 8"}
+    rows = json.loads(run("report", str(stacks), "hotspots", "--show-from", "^d$", "--format", "json")[1])
+    assert [(row["name"], row["self"]) for row in rows] == [("d", 7)]
+    changes = run("diff", str(stacks), str(stacks), "--show", "^a$", "--format", "json", "--absolute")
+    assert changes[0] == 0, changes
+    assert [(row["name"], row["base_self"]) for row in json.loads(changes[1])] == [("a", 8)]
+    threads = json.loads(run("report", EVENTS, "threads", "--format", "json")[1])
+    of_host = run("report", EVENTS, "threads", "--host", threads[0]["host"] or "-", "--format", "json")
+    assert of_host[0] == 0 and json.loads(of_host[1]) == threads
+    for words in (["--process", "none"], ["--host", "none"], ["--show", "("], ["--show-from", "("]):
+        status, out, err = run("report", EVENTS, "hotspots", *words)
+        assert (status, out) == (2, "") and "Traceback" not in err, words
+
+
 def test_usage(run: Run) -> None:
     for arguments in (
         ["report", SPIN],
