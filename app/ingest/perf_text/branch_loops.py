@@ -52,24 +52,30 @@ def trace_loops(stack: Sequence[int], places: Sequence[EdgePlaces]) -> LoopTrace
         return NO_LOOPS
     iterations, exits = [], []
     last: dict[int, int] = {}
+    running: dict[int, list[int]] = {}
     for position in range(len(stack) - 1, -1, -1):
         edge = stack[position]
         if edge < 0:
             last.clear()
+            running.clear()
             continue
         place = places[edge]
-        for loop in [loop for loop in last if _leaves(place, places[loop])]:
-            del last[loop]
-            exits.append(loop)
+        for function, offset in ((place.source, place.source_offset), (place.target, place.target_offset)):
+            loops = running.get(function)
+            if not loops:
+                continue
+            for loop in [loop for loop in loops if not _contains(places[loop], offset)]:
+                loops.remove(loop)
+                del last[loop]
+                exits.append(loop)
         if place.is_backward:
             if edge in last:
                 iterations.append((edge, last[edge], position))
+            else:
+                running.setdefault(place.source, []).append(edge)
             last[edge] = position
     return LoopTrace(tuple(iterations), tuple(exits))
 
 
-def _leaves(place: EdgePlaces, loop: EdgePlaces) -> bool:
-    low, high = loop.target_offset, loop.source_offset
-    return (place.source == loop.source and not low <= place.source_offset <= high) or (
-        place.target == loop.source and not low <= place.target_offset <= high
-    )
+def _contains(loop: EdgePlaces, offset: int) -> bool:
+    return loop.target_offset <= offset <= loop.source_offset

@@ -65,7 +65,8 @@ class BranchStackFilter:
     """A stream of perf script's text without its branch stacks.
 
     stacks: those of the text that was read, (line of the sample's header, codes of the entries, the newest first).
-    table: the branches in them. lost: called with a reason, an example and a count. A longer line than max_line_bytes is passed on unchanged.
+    table: the branches in them. lost: called with a reason, an example and a count. A longer line than max_line_bytes
+    is passed on unchanged.
     """
 
     def __init__(self, stream: BinaryIO, lost: Loss, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -75,6 +76,7 @@ class BranchStackFilter:
         self._stream = stream
         self._max_line_bytes = max_line_bytes
         self._codes: dict[bytes, int] = {}
+        self._edges: dict[tuple[bytes, bytes], int] = {}
         self._rest = b""
         self._number = 1
         self._header = 0
@@ -145,6 +147,10 @@ class BranchStackFilter:
                     begin = end.end()
                     continue
                 cut = begin = begin + place
+                known = [self._codes.get(raw) for raw in line[cut:].split()]
+                if None not in known:
+                    # The usual case: no spaces in names, and all entries seen before.
+                    return cut, [code for code in known if code is not None and code != NOT_TAKEN]
             raw = line[begin : end.end()].strip()
             code = self._codes.get(raw)
             if code is None:
@@ -163,15 +169,19 @@ class BranchStackFilter:
         if end[2]:
             self._codes[raw] = NOT_TAKEN
             return NOT_TAKEN
-        places = parse_entry(text)
-        if places is None:
-            self.lose(BAD_BRANCH, format_example(raw, number), 1)
-            return BAD_ENTRY
-        kind = (end[4] or b"").decode()
-        edge = self.table.intern(*places, "" if kind in ("-", "N/A") else kind)
-        if edge == BAD_ENTRY:
-            self.lose(BRANCHES_BEYOND, format_example(raw, number), 1)
-            return BAD_ENTRY
+        kind = end[4] or b""
+        # The cycles of one branch differ.
+        edge = self._edges.get((text, kind))
+        if edge is None:
+            places = parse_entry(text)
+            if places is None:
+                self.lose(BAD_BRANCH, format_example(raw, number), 1)
+                return BAD_ENTRY
+            edge = self.table.intern(*places, "" if kind in (b"-", b"N/A") else kind.decode())
+            if edge == BAD_ENTRY:
+                self.lose(BRANCHES_BEYOND, format_example(raw, number), 1)
+                return BAD_ENTRY
+            self._edges[text, kind] = edge
         if len(self._codes) >= MAX_CODES:
             self._codes.clear()
         code = self._codes[raw] = pack_code(edge, end[1] == b"M", end[1] == b"P", int(end[3]))
