@@ -65,6 +65,10 @@ NOTES = {
     "its process.",
     "tree": "One row for each event and frame of the [call tree](../how-to/call-tree.md) that has weight, in preorder, "
     "the heaviest sibling first; with `--invert` bottom-up. All threads together.",
+    "branches": "One row for each event and branch in [branch stacks](../how-to/branches.md); most frequent first. See "
+    "[Branches and loops](definitions.md#branches-and-loops).",
+    "loops": "One row for each event and branch that leads back within its function; most frequent first. See "
+    "[Branches and loops](definitions.md#branches-and-loops).",
     "heatmap": "One row for each cell of the [heat map](../how-to/timeline.md#heat-map) that has samples, in order of "
     "time. Columns of one second (wider for long recordings, narrower below two seconds) and 50 rows; the file of the "
     "page has the columns and rows of the page.",

@@ -39,6 +39,7 @@ LARGER = {
     "v8": ("chrome-trace", "v8/trace.json.gz"),
     "stat": ("perf-stat", "perf-stat/by-hand-repeat-base.json"),
     "dwarf": ("perf-script", "perf/dwarf.script.txt"),
+    "branches": ("perf-script", "perf/branches.script.txt"),
 }
 """Fixtures in addition to those of `tests.support.formats`: reader and file of each."""
 FILE_OF_A_PAGE = re.compile(r"/results/<id>/([\w-]+)\.<any\(csv,[^)]*\):form>")

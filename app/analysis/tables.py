@@ -16,6 +16,8 @@ TABLE_MODULES = {
     "losses": "counts.totals",
     "hotspots": "stacks.hotspots",
     "tree": "stacks.tree_table",
+    "branches": "stacks.branches",
+    "loops": "stacks.branches",
     "heatmap": "timeline.heat_map",
     "matrix": "matrix.rows",
     "matrix-cells": "matrix.rows",

@@ -51,6 +51,8 @@ class Profile:
     hints: pa.Table = field(default_factory=lambda: empty_table("hints"))
     source_lines: pa.Table = field(default_factory=lambda: empty_table("source_lines"))
     source_values: pa.Table = field(default_factory=lambda: empty_table("source_values"))
+    branch_edges: pa.Table = field(default_factory=lambda: empty_table("branch_edges"))
+    branches: pa.Table = field(default_factory=lambda: empty_table("branches"))
     losses: pa.Table = field(default_factory=lambda: empty_table("losses"))
 
     def tables(self) -> dict[str, pa.Table]:

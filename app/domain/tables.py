@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import Array
+from .schemas.branches import BRANCH_REQUIRED, BRANCH_SCHEMAS
 
 NO_ID = -1
 ROOT = 0
@@ -384,6 +385,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # The measured values of a line, in the order of the lines, like `metric_values`. Zeros are left out.
     "source_values": _make_schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    **BRANCH_SCHEMAS,
     # What could not be read: reason, count, and the first example with its position in the file.
     "losses": _make_schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
@@ -434,6 +436,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "hints": ("kernel",),
     "source_lines": ("kernel", "text"),
     "source_values": ("line", "metric"),
+    **BRANCH_REQUIRED,
     "losses": ("reason", "count", "example"),
 }
 """The columns that are never null; in every other column null means "not known"."""

@@ -74,6 +74,8 @@ REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "metric_values": {"kernel": ("profiled_kernels", False), "metric": ("metrics", False)},
     "hints": {"kernel": ("profiled_kernels", False)},
     "source_lines": {"kernel": ("profiled_kernels", False)},
+    "branch_edges": {"source": ("functions", False), "target": ("functions", False)},
+    "branches": {"thread": ("threads", False), "event": ("events", False), "edge": ("branch_edges", False)},
     "source_values": {"line": ("source_lines", False), "metric": ("metrics", False)},
 }
 
@@ -262,9 +264,13 @@ def _find_wrong_value(profile: Profile) -> str | None:
         value = profile.tables()[name].column(of)
         if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
             return f"{name}.{of} is not a number"
-    count = get_column(profile.losses, "count")
-    if len(count) and int(count.min()) < 0:
-        return "losses.count is negative"
+    for name, of in (
+        ("losses", "count"),
+        *(("branches", of) for of in profile.branches.column_names if of not in REFERENCES["branches"]),
+    ):
+        known = _mask_known(profile.tables()[name], of)
+        if len(known) and int(known.min()) < 0:
+            return f"{name}.{of} is negative"
     return None
 
 

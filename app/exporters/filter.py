@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..analysis.core.measurements import select_counts
 from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples, resolve_event_name
 from ..analysis.core.slice_selection import device_work_of, select_device_work, select_slices
+from ..analysis.stacks.branches import select_branches
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -34,6 +35,8 @@ def filter_profile(profile: Profile, selection: Selection) -> Profile:
         "samples": _cut(samples, clip_weights(profile, selection, rows), selection.start_ns),
         "counts": _counts(profile, selection),
     }
+    if profile.branches.num_rows:
+        changed["branches"] = profile.branches.filter(pa.array(select_branches(profile, selection)))
     meta = replace(
         profile.meta,
         main_event=selection.event or profile.meta.main_event,

@@ -19,7 +19,7 @@ from ..domain.profile import Meta
 from ..domain.tables import REQUIRED, SCHEMAS, empty_table
 from .chunked_tables import ChunkedTable
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
 """The prefix of every name in an archive."""

@@ -15,6 +15,7 @@ from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
+from ..analysis.stacks.branches import has_branches
 from ..analysis.timeline.heat_map import has_heat_map
 from ..domain.profile import Profile
 from ..domain.selection import PATTERN_FIELDS, Selection
@@ -93,6 +94,7 @@ RESULT_PAGES = (
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
     ResultPage("tree", "Call tree", _has_samples),
+    ResultPage("branches", "Branches", has_branches),
     ResultPage("heatmap", "Heat map", has_heat_map),
     ResultPage("steps", "Steps", _has_steps, shows_event=False),
     ResultPage("operators", "Operators", has_operators, shows_event=False),

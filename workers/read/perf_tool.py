@@ -24,7 +24,7 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_state import INCOMPLETE, THROTTLED
 from perfloom.ingest.perf_text import script_header
-from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
+from perfloom.ingest.perf_text.fields import BRANCH_FIELD, FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
 from perfloom.readers.perf_header import (
     count_throttle_events,
     explain_truncation,
@@ -67,9 +67,10 @@ class Attempt:
         options = self.options
         if script_header.header_has_switch_records(begun) and not script_header.detect_tracepoint_group(begun):
             options = (*options, *SWITCH_OPTIONS)
+        own = (*self.fields, BRANCH_FIELD) if script_header.header_has_branch_stacks(begun) else self.fields
         if not script_header.detect_tracepoint_group(begun) and not script_header.header_has_switches(begun):
-            return replace(self, options=options)
-        fields = add_tracepoint_field(self.fields, stacks=b"|CALLCHAIN" in begun)
+            return replace(self, fields=own, options=options)
+        fields = add_tracepoint_field(own, stacks=b"|CALLCHAIN" in begun)
         return replace(self, fields=fields, options=options)
 
     def without(self, complaint: str) -> "Attempt | None":
@@ -80,6 +81,8 @@ class Attempt:
         option = _NO_OPTION.search(complaint)
         if option and (named := f"--{option[1].removeprefix('-')}") in self.options:
             return replace(self, options=tuple(o for o in self.options if o != named))
+        if _BAD_FIELD.search(complaint) and BRANCH_FIELD in self.fields:
+            return replace(self, fields=tuple(f for f in self.fields if f != BRANCH_FIELD))
         if _BAD_FIELD.search(complaint) and "symoff" in self.fields:
             return replace(self, fields=tuple(f for f in self.fields if f != "symoff"))
         if "symbols requested but neither" in complaint and "ip" not in self.fields and "sym" in self.fields:

@@ -146,6 +146,13 @@ TIME_LIMIT = DurationField(
     "The time limit must be a number of seconds.",
 )
 
+ON_TARGET = option(
+    "--on",
+    metavar="TARGET",
+    help="Where to record: a name from “perfloom target list”.  [default: local]",
+    section="where",
+)
+
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}
 _PYTORCH: Applies = {"recorder_fields": ("pytorch",)}

@@ -40,6 +40,7 @@ from .parts import (
     DEFAULT_HZ,
     DEFAULT_STACK_BYTES,
     MAX_PID,
+    ON_TARGET,
     SCOPES,
     SPLITTINGS,
     STACK_BYTES,
@@ -81,12 +82,7 @@ class JobSpec:
         TargetNameField("The target"),
         "Target",
         setting="Target",
-        option=option(
-            "--on",
-            metavar="TARGET",
-            help="Where to record: a name from “perfloom target list”.  [default: local]",
-            section="where",
-        ),
+        option=ON_TARGET,
     )
     recorder: RecorderName = declare(
         RecorderName.PERF_RECORD,
@@ -95,12 +91,7 @@ class JobSpec:
         setting="Recorder",
         option=option("--recorder", help="Recorder to use.  [default: perf-record]"),
     )
-    scope: Scope = declare(
-        Scope.COMMAND,
-        SCOPES,
-        "Scope",
-        setting="Scope",
-    )
+    scope: Scope = declare(Scope.COMMAND, SCOPES, "Scope", setting="Scope")
     command: tuple[str, ...] = declare(
         (),
         CommandLineField(TextField("An argument of the command")),
@@ -255,6 +246,16 @@ class JobSpec:
         group="events",
         setting="Time off the CPU",
         option=option("--off-cpu", help="Also record how long threads were off the CPU, and where they waited."),
+    )
+    branch_stacks: bool = declare(
+        False,
+        SwitchField(),
+        "Branch stacks",
+        "Also the last branches before each sample (LBR): hot branches and loops. Hardware events only.",
+        applies=_SAMPLING,
+        group="events",
+        setting="Branch stacks",
+        option=option("--branch-stacks", help="Also record the last branches before each sample (perf record -b)."),
     )
     duration_s: float | None = declare(
         None,

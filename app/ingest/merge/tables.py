@@ -39,9 +39,11 @@ TABLES = (
     "hints",
     "source_lines",
     "source_values",
+    "branch_edges",
+    "branches",
 )
 """The tables that are merged here, each after the ones it refers to."""
-DISTINCT = ("categories", "argument_sets", "configurations", "metrics")
+DISTINCT = ("categories", "argument_sets", "configurations", "metrics", "branch_edges")
 """Tables whose rows are distinct."""
 OF_PROCESS = ("devices", "series")
 """Tables whose rows are distinct within a process."""
@@ -85,7 +87,7 @@ class TableMerger:
         for name in TABLES:
             table = profile.tables()[name]
             if name in DISTINCT:
-                ids[name] = self._remove_duplicates(name, table)
+                ids[name] = self._remove_duplicates(name, self._remap(name, table, rank, ids, 0))
             elif name in OF_PROCESS:
                 ids[name] = self._remove_duplicates(name, self._remap(name, table, rank, ids, 0), process)
             else:

@@ -4,6 +4,8 @@ FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
 SWITCH_OPTIONS = ("--show-switch-events", "--show-task-events")
 """The options that print when threads left a CPU, returned and ended, for a recording with these records."""
+BRANCH_FIELD = "brstacksym"
+"""The field with the branch stack of a sample."""
 TRACEPOINT_FIELD = "trace"
 """The field with the data of a tracepoint."""
 SCHEDULER, LOCKS = "sched:", "lock:"

@@ -11,6 +11,9 @@ MISSING_SWITCH = "time of a thread between two switches one of which was not rec
 LOST_BETWEEN_SWITCHES = "time of a thread between two switches while perf lost records"
 UNKNOWN_END = "time of a running thread whose end was not recorded"
 CLOCK_WENT_BACK = "time between two switches of a thread where the clock went back"
+BAD_BRANCH = "unrecognized entry of a branch stack"
+BRANCHES_BEYOND = "branch beyond the 1,048,576 distinct ones that are kept"
+RARE_BRANCH = "rare branch of a thread, beyond what is kept"
 
 COMMENT_LOSSES = (LOST_IN_KERNEL, THROTTLING, END_MISSING)
 """What `callchains.TextComments` reports."""
@@ -27,3 +30,5 @@ SCHED_IN_SAMPLES_LOSSES = (SAMPLED_SWITCHES, UNKNOWN_RUNTIME)
 """What `sched_in_samples` reports."""
 SWITCH_RECORD_LOSSES = (MISSING_SWITCH, LOST_BETWEEN_SWITCHES, UNKNOWN_END, CLOCK_WENT_BACK)
 """What `switch_records` reports."""
+BRANCH_LOSSES = (BAD_BRANCH, BRANCHES_BEYOND, RARE_BRANCH)
+"""What `branch_stacks` and `perf_script.branches` report."""

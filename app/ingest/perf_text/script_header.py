@@ -17,6 +17,9 @@ _EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
 _EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
 
 
+_BRANCH_STACK = re.compile(rb" sample_type = [A-Z_|]*\bBRANCH_STACK\b")
+
+
 _SILENT = ("dummy", "dummy:")
 """Events that never occur: perf records other data with them."""
 
@@ -37,6 +40,14 @@ def header_has_switches(text: bytes) -> bool:
     their fields can be printed without being confused with addresses."""
     points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
     return REQUIRED_EVENTS[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)
+
+
+def header_has_branch_stacks(text: bytes) -> bool:
+    """Whether the header says that branch stacks were recorded (`perf record -b`), and not only for call stacks
+    (`--call-graph lbr`)."""
+    return any(
+        (_BRANCH_STACK.search(line) is not None) and b"CALL_STACK" not in line for line in _EVENT_LINE.findall(text)
+    )
 
 
 def header_has_switch_records(text: bytes) -> bool:

@@ -19,9 +19,11 @@ from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Profile
 from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
+from ...ingest.perf_text.branch_stacks import BranchStackFilter, strip_branch_stacks
 from ...ingest.perf_text.grammar import parse_frame, parse_header
-from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES, SWITCH_RECORD_LOSSES
+from ...ingest.perf_text.losses import BRANCH_LOSSES, COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES, SWITCH_RECORD_LOSSES
 from ...ingest.perf_text.tokenizer import Tokens, tokenize
+from .branches import BranchCollector
 from .profile import NO_FRAME, UNKNOWN_FIELDS, ScriptProfileBuilder
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ LOSSES = (
     *COMMENT_LOSSES,
     *SCHED_IN_SAMPLES_LOSSES,
     *SWITCH_RECORD_LOSSES,
+    *BRANCH_LOSSES,
 )
 
 
@@ -61,7 +64,7 @@ class Chunk:
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` looks like perf script's text."""
-    lines = head.replace(b"\r\n", b"\n").split(b"\n")
+    lines = strip_branch_stacks(head).replace(b"\r\n", b"\n").split(b"\n")
     if len(head) > 2000:
         lines = lines[:-1] or lines
     if any(line.startswith(b"# captured on") for line in lines[:20]):
@@ -86,7 +89,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     and no perf header that explains this.
     """
     assembly = ScriptProfileBuilder(FORMAT)
-    begun = stream.read(CHUNK_BYTES)
+    text = BranchStackFilter(stream, assembly.add_loss, MAX_LINE_BYTES)
+    branches = BranchCollector(text)
+    begun = text.read(CHUNK_BYTES)
     heading = _HEADING.match(begun)
     beside = _make_sched_collector(begun)
     headed, number = False, 1
@@ -96,12 +101,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
         headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
-    for chunk, tokens in _tokenize(_iterate_chunks(stream, begun)):
+    for chunk, tokens in _tokenize(_iterate_chunks(text, begun)):
         if chunk.skipped:
             assembly.add_loss(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
             continue
         assembly.feed(chunk.data, tokens, number, chunk.cut)
+        branches.feed(assembly.columns)
         if beside is not None:
             beside.feed(chunk.data)
         headed = headed or b"# captured on" in chunk.data[:4096]
@@ -112,10 +118,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             last = b""
     if ends_stacks and last:
         assembly.add_truncated_sample(last, number - 1)
-    defect = getattr(stream, "defect", None)
+    assembly.close()
+    branches.feed(assembly.columns)
+    branches.add_to(assembly.builder)
+    defect = text.defect
     if defect:
         assembly.reasons.append(defect)
-    profile = assembly.finish(None if beside is None else beside.add_samples)
+    profile = branches.extend(assembly.finish(None if beside is None else beside.add_samples))
     if beside is not None:
         profile = beside.add_states(profile)
     if not profile.samples.num_rows and not headed:
@@ -141,7 +150,7 @@ def _make_sched_collector(begun: bytes) -> "SchedInSamples | SwitchRecords | Non
     return SchedInSamples() if text_has_switches(begun) else None
 
 
-def _iterate_chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
+def _iterate_chunks(stream: BranchStackFilter, begun: bytes) -> Iterator[Chunk]:
     """The text from `begun` on in chunks."""
     rest = b""
     for data in chain([begun], iter(lambda: stream.read(CHUNK_BYTES), b"")):
@@ -169,7 +178,7 @@ def _iterate_chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
         yield Chunk(rest + b"\n" * unfinished, cut=False, unfinished=unfinished)
 
 
-def _skip_line(stream: BinaryIO, skipped: int) -> tuple[bytes, int]:
+def _skip_line(stream: BranchStackFilter, skipped: int) -> tuple[bytes, int]:
     """Read on to the end of a line. Returns the text after it, and the length of the line."""
     while True:
         data = stream.read(CHUNK_BYTES)

@@ -109,7 +109,7 @@ class ScriptProfileBuilder:
         self._names: dict[str, int] = {}
         self._events: dict[bytes, int] = {}
         self._facts: dict[str, str] = {}
-        self._columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
+        self.columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
         self._open: _UnfinishedSample | None = None
         self._called = EventNames(self._facts)
         self._main_event: str | None = None
@@ -161,7 +161,7 @@ class ScriptProfileBuilder:
             low, high = int(tokens.sample_bounds[block]), int(ends[block])
             self._read(chunk, tokens.starts[low : high + 1].tolist(), first_line + low)
             if not (cut and block == len(tokens.sample_bounds) - 1):
-                self._close()
+                self.close()
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
         """Handle a last line without an end: if it cannot be parsed, the text was truncated."""
@@ -184,10 +184,10 @@ class ScriptProfileBuilder:
     def finish(self, more: Callable[[ThreadedProfileBuilder], str] | None = None) -> Profile:
         """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
         why the recording is not complete, if it knows."""
-        self._close()
+        self.close()
         columns = {}
         for name, kind in _COLUMNS.items():
-            parts = self._columns.pop(name)
+            parts = self.columns.pop(name)
             columns[name] = np.concatenate(parts) if parts else np.zeros(0, kind)
         if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
             order = np.argsort(columns["order"], kind="stable")
@@ -281,7 +281,7 @@ class ScriptProfileBuilder:
         )
         kept = tasks[:, 0] != NO_ID
         for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
-            self._columns[name].append(values[kept].astype(kind))
+            self.columns[name].append(values[kept].astype(kind))
 
     def _intern_task(self, prefix: bytes) -> tuple[int, int, int]:
         """Thread, name (-1: not printed) and CPU from the text before the time."""
@@ -410,7 +410,7 @@ class ScriptProfileBuilder:
         for at, (start, end) in enumerate(pairwise(starts)):
             line = chunk[start : end - 1]
             if not line.strip():
-                self._close()
+                self.close()
             elif not line.startswith(b"#"):
                 self._read_line(line, first_line + at)
 
@@ -418,7 +418,7 @@ class ScriptProfileBuilder:
         indented = line[:1] in b" \t"
         record = parse_record(line)
         if record:
-            self._close()
+            self.close()
             kind, lost = record
             if kind.startswith("LOST"):
                 self._add_loss(LOST_IN_KERNEL, line, number, max(1, lost))
@@ -426,7 +426,7 @@ class ScriptProfileBuilder:
         if line[:1] != b"\t":
             header = parse_header(line)
             if header and (header.certain or not indented):
-                self._close()
+                self.close()
                 self._open = _UnfinishedSample(header, number, line)
                 if (header.weight or 0) > MAX_WEIGHT:
                     self._add_loss(IMPOSSIBLE_PERIOD, line, number)
@@ -439,7 +439,7 @@ class ScriptProfileBuilder:
         else:
             self._add_loss(NO_FRAME, line, number)
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Count the open sample, if any."""
         sample, self._open = self._open, None
         if sample is None or sample.dropped:
@@ -466,7 +466,7 @@ class ScriptProfileBuilder:
             1 if header.weight is None else header.weight,
         )
         for (column, kind), value in zip(_COLUMNS.items(), row, strict=True):
-            self._columns[column].append(np.array([value], kind))
+            self.columns[column].append(np.array([value], kind))
 
     def _add_loss(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
         self.builder.add_loss(reason, format_example(line.strip(), number), count)

@@ -496,7 +496,9 @@ pl_less() {
         pl_with_options=${pl_comma%%" $pl_option "*}" "${pl_comma#*" $pl_option "}
         return 0
         ;;
-    *[Ii]"nvalid field requested"* | *"unknown field"* | *[Ii]"nvalid -F"*) pl_field=symoff ;;
+    *[Ii]"nvalid field requested"* | *"unknown field"* | *[Ii]"nvalid -F"*)
+        case $pl_comma in *,brstacksym,*) pl_field=brstacksym ;; *) pl_field=symoff ;; esac
+        ;;
     *) return 1 ;;
     esac
     case $pl_comma in

@@ -65,8 +65,18 @@ MAX_EVENTS = 2000
 SUPERVISED_JOB_FIELDS = frozenset(
     (
         *("name", "target", "recorder", "scope", "command", "cwd", "environment", "inputs", "events", "frequency"),
-        *("period", "call_graph", "stack_bytes", "pid", "per_cpu", "count_hardware", "off_cpu", "duration", "interval"),
-        *("repeat", "batch", "pytorch", "events_per_run", "cpu_list", "cgroup", "perf_arguments"),
+        *("period", "call_graph", "stack_bytes", "pid", "per_cpu", "count_hardware", "off_cpu", "branch_stacks"),
+        *(
+            "duration",
+            "interval",
+            "repeat",
+            "batch",
+            "pytorch",
+            "events_per_run",
+            "cpu_list",
+            "cgroup",
+            "perf_arguments",
+        ),
     )
 )
 """Fields and parts of a job that a supervisor supports, and those that do not count for its jobs. Any other one that is

@@ -14,7 +14,7 @@ from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, Scope
 from ...domain.rank_state import COUNTS_FILE, INCOMPLETE
 from ...domain.targets import RESERVED_PREFIXES, Target
-from ...ingest.perf_text.fields import FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
+from ...ingest.perf_text.fields import BRANCH_FIELD, FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import (
     Arguments,
@@ -26,6 +26,7 @@ from ..mpi.registry import (
 from ..quoting import ShellCode, join, quote, shell_word
 from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
+from ..recorders.branch_stacks import records_branch_stacks
 from ..recorders.events import needs_event_fields
 from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
@@ -167,9 +168,10 @@ def _find_allocation() -> list[str]:
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     stacks = spec.call_graph is not CallGraph.NONE
+    fields = (*FIELDS, BRANCH_FIELD) if recorder_of(spec).samples and records_branch_stacks(spec) else FIELDS
     if recorder_of(spec).samples and needs_event_fields(perf_record.events_to_sample(spec, facts), stacks):
-        return add_tracepoint_field(FIELDS, stacks=stacks)
-    return FIELDS
+        return add_tracepoint_field(fields, stacks=stacks)
+    return fields
 
 
 def recorder_specs(spec: JobSpec) -> JobSpec:

@@ -54,6 +54,8 @@ class PerfRecord:
         elif spec.call_graph is not CallGraph.NONE:
             words += ["--call-graph", str(spec.call_graph)]
         words += options_of_switches(spec, facts)
+        if spec.branch_stacks:
+            words += ["-b"]
         if spec.per_cpu and not spec.off_cpu:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]

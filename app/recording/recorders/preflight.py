@@ -21,6 +21,7 @@ from ...domain.jobs import CallGraph, JobSpec, Scope
 from ...domain.jobs.parts import DEFAULT_STACK_BYTES
 from ...domain.units import format_bytes
 from . import recorder_of
+from .branch_stacks import find_branch_stack_problems
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
 from .event_grouping import needs_counter
 from .events import event_type, is_privileged, is_user_space_only, needs_event_fields, single_events, timed_events
@@ -319,6 +320,7 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if events and (facts.lbr is False or facts.hardware_counters is False):
         text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {events[0]} requires."
         yield error("events", text, "Write call-graph=dwarf, which works everywhere.")
+    yield from find_branch_stack_problems(spec, facts)
     if spec.call_graph is CallGraph.LBR:
         hardware = [e for event in timed_events(spec, facts) for e in single_events(event)]
         if facts.lbr is False or facts.hardware_counters is False:

@@ -105,7 +105,7 @@ SPECS = st.builds(
     stack_bytes=st.integers(1, 8191).map(lambda eighth: eighth * 8),
     pid=st.integers(1, 4_194_304) | st.lists(st.integers(1, 4_194_304), min_size=2, max_size=3).map(tuple),
     per_cpu=st.booleans(),
-    off_cpu=st.booleans(),
+    **{name: st.booleans() for name in ("off_cpu", "branch_stacks")},
     duration_s=st.none() | st.floats(0.1, 2_592_000, allow_nan=False),
     interval_ms=NUMBER,
     repeat=NUMBER,

@@ -140,6 +140,14 @@ def test_switches_are_printed_where_they_were_recorded() -> None:
     assert "--show-switch-events --show-task-events" in recorded and "--switch-events" in recorded
 
 
+def test_branch_stacks_are_printed_where_they_were_recorded() -> None:
+    spec = JobSpec(command=("x",), events=("cycles",))
+    assert "brstacksym" not in runs_of(spec).files["plan.sh"]
+    for changes in ({"branch_stacks": True}, {"perf_arguments": ("--branch-filter=any,save_type",)}):
+        plan = runs_of(replace(spec, **changes)).files["plan.sh"]  # type: ignore[arg-type]
+        assert "sym,symoff,dso,brstacksym" in plan
+
+
 def test_events_make_runs() -> None:
     spec = JobSpec(command=("x", "{run}"), environment={"N": "n{run}"}, events=SIX, splitting=EventSplitting.SEQUENTIAL)
     plan = runs_of(spec)

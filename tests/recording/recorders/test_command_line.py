@@ -30,6 +30,12 @@ def test_the_default_is_dwarf_at_199_hz() -> None:
     ]
 
 
+def test_branch_stacks_are_an_option_of_perf_record() -> None:
+    assert "-b" in words(replace(SPEC, branch_stacks=True))
+    assert "-b" not in words(SPEC)
+    assert "-b" not in words(replace(SPEC, branch_stacks=True, recorder=RecorderName.PERF_STAT))
+
+
 def test_perf_on_standard_path_is_called_by_name() -> None:
     assert words(SPEC, replace(BARE, perf="/usr/local/bin/perf"))[0] == "perf"
     assert words(SPEC, replace(BARE, perf="/opt/tools/perf"))[0] == "/opt/tools/perf"

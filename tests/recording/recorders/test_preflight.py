@@ -190,6 +190,32 @@ def test_lbr_where_there_is_such_a_cpu() -> None:
     assert about(spec, HOST, lbr=True, hardware_counters=True) == []
 
 
+LBR_HOST = {"lbr": True, "hardware_counters": True, "cpu": "Intel Xeon"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts", "expected"),
+    [
+        ({}, LBR_HOST, []),
+        ({"events": ("cycles:u", "instructions")}, LBR_HOST, []),
+        ({}, LBR_HOST | {"hardware_counters": False}, [("error", "branch_stacks")]),
+        ({}, LBR_HOST | {"lbr": False}, [("error", "branch_stacks")]),
+        ({}, LBR_HOST | {"lbr": False, "cpu": "AMD EPYC"}, [("warning", "branch_stacks")]),
+        ({"events": ("cpu-clock",)}, LBR_HOST, [("error", "branch_stacks")]),
+        ({"events": ("{cycles,faults}",)}, LBR_HOST, [("error", "branch_stacks")]),
+        ({"events": ("sched:sched_switch",)}, LBR_HOST | {"paranoid": -1}, [("error", "branch_stacks")]),
+        ({"call_graph": CallGraph.LBR}, LBR_HOST, [("error", "call_graph")]),
+        ({"recorder": RecorderName.PERF_STAT}, LBR_HOST | {"hardware_counters": False}, []),
+    ],
+)
+def test_branch_stacks_need_hardware_events_and_a_cpu_that_records_them(
+    changes: dict[str, Any], facts: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    spec = replace(SPEC, **{"branch_stacks": True, "events": ("cycles",)} | changes)
+    found = [one for one in about(spec, HOST, **facts) if one[1] in ("branch_stacks", "call_graph")]
+    assert found == expected
+
+
 def test_the_advice_names_the_perf_that_is_there() -> None:
     found = preflight(replace(SPEC, scope=Scope.SYSTEM), replace(HOST, perf="/opt/perf"))
     assert "setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep /opt/perf" in found[0].advice

@@ -104,7 +104,7 @@ class JobFormPage(DeclaredForm, Page):
 @blueprint.get("/jobs/new")
 def new() -> AnyResponse:
     """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one, and
-    `off_cpu=1` also records the time off the CPU."""
+    `off_cpu=1` also records the time off the CPU, `branch_stacks=1` branch stacks."""
     fields, source, preset = JobForm(target=request.args.get("target") or LOCAL), "", ""
     if "from" in request.args:
         job = current_services().store.jobs.get(request.args["from"])
@@ -114,8 +114,9 @@ def new() -> AnyResponse:
     elif "preset" in request.args:
         found = current_services().store.presets.get(request.args["preset"])
         fields, source, preset = to_form(found.job_spec), f"preset {found.name}", found.name
-    if parse_flag("off_cpu", request.args.get("off_cpu")):
-        fields = JobForm(**dict(fields) | {"off_cpu": True})
+    for field in ("off_cpu", "branch_stacks"):
+        if parse_flag(field, request.args.get(field)):
+            fields = JobForm(**dict(fields) | {field: True})
     return form_page(fields, source=source, preset=preset)
 
 

@@ -31,6 +31,7 @@ MANY_ROWS = 2_000_000
 """Number of slices and samples that is large for tools in a browser."""
 PAGE_TABLES = {
     "hotspots": ("hotspots",),
+    "branches": ("branches", "loops"),
     "heatmap": ("heatmap",),
     "counts": ("counts", "count-shares"),
     "threads": ("threads", "ranks"),

@@ -3,6 +3,7 @@
 import pyarrow.compute as pc
 
 from ....analysis.core.slice_selection import has_times
+from ....analysis.stacks.branches import has_branches
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.timed_events import IN_ORDER
@@ -66,6 +67,22 @@ def explain_one_group(profile: Profile, selection: Selection, by: str, groups: i
         "perfloom record --mpi openmpi --ranks 4 -- PROGRAM, or import the files of all ranks together. Threads: "
         "record a process with several threads."
     )
+
+
+def explain_no_branches(profile: Profile, event: str, *, loops: bool) -> str:
+    """Why there are no branches or loops of an event, and what to record."""
+    if not has_branches(profile):
+        return (
+            "Branch stacks were not recorded. Record a hardware event with them (perf record -b -e cycles), on a CPU "
+            "that keeps its last branches (LBR): Intel, AMD from Zen 3 on, and Arm with BRBE; virtual machines seldom "
+            "have it. Import perf.data, or print them with perf script -F +brstacksym."
+        )
+    if loops:
+        return (
+            f"No branch of {event} leads back within its function. Loops need symbols: print branch stacks with perf "
+            "script -F +brstacksym, or import perf.data."
+        )
+    return f"No sample of {event} has a branch stack. Choose another event."
 
 
 def explain_no_heat_map(profile: Profile, event: str) -> str:

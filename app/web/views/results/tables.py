@@ -143,9 +143,9 @@ def build_pager(
 ) -> Pager:
     """The position of page `page` in `total` rows. nouns: the plural. word: the parameter."""
     first, last = (page - 1) * size + 1, min(page * size, total)
-    nouns = noun if total == 1 else nouns or f"{noun}s"
+    nouns = noun if total == 1 else nouns or noun + ("es" if noun.endswith("ch") else "s")
     if total == 0:
-        text = f"No {noun}s"
+        text = f"No {nouns}"
     elif first > total:
         text = f"No page {page}; {total:,} {nouns} in total"
     elif total <= size:

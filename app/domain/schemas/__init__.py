@@ -1,0 +1,1 @@
+"""Schemas of tables that only some recordings have: parts of `tables.SCHEMAS`."""

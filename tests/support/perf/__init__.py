@@ -1,0 +1,1 @@
+"""Recordings and texts of perf that tests make."""
