@@ -23,7 +23,7 @@ const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** Parameters that do not add a step to the history. */
-const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
+const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'stacks', 'tracks', 'slice', 'flows']);
 
 /** @typedef {string | boolean | null | undefined} Value */
 /** @typedef {Record<string, Value | Value[]>} Changes new values of parameters */

@@ -15,8 +15,8 @@ export function linksOf(details, words, pages) {
     found.push({ text, href: link(href, all) });
   };
   if (details.what === 'samples') {
-    const time = { thread: details.thread, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
-    add('flamegraph', 'Flame graph of this time and thread', time);
+    const time = { ...(details.thread ? { thread: details.thread } : {}), 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+    add('flamegraph', details.thread ? 'Flame graph of this time and thread' : 'Flame graph of this time', time);
     return found;
   }
   const device = details.work !== null;
