@@ -41,6 +41,8 @@ def make(store: Store, samples: int, threads: int, events: int) -> None:
         staged = store.results.stage(RESULT)
         columns.write(synthetic(samples=samples, threads=threads, events=events), staged)
         store.results.publish(RESULT, staged, name="synthetic", originals=[])
+        # As by the worker, after an import.
+        store.timelines.prepare_large(RESULT, store.results.open(RESULT))
     store.close()
 
 
@@ -85,12 +87,15 @@ def ask(client: FlaskClient, path: str) -> Answer:
 
 
 def list_paths(profile: Profile) -> Iterator[tuple[str, str]]:
-    """(name, path) of each page with data, and of the data that the script of the flame graph requests."""
+    """(name, path) of each page with data, and of what the scripts of flame graph and timeline request."""
     for page in RESULT_PAGES:
         if page.has_data(profile):
             yield page.key or "overview", f"/results/{RESULT}/{page.key}".rstrip("/")
             if page.key == "flamegraph":
                 yield "flamegraph data", f"/api/v1/results/{RESULT}/flamegraph"
+            if page.key == "timeline":
+                yield "timeline data", f"/api/v1/results/{RESULT}/timeline"
+                yield "timeline range", f"/results/{RESULT}/timeline/selected"
 
 
 def own_mb() -> float:

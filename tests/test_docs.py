@@ -308,7 +308,7 @@ def test_flame_graph_choices_and_actions_are_documented() -> None:
         *flame_controls.COLOR_LABELS.values(),
     }
     assert {choice for choice in choices if choice not in page} == set()
-    source = (ROOT / "static" / "js" / "charts" / "flamegraph.js").read_text(encoding="utf-8")
+    source = (ROOT / "static" / "js" / "charts" / "flamegraph" / "actions.js").read_text(encoding="utf-8")
     actions = [action for _, action in re.findall(r"""text: (["'])(.+?)\1""", source)]
     assert len(actions) > 8
     assert {action for action in actions if action.replace("'", "’") not in page.replace("'", "’")} == set()

@@ -1,34 +1,47 @@
 """A timeline encoded for the browser: the visible part of some tracks in a window, as columns of numbers.
 
-A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), instants (`t12.i`), steps
-(`s0`), a counter (`c3`), the utilization of a device (`u0`; `e0`: of its multiprocessors). A row has at most as many
+A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), rows of their stacks
+(`t12.k0-15`), samples of event 2 (`t12.e2`), instants (`t12.i`), steps (`s0`), a CPU (`x4`), a counter (`c3`), the rate
+of an event (`r1`), the CPUs in use by a thread, process or host (`w12`, `g3`, `h0`), the utilization of a device (`u0`;
+`e0`: of its multiprocessors). A row has at most as many
 boxes as the window has pixels. While there are more than `MAX_BOXES` boxes, or more than `WIRE_BYTES` compressed, cells
 of twice the length are used.
 """
 
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
 
+from ..analysis.core.flame_groups import FlameGroup, groups_of
 from ..analysis.core.functions import functions_of
 from ..analysis.core.memo import memoize
-from ..analysis.core.sample_selection import filter_calls, samples_of
+from ..analysis.core.sample_selection import event_id, filter_calls, samples_of, select_threads
 from ..analysis.ml.devices import devices_of
+from ..analysis.timeline.cpu_tracks import USE_LETTERS
 from ..analysis.timeline.mipmap import LevelRange, MipmapItems, MipmapLevel, concat_items, single_items
 from ..analysis.timeline.model import KINDS, NO_CODE, Timeline, code_names
-from ..analysis.timeline.series import SeriesValues, load_busy_share, load_event_rate, load_series_values
-from ..analysis.timeline.tracks import TimelineTrack, lane_event
-from ..analysis.timeline.usage import list_rated_events
+from ..analysis.timeline.series import (
+    SeriesValues,
+    load_busy_share,
+    load_cpu_use,
+    load_event_rate,
+    load_series_values,
+)
+from ..analysis.timeline.stack_rows import build_stack_rows
+from ..analysis.timeline.track import TimelineTrack
+from ..analysis.timeline.tracks import lane_event
+from ..analysis.timeline.usage import find_cpu_event, list_rated_events
+from ..domain.arrays import Array
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.symbols.short_names import list_short_names
-from ..domain.tables import get_column
+from ..domain.tables import NO_ID, get_column
 from ..domain.text import shorten_middle
 from ..domain.units import format_duration, format_percent
 from .palette import SHADE_COUNT, fnv1a
@@ -41,6 +54,8 @@ MAX_ROWS = 500
 MAX_NAME_CHARACTERS = 120
 WIDTH_RANGE = (16, 16_000)
 MAX_CELL = 60
+SAMPLED = ("lane", "stacks", "ticks", "cpu")
+"""The kinds of bands of samples."""
 SHARES = {"u": "utilization", "e": "efficiency"}
 GZIP_LEVEL = 1
 """A higher level takes four times as long and saves a tenth."""
@@ -57,19 +72,22 @@ EMPTY_RANGE = LevelRange(
     ),
     slice(0, 0),
 )
-_BAND = re.compile(r"([tscuer])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.ASCII)
+_BAND = re.compile(r"([tscuerxwgh])(-1|\d{1,9})(?:\.(l|i|e(\d{1,6})|(k?)(\d{1,6})-(\d{1,6})))?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class TrackBand:
-    """A part of a track. kind: rows, lane, instants, steps, counter or rate. number: of the thread, the series or the
-    event, or the index of the rank. first, last: the rows of slices, the last included."""
+    """A part of a track. kind: rows, stacks, lane, ticks, cpu, instants, steps, counter, rate or use. number: of the
+    thread, the series, the event or the group, or the index of the rank or CPU. first, last: the rows of slices or
+    stacks, the last included. event: of ticks. group: of use."""
 
     text: str
     kind: str
     number: int
     first: int = 0
     last: int = 0
+    event: int = NO_ID
+    group: FlameGroup = FlameGroup.NONE
 
     @property
     def rows(self) -> range:
@@ -101,6 +119,12 @@ def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline)
         return TrackBand(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
     if letter == "r":
         return TrackBand(text, "rate", number) if part is None and number in list_rated_events(profile) else None
+    if letter == "x":
+        return TrackBand(text, "cpu", number) if part is None and 0 <= number < len(timeline.cpu_rows) else None
+    if letter in USE_LETTERS:
+        group = USE_LETTERS[letter]
+        known = part is None and 0 <= number < len(groups_of(profile, group).labels)
+        return TrackBand(text, "use", number, group=group) if known and find_cpu_event(profile) is not None else None
     if letter == "s":
         return TrackBand(text, "steps", number) if part is None and 0 <= number < len(timeline.ranks) else None
     if part == "i":
@@ -109,8 +133,11 @@ def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline)
         return None
     if part == "l":
         return TrackBand(text, "lane", number)
-    first, last = int(found[4]), min(int(found[5]), int(timeline.depths[number]) - 1)
-    return TrackBand(text, "rows", number, first, last) if first <= last else None
+    if found[4]:
+        return TrackBand(text, "ticks", number, event=int(found[4])) if int(found[4]) < len(timeline.spans) else None
+    deep = int(timeline.stack_depths[:, number].max(initial=0)) if found[5] else int(timeline.depths[number])
+    first, last = int(found[6]), min(int(found[7]), deep - 1)
+    return TrackBand(text, "stacks" if found[5] else "rows", number, first, last) if first <= last else None
 
 
 def format_clipped(track: TimelineTrack) -> str:
@@ -176,14 +203,23 @@ class _View:
     def boxes(self, cell: int) -> list[tuple[TrackBand, list[LevelRange]]]:
         window = (self.start, self.end, cell, self.width)
         timeline = self.timeline
-        event = lane_event(self.profile, self.selection) if any(b.kind == "lane" for b in self.bands) else None
+        # Each of them is an event of a thread.
+        event = lane_event(self.profile, self.selection)
+        on_cpu = event_id(self.profile, self.selection.event)
         found: list[tuple[TrackBand, list[LevelRange | None]]] = []
         for band in self.bands:
             at = band.number
             if band.kind == "rows":
                 found.append((band, [timeline.find_slices(at, row, *window) for row in band.rows]))
-            elif band.kind == "lane" and event is not None:
+            elif band.kind == "lane":
                 found.append((band, [timeline.find_samples(int(event[at]), at, *window)]))
+            elif band.kind == "ticks":
+                found.append((band, [timeline.find_samples(band.event, at, *window)]))
+            elif band.kind == "cpu":
+                found.append((band, [timeline.find_cpu_samples(on_cpu, at, *window)]))
+            elif band.kind == "stacks":
+                lane = timeline.find_samples(int(event[at]), at, *window) or EMPTY_RANGE
+                found.append((band, list(_stack_rows(self.profile, lane, band.rows, 1 << cell))))
             elif band.kind == "instants":
                 found.append((band, [timeline.find_instants(at, *window)]))
             elif band.kind == "steps":
@@ -210,6 +246,9 @@ class _View:
                 window = self.start, self.end
                 event_rate = load_event_rate(self.profile, self.timeline, self.selection, band.number, *window)
                 data[band.text] = self._values(event_rate, unit)
+            elif band.kind == "use":
+                of = (self.profile, self.timeline, self.selection, band.group, band.number)
+                data[band.text] = self._values(load_cpu_use(*of, self.start, self.end), unit)
         return {
             "start_ns": self.start,
             "end_ns": self.end,
@@ -236,12 +275,24 @@ class _View:
             "count": items.count.tolist(),
             "fill": items.fill.tolist(),
         }
-        kept = filter_calls(self.profile, self.selection) if band.kind in ("lane", "rows") else None
-        if kept is not None:
-            table = self.profile.samples if band.kind == "lane" else self.profile.slices
-            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.event_row]]]
+        out = self._find_excluded(band, items)
+        if out is not None:
             found["out"] = out.astype(np.int8).tolist()
         return found
+
+    def _find_excluded(self, band: TrackBand, items: MipmapItems) -> Array | None:
+        """Which items focus, ignore and hide exclude, and on a CPU also those of other threads; None without these."""
+        if band.kind not in ("rows", *SAMPLED):
+            return None
+        kept, out = filter_calls(self.profile, self.selection), None
+        if kept is not None:
+            table = self.profile.slices if band.kind == "rows" else self.profile.samples
+            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.event_row]]]
+        chosen = select_threads(self.profile, self.selection) if band.kind == "cpu" else None
+        if chosen is not None:
+            others = ~chosen[samples_of(self.profile).thread[items.event_row]]
+            out = others if out is None else out | others
+        return out
 
     def _values(self, series_values: SeriesValues, unit: int) -> dict[str, Any]:
         at = (series_values.at - self.start + unit // 2) // unit
@@ -250,6 +301,13 @@ class _View:
             name: [None if np.isnan(v) else _to_int_if_whole(v) for v in column.tolist()]
             for name, column in columns.items()
         }
+
+
+def _stack_rows(profile: Profile, lane: LevelRange, rows: range, cell_ns: int) -> Iterator[LevelRange]:
+    """The rows of stacks of the items of a lane, as ranges."""
+    for items in build_stack_rows(profile, lane.read(), rows, cell_ns):
+        nothing = np.zeros(0, np.int64)
+        yield LevelRange(MipmapLevel(0, nothing, nothing, items.start, items.take), slice(0, len(items)))
 
 
 def _to_int_if_whole(value: float) -> float | int:

@@ -3,10 +3,10 @@
 Names are untrusted: they are only used as text between tags, as `charts.flamegraph_svg` escapes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..analysis.timeline.model import KINDS, Timeline
-from ..analysis.timeline.tracks import TimelineTrack
+from ..analysis.timeline.track import TimelineTrack
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.units import format_axis_labels
@@ -16,7 +16,8 @@ from .timeline import build_viewport, format_clipped, parse_bands
 
 HEADER_HEIGHT, ROW_HEIGHT, GAP, LABEL_WIDTH, LINE_HEIGHT = 26, 16, 6, 170, 32
 MAX_ROWS = 12
-"""Rows of slices of one track; deeper ones are omitted."""
+"""Rows of slices or stacks of one track; deeper ones are omitted."""
+ALL_STACKED = "all"
 MAX_BOXES = 4_000
 MIN_BOX_PX = 0.5
 
@@ -30,15 +31,19 @@ def draw_timeline(
     end_ns: int,
     width: int,
     theme: str = "system",
+    stacked: Collection[str] = (),
 ) -> str:
-    """The tracks from start to end. theme: system, light or dark."""
+    """The tracks from start to end. theme: system, light or dark. stacked: the keys of tracks that show the rows of
+    their call stacks, `ALL_STACKED` for all."""
     room = width - LABEL_WIDTH
     bands: list[tuple[TimelineTrack, str, int]] = []
     for track in tracks:
-        if track.kind == "steps" or track.kind == "counter":
+        if track.kind in ("steps", "counter", "cpu"):
             bands.append((track, track.id, 1))
         elif track.rows:
             bands.append((track, f"{track.id}.0-{min(track.rows, MAX_ROWS) - 1}", min(track.rows, MAX_ROWS)))
+        elif track.stacks > 1 and (ALL_STACKED in stacked or track.key in stacked):
+            bands.append((track, f"{track.id}.k0-{min(track.stacks, MAX_ROWS) - 1}", min(track.stacks, MAX_ROWS)))
         elif track.lane:
             bands.append((track, f"{track.id}.l", 1))
         elif track.instants:
@@ -52,7 +57,9 @@ def draw_timeline(
         band = data["bands"][text]
         hidden = format_clipped(track)
         about = f"<title>Not drawn because of overlap: {escape(hidden)}</title>" if hidden else ""
-        words = fit_label(f"{track.name} *" if hidden else track.name, LABEL_WIDTH - 12)
+        # There are no headings of groups.
+        name = f"{track.name}, {track.group}" if track.id.startswith("g") else track.name
+        words = fit_label(f"{name} *" if hidden else name, LABEL_WIDTH - 12)
         parts.append(f'<text class="name" x="4" y="{y + 12}">{about}{escape(words)}</text>')
         if track.kind == "counter":
             parts.append(_line(track, band, data["unit_ns"] * scale, y))

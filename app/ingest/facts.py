@@ -8,6 +8,9 @@ FIRST_SAMPLE_FACT = "clock of first sample"
 STACKS_FACT = "call stacks"
 """The fact with the origin of call stacks that were not recorded, as the end of a sentence."""
 
+BACKWARD_CLOCK_FACT = "clock that goes back"
+"""The fact with the number of samples that are earlier than the one before them, as a clause."""
+
 
 class FactMerger:
     """Facts (see `Meta.facts`) of several files."""

@@ -73,6 +73,14 @@ def compute_hotspots(profile: Profile, selection: Selection, by: str = "function
     return memoize_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
 
 
+def list_top_functions(profile: Profile, selection: Selection, event: int, most: int) -> tuple[TableRows, int]:
+    """The `most` rows of `compute_hotspots` of one event with the largest self weight, and the number of all its rows.
+    Faster than the complete table, because only these rows are built."""
+    tree = build_call_tree(profile, selection.hide, kinds=False)
+    part = _places(profile, selection, event, BY[0], tree, _labels(profile, selection.hide, BY[0], tree), most)
+    return build_rows(COLUMNS, _join_parts(profile, [part])), part["count"]
+
+
 def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
@@ -133,11 +141,17 @@ def _labels(profile: Profile, frames: FrameFilter, by: str, tree: CallTree) -> _
 
 
 def _places(
-    profile: Profile, selection: Selection, event: int, by: str, tree: CallTree, labels: _Labels
+    profile: Profile,
+    selection: Selection,
+    event: int,
+    by: str,
+    tree: CallTree,
+    labels: _Labels,
+    most: int | None = None,
 ) -> dict[str, Any]:
     function, own, total, everything = function_weights(profile, selection, event, by)
     shown = np.flatnonzero((own != 0) | (total != 0))
-    order = shown[np.lexsort((shown, -total[shown], -own[shown]))]
+    order = shown[np.lexsort((shown, -total[shown], -own[shown]))][:most]
     rows = function[order]
     functions = functions_of(profile)
     module = functions.modules_of(rows)
@@ -151,6 +165,7 @@ def _places(
         "self": own[order],
         "total": total[order],
         "everything": everything,
+        "count": len(shown),
         "kind": [KIND_NAMES[k] for k in function_kinds(profile)[rows].tolist()] if per_function else [None] * len(rows),
         "file": [f or None for f in files],
         "line": lines,

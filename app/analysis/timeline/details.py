@@ -32,6 +32,7 @@ from .model import KINDS, NO_CODE, Timeline, code_names
 MAX_LAUNCHED = 50
 MAX_FLOWS = 50
 MAX_FUNCTIONS = 20
+MAX_THREADS = 4
 MAX_CHARACTERS = 20_000
 MAX_NS = 1 << 62
 
@@ -105,11 +106,41 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
 
 
 def summarize_samples(
-    profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int
+    profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int, row: int | None = None
 ) -> dict[str, Any]:
-    """The functions of the samples of a lane in a window, by weight, descending."""
-    items = _finest(timeline.find_samples(event, thread, start_ns, end_ns, 0, MAX_NS))
+    """The functions of the samples of a lane in a window, by weight, descending. row: of stack rows; `name` is then the
+    function there, of the first sample."""
     threads = threads_of(profile)
+    items = _finest(timeline.find_samples(event, thread, start_ns, end_ns, 0, MAX_NS))
+    of_thread = {
+        "track": f"t{thread}",
+        "thread": threads.key[thread],
+        "thread_name": threads.name[thread] or threads.process[thread],
+    }
+    if row is not None and items is not None:
+        names = stack_names(profile, int(samples_of(profile).stack[items.event_row[0]]))
+        of_thread["name"] = names[row] if 0 <= row < len(names) else ""
+    return of_thread | _summarize_items(profile, items, event, start_ns, end_ns)
+
+
+def summarize_cpu_samples(
+    profile: Profile, timeline: Timeline, event: int, place: int, start_ns: int, end_ns: int
+) -> dict[str, Any]:
+    """The same of a CPU at a place of `Timeline.cpu_rows`, with the threads that ran there, most samples first."""
+    items = _finest(timeline.find_cpu_samples(event, place, start_ns, end_ns, 0, MAX_NS))
+    threads = threads_of(profile)
+    ran = np.zeros(0, np.int64) if items is None else samples_of(profile).thread[items.event_row]
+    counts = np.bincount(ran, minlength=len(threads.key))
+    often = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].tolist()
+    names = [f"{threads.name[t] or threads.process[t]} {threads.key[t].rpartition('/')[2]}" for t in often]
+    shown = ", ".join(names[:MAX_THREADS]) + (f" and {len(names) - MAX_THREADS} more" if names[MAX_THREADS:] else "")
+    of_cpu = {"track": f"x{place}", "thread": "", "thread_name": shown}
+    return of_cpu | _summarize_items(profile, items, event, start_ns, end_ns)
+
+
+def _summarize_items(
+    profile: Profile, items: MipmapItems | None, event: int, start_ns: int, end_ns: int
+) -> dict[str, Any]:
     stack = weight = codes = np.zeros(0, np.int64)
     if items is not None:
         stack, codes, weight = samples_of(profile).stack[items.event_row], items.code, items.weight
@@ -127,9 +158,6 @@ def summarize_samples(
         heaviest = int(stacks[int(np.argmax(np.bincount(of, weight)))])
     return {
         "what": "samples",
-        "track": f"t{thread}",
-        "thread": threads.key[thread],
-        "thread_name": threads.name[thread] or threads.process[thread],
         "event": event_names(profile)[event],
         "unit": weight_unit(profile, event),
         "start_ns": start_ns,

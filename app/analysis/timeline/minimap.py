@@ -11,7 +11,8 @@ from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
 from ..core.sample_selection import event_id, select_threads, threads_of
 from .model import Timeline
-from .tracks import TimeExtent, lane_event
+from .track import TimeExtent
+from .tracks import lane_event
 from .usage import CPUS_UNIT, UNITS, MinimapSeries, compute_usage, usage_unit, without_idle_task
 
 

@@ -118,6 +118,13 @@ class MipmapLevel:
             first -= 1
         return slice(low + first, low + max(first, int(np.searchsorted(starts, end_ns, "left"))))
 
+    def read_rows(self, places: Array) -> MipmapItems:
+        """The items of the rows at these indices of `rows`, ascending."""
+        first = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+        last = np.append(first[1:], len(places)) - 1
+        bounds = zip(self.bounds[places[first]].tolist(), self.bounds[places[last] + 1].tolist(), strict=True)
+        return concat_items([self.read(slice(low, high)) for low, high in bounds])
+
 
 @dataclass(frozen=True, eq=False)
 class Mipmap:

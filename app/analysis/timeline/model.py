@@ -27,10 +27,11 @@ from .mipmap import (
     unpack_mipmaps,
 )
 
-CACHE_NAME = "timeline-3"
+CACHE_NAME = "timeline-4"
 """The name of the file. The number changes with its contents."""
 KINDS = (*KIND_NAMES, "communication", "memory")
 """The kinds of slices and frames: those of frames, and device work other than computation."""
+MAX_COUNTED = 1 << 20
 NO_CODE = -1
 """The code of a sample without a stack."""
 _KIND_OF_CATEGORY = {
@@ -56,15 +57,17 @@ _KIND_OF_WORK = {
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Slices, samples, instants and steps with their levels.
+    """Slices, samples, instants and steps with their levels; cpus: samples by event and CPU.
 
     depths: number of rows of slices of each thread; first: the number of its first row. threads: number of threads.
     ranks: of the rows of steps, NO_ID for none. spans: the time span of samples by event. clipped_ns: by event and
-    thread, the weight of a clock that is not drawn because it overlaps an earlier sample.
+    thread, the weight of a clock that is not drawn because it overlaps an earlier sample. stack_depths: by event and
+    thread, the number of rows of its stacks. cpu_rows: (index of the host in `hosts_of`, number) of each CPU.
     """
 
     slices: tuple[Mipmap, ...]
     samples: tuple[Mipmap, ...]
+    cpus: tuple[Mipmap, ...]
     instants: tuple[Mipmap, ...]
     steps: tuple[Mipmap, ...]
     depths: Array
@@ -73,6 +76,8 @@ class Timeline:
     ranks: tuple[int, ...]
     spans: tuple[SampleSpan, ...]
     clipped_ns: Array
+    stack_depths: Array
+    cpu_rows: Array
 
     def find_slices(
         self, thread: int, depth: int, start_ns: int, end_ns: int, cell: int, most: int
@@ -86,6 +91,21 @@ class Timeline:
         """The samples of an event on a thread; see `Pyramid.find`."""
         return _find(self.samples, event * self.threads + thread, start_ns, end_ns, cell, most)
 
+    def find_cpu_samples(
+        self, event: int, place: int, start_ns: int, end_ns: int, cell: int, most: int
+    ) -> LevelRange | None:
+        """The samples of an event on the CPU at a place of `cpu_rows`; see `Pyramid.find`."""
+        return _find(self.cpus, event * len(self.cpu_rows) + place, start_ns, end_ns, cell, most)
+
+    def count_cpu_samples(self, event: int) -> Array:
+        """The number of samples of an event on each CPU of `cpu_rows`."""
+        counts = np.zeros(len(self.cpu_rows), np.int64)
+        for pyramid in self.cpus:
+            level = pyramid.levels[0]
+            of, place = np.divmod(level.rows, max(len(counts), 1))
+            counts[place[of == event]] = np.diff(level.bounds)[of == event]
+        return counts
+
     def find_instants(self, thread: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
         """The instants on a thread, NO_ID for those on none; see `Pyramid.find`."""
         return _find(self.instants, thread - NO_ID, start_ns, end_ns, cell, most)
@@ -97,11 +117,14 @@ class Timeline:
 
 def prepare_timeline(profile: Profile) -> dict[str, Array]:
     """Everything that is computed once, as arrays to be stored; about a second for two million slices or samples."""
-    samples = _samples(profile)
+    samples, cpu_rows = _samples(profile), _list_cpus(profile)
     return {
         "depths": _depths(profile),
         "clipped": _clipped_weights(profile, samples),
+        "stack_depths": _stack_depths(profile, samples),
+        "cpu_rows": cpu_rows.ravel(),
         **pack_mipmaps(build_mipmaps(samples), "samples"),
+        **pack_mipmaps(build_mipmaps(_cpu_samples(profile, cpu_rows)), "cpus"),
         **pack_mipmaps(build_mipmaps(_slices(profile)), "slices"),
         **pack_mipmaps(build_mipmaps(_instants(profile)), "instants"),
         **pack_mipmaps(build_mipmaps(_steps(profile)), "steps"),
@@ -110,18 +133,22 @@ def prepare_timeline(profile: Profile) -> dict[str, Array]:
 
 def open_timeline(profile: Profile, arrays: Mapping[str, Array]) -> Timeline:
     """The timeline from prepared arrays. It refers to columns of the profile, not to the profile."""
-    depths = arrays["depths"]
+    depths, cpu_rows = arrays["depths"], arrays["cpu_rows"].reshape(-1, 2)
+    threads, shape = profile.threads.num_rows, (profile.events.num_rows, profile.threads.num_rows)
     return Timeline(
         slices=unpack_mipmaps(arrays, "slices", _SliceSource(profile).finest),
-        samples=unpack_mipmaps(arrays, "samples", _SampleSource(profile).finest),
+        samples=unpack_mipmaps(arrays, "samples", _SampleSource(profile, threads).finest),
+        cpus=unpack_mipmaps(arrays, "cpus", _SampleSource(profile, len(cpu_rows)).finest),
         instants=unpack_mipmaps(arrays, "instants", _InstantSource(profile).finest),
         steps=unpack_mipmaps(arrays, "steps", _StepSource(profile).finest),
         depths=depths,
         first=np.cumsum(depths) - depths,
-        threads=profile.threads.num_rows,
+        threads=threads,
         ranks=tuple(np.unique(_step_ranks(profile)).tolist()),
         spans=spans_of(profile),
-        clipped_ns=arrays["clipped"].reshape(profile.events.num_rows, profile.threads.num_rows),
+        clipped_ns=arrays["clipped"].reshape(shape),
+        stack_depths=arrays["stack_depths"].reshape(shape),
+        cpu_rows=cpu_rows,
     )
 
 
@@ -199,9 +226,9 @@ def _slices(profile: Profile) -> TimelineEvents:
 
 
 class _SampleSource:
-    """The columns of samples."""
+    """The columns of samples. rows: of each event, one for a thread or a CPU."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, rows: int) -> None:
         samples = samples_of(profile)
         self.time, self.weight, self.stack = samples.time_ns, samples.weight, samples.stack
         function, kind = get_column(profile.calls, "function"), get_column(profile.calls, "kind")
@@ -210,12 +237,12 @@ class _SampleSource:
         code[1:] = canonical[function[1:]] * np.int32(len(KINDS)) + kind[1:]
         self.code_of_stack = code[samples.call]
         self.lasts = np.array([span is SampleSpan.AFTER for span in spans_of(profile)], bool)
-        self.threads = max(profile.threads.num_rows, 1)
+        self.rows = max(rows, 1)
 
     def finest(self, row: Array, event_row: Array, start: Array, follows: Array) -> MipmapItems:
         """Samples as items, as `spans.drawn` has them."""
         weight, end = self.weight[event_row], self.time[event_row]
-        lasting = self.lasts[row // self.threads]
+        lasting = self.lasts[row // self.rows]
         end = np.where(lasting, np.minimum(end + np.maximum(weight, 0), follows), end) if lasting.any() else end
         return single_items(event_row, start, end, self.codes(event_row), weight)
 
@@ -227,15 +254,66 @@ class _SampleSource:
 
 def _samples(profile: Profile) -> TimelineEvents:
     """Samples by event and thread."""
+    samples, threads = samples_of(profile), profile.threads.num_rows
+    row = samples.event.astype(np.int64) * max(threads, 1) + samples.thread
+    return _place(profile, row, _by_row(row), threads)
+
+
+def _place(profile: Profile, row: Array, order: Array, rows: int) -> TimelineEvents:
+    """Samples as events. row: of each sample of `order`, which is sorted by it. rows: of each event."""
     samples = samples_of(profile)
-    row = samples.event.astype(np.int64) * max(profile.threads.num_rows, 1) + samples.thread
-    order = _by_row(row)
     row = row[order]
     new = np.diff(row, prepend=-1) != 0
     start, end = place_samples(profile, samples, spans_of(profile), row, order, new)
-    return TimelineEvents(
-        row.astype(np.int32), order, start, end, _SampleSource(profile).codes(order), samples.weight[order]
-    )
+    codes = _SampleSource(profile, rows).codes(order)
+    return TimelineEvents(row.astype(np.int32), order, start, end, codes, samples.weight[order])
+
+
+def hosts_of(profile: Profile) -> list[str | None]:
+    """The distinct hosts of threads, in the order of their first thread."""
+    return list(dict.fromkeys(profile.threads.column("host").to_pylist()))
+
+
+def _list_cpus(profile: Profile) -> Array:
+    """(index of the host, number of the CPU) of each CPU with samples, int64; none if samples do not know their CPU."""
+    cpu, host = get_column(profile.samples, "cpu"), _host_of_samples(profile)
+    cpus = max(int(cpu.max(initial=NO_ID)) + 1, 1)
+    keys = (host * cpus + cpu)[cpu >= 0]
+    # Counting is faster than sorting; a file can have any number.
+    used = np.flatnonzero(np.bincount(keys)) if int(keys.max(initial=0)) < MAX_COUNTED else np.unique(keys)
+    return np.stack(np.divmod(used, cpus), axis=1)
+
+
+def _host_of_samples(profile: Profile) -> Array:
+    """The index in `hosts_of` of the host of each sample."""
+    names = {host: number for number, host in enumerate(hosts_of(profile))}
+    of_thread = np.array([names[host] for host in profile.threads.column("host").to_pylist()], np.int64)
+    found: Array = of_thread[samples_of(profile).thread]
+    return found
+
+
+def _cpu_samples(profile: Profile, cpu_rows: Array) -> TimelineEvents:
+    """Samples by event and CPU; those that do not know their CPU are omitted."""
+    samples, cpu = samples_of(profile), get_column(profile.samples, "cpu").astype(np.int64)
+    cpus = int(cpu_rows[:, 1].max(initial=0)) + 1
+    known = np.flatnonzero(cpu >= 0)
+    keys = cpu_rows[:, 0] * cpus + cpu_rows[:, 1]
+    row = np.full(len(cpu), NO_ID, np.int64)
+    row[known] = np.searchsorted(keys, (_host_of_samples(profile) * cpus + cpu)[known])
+    row[known] += samples.event[known].astype(np.int64) * len(cpu_rows)
+    order = known[_by_row(row[known])].astype(np.int32)
+    return _place(profile, row, order, len(cpu_rows))
+
+
+def _stack_depths(profile: Profile, samples: TimelineEvents) -> Array:
+    """The number of frames of the longest stack, by event × threads + thread. Frames of one function are merged, as in
+    a flame graph."""
+    depths = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int32)
+    if len(samples):
+        columns, first = samples_of(profile), np.flatnonzero(np.diff(samples.row, prepend=-1))
+        depth_of_stack = get_column(profile.calls, "depth")[columns.call]
+        depths[samples.row[first]] = np.maximum.reduceat(depth_of_stack[columns.stack[samples.event_row]], first)
+    return depths
 
 
 def _clipped_weights(profile: Profile, samples: TimelineEvents) -> Array:

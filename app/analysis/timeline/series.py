@@ -9,11 +9,12 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
+from ..core.flame_groups import FlameGroup
 from ..core.memo import memoize
 from ..ml.devices import devices_of, sm_efficiency_of
 from .model import Timeline
 from .tracks import series_bounds, time_extent
-from .usage import compute_event_rate
+from .usage import MinimapSeries, compute_cpu_use, compute_event_rate
 
 BLOCK = 64
 
@@ -90,7 +91,26 @@ def load_event_rate(
     the total time, whatever the window."""
     whole = time_extent(profile, timeline)
     rate = compute_event_rate(profile, timeline, selection, event, whole.first_ns, whole.last_ns)
-    at = whole.first_ns + rate.bin_ns * np.arange(len(rate.values))
+    return _cut(rate, whole.first_ns, start_ns, end_ns)
+
+
+def load_cpu_use(
+    profile: Profile,
+    timeline: Timeline,
+    selection: Selection,
+    group: FlameGroup,
+    number: int,
+    start_ns: int,
+    end_ns: int,
+) -> SeriesValues:
+    """The curve of the CPUs in use by a thread, process or host in [start_ns, end_ns), with parts of the total time."""
+    whole = time_extent(profile, timeline)
+    use = compute_cpu_use(profile, timeline, selection, group, number, (whole.first_ns, whole.last_ns))
+    return _cut(use, whole.first_ns, start_ns, end_ns)
+
+
+def _cut(rate: MinimapSeries, first_ns: int, start_ns: int, end_ns: int) -> SeriesValues:
+    at = first_ns + rate.bin_ns * np.arange(len(rate.values))
     low = max(0, int(np.searchsorted(at, start_ns, "right")) - 1)
     inside = slice(low, max(low, int(np.searchsorted(at, end_ns, "left"))))
     values = np.array([float(f"{value:.4g}") for value in rate.values[inside].tolist()])

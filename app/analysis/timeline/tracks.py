@@ -1,7 +1,6 @@
 """The tracks of a timeline for a selection: order and content."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,61 +19,21 @@ from ..core.sample_selection import (
     match_places,
     samples_of,
     select_threads,
-    sum_weights,
     threads_of,
 )
+from ..core.sample_spans import SampleSpan
 from ..core.slice_selection import device_work_of
 from ..core.windows import find_duration_events
 from ..ml.devices import devices_of, sm_efficiency_of
+from .cpu_tracks import list_cpu_tracks, list_use_tracks
 from .model import Timeline
-from .usage import compute_event_rate, describe_rate, list_rated_events
+from .track import GLOBAL_GROUP, EventTicks, TimeExtent, TimelineTrack, group_label
+from .usage import compute_event_rate, describe_rate, find_cpu_event, has_slice_time, list_rated_events, sum_by_thread
 
 MAX_TRACKS = 2_000
 """Maximum number of tracks in a response; if there are more, the busiest."""
-GLOBAL_GROUP = "Global"
-"""The group of tracks without a process."""
-
-
-@dataclass(frozen=True)
-class TimelineTrack:
-    """A track. id: as in requests. key: the same for every reading of the file. kind: steps, thread,
-    stream, track or counter. group: the process or rank it is of. thread: as a selection names it, "" for none.
-
-    rows: of slices. lane: whether there are samples, drawn as one row. instants: whether there are any. weight: of its
-    samples, or the time in its slices (ns). unit: of the lane, or of a counter; low, high: the values of a counter.
-    drawn: the time span of the samples of the lane, a `Span`. clipped: the weight that is not drawn, in ns.
-    """
-
-    id: str
-    key: str
-    kind: str
-    name: str
-    group: str
-    thread: str = ""
-    rows: int = 0
-    lane: bool = False
-    instants: bool = False
-    weight: int = 0
-    samples: int = 0
-    slices: int = 0
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    drawn: str = ""
-    clipped: int = 0
-
-
-@dataclass(frozen=True)
-class TimeExtent:
-    """The time range of a profile (ns).
-
-    first_ns, last_ns: of what was recorded. A profiler begins before its first event and ends after its last one.
-    """
-
-    start_ns: int
-    end_ns: int
-    first_ns: int
-    last_ns: int
+MAX_TICK_EVENTS = 4
+"""Maximum number of other events on the track of a thread."""
 
 
 def lane_event(profile: Profile, selection: Selection) -> Array:
@@ -84,7 +43,7 @@ def lane_event(profile: Profile, selection: Selection) -> Array:
     times = [names.index(name) for name in (HOST_TIME, DEVICE_TIME) if name in names]
     if not times or selection.event not in (None, HOST_TIME, DEVICE_TIME):
         return np.full(threads, event_id(profile, selection.event), np.int64)
-    number = _totals(profile)[1]
+    number = sum_by_thread(profile)[1]
     found = np.full(threads, NO_ID, np.int64)
     for event in reversed(times):
         found[number[event] > 0] = event
@@ -96,10 +55,13 @@ def list_tracks(
 ) -> tuple[list[TimelineTrack], int]:
     """(the tracks of a selection, how many were left out): steps first; then by process, those with ranks in the order
     of these, else the busiest first: streams of devices, threads, other tracks, counters. search: in their names."""
+    processes, hosts = list_use_tracks(profile, timeline, selection, time_extent(profile, timeline))
     found = [
         *_step_tracks(profile, timeline, selection),
-        *_thread_tracks(profile, timeline, selection),
+        *_thread_tracks(profile, timeline, selection, processes),
+        *list_cpu_tracks(profile, timeline, selection),
         *_series_tracks(profile, selection),
+        *hosts,
         *_rate_tracks(profile, timeline, selection),
     ]
     words = search.casefold().split()
@@ -147,19 +109,6 @@ def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
     return memoize(profile, "timeline extent", build, pin=True)
 
 
-def _totals(profile: Profile) -> tuple[Array, Array]:
-    """(weight, number of samples) by event and thread."""
-
-    def build() -> tuple[Array, Array]:
-        samples = samples_of(profile)
-        shape = (profile.events.num_rows, profile.threads.num_rows)
-        cell = samples.event.astype(np.int64) * shape[1] + samples.thread
-        weight = sum_weights(cell, samples.weight, shape[0] * shape[1], samples.max_abs_weight)
-        return weight.reshape(shape), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-
-    return memoize(profile, "timeline totals", build)
-
-
 def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
     ranks = match_places(profile, selection, np.array(timeline.ranks, np.int64))
     several = len(timeline.ranks) > 1
@@ -177,14 +126,25 @@ def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> 
     ]
 
 
-def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+def _list_ticks(profile: Profile, timeline: Timeline) -> list[int]:
+    """The events that are ticks on the tracks of threads while another one is selected: those that just occur."""
+    if has_slice_time(profile):
+        return []
+    often = sum_by_thread(profile)[1].sum(axis=1)
+    return [e for e, span in enumerate(timeline.spans) if span is SampleSpan.TICK and often[e]][:MAX_TICK_EVENTS]
+
+
+def _thread_tracks(
+    profile: Profile, timeline: Timeline, selection: Selection, processes: list[TimelineTrack]
+) -> list[TimelineTrack]:
     threads, chosen = threads_of(profile), select_threads(profile, selection)
     units = [weight_unit(profile, each) for each in range(profile.events.num_rows)]
     event = lane_event(profile, selection)
-    weight, number = _totals(profile)
+    weight, number = sum_by_thread(profile)
     slices = np.bincount(get_column(profile.slices, "thread"), minlength=len(threads.key))
     instants = np.bincount(get_column(profile.instants, "thread") + 1, minlength=len(threads.key) + 1)[1:]
-    often = Counter(threads.key)
+    often, names, others = Counter(threads.key), event_names(profile), _list_ticks(profile, timeline)
+    cpu_event = find_cpu_event(profile)
     process = groups_of(profile, FlameGroup.PROCESS)
     timeline_tracks = []
     running = {key for key, kind in zip(threads.key, threads.kind, strict=True) if kind == "thread"}
@@ -203,10 +163,13 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
                 kind=kind,
                 # States of a thread by the scheduler, next to its samples.
                 name=f"{name} states" if kind == "track" and threads.key[t] in running else name,
-                group=_group(process.labels[process.thread_groups[t]], int(threads.rank[t])),
+                group=group_label(process.labels[process.thread_groups[t]], int(threads.rank[t])),
                 thread=threads.key[t],
                 rows=int(timeline.depths[t]),
                 lane=samples > 0,
+                stacks=int(timeline.stack_depths[of, t]) if samples and not slices[t] else 0,
+                ticks=tuple(EventTicks(e, names[e], int(number[e, t])) for e in others if e != of and number[e, t]),
+                has_cpu_use=cpu_event is not None and kind == "thread" and bool(number[cpu_event, t]),
                 instants=bool(instants[t]),
                 weight=int(weight[of, t]) if of != NO_ID else 0,
                 samples=samples,
@@ -216,6 +179,7 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
                 clipped=int(timeline.clipped_ns[of, t]) if of != NO_ID else 0,
             )
         )
+    timeline_tracks += processes
     timeline_tracks += (
         _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.divides_ranks else []
     )
@@ -241,7 +205,7 @@ def _device_tracks(
                 key=f"{letter}/{'-' if device.rank == NO_ID else device.rank}/{device.row}",
                 kind="counter",
                 name=f"{name} {what}",
-                group=_group(labels[of_thread[thread]], device.rank),
+                group=group_label(labels[of_thread[thread]], device.rank),
                 unit="percent",
                 low=0.0,
                 high=100.0,
@@ -249,11 +213,6 @@ def _device_tracks(
             for letter, what in shown
         ]
     return device_tracks
-
-
-def _group(label: str, rank: int) -> str:
-    """The label of a process, with its rank where that is not in it already, as `grouping` adds it."""
-    return label if rank < 0 or rank_label(rank) in label.split(" · ") else f"{rank_label(rank)} · {label}"
 
 
 def _name(name: str, tid: int | None, kind: str) -> str:

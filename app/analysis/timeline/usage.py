@@ -15,10 +15,11 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, get_strings
 from ...domain.units import NS_PER_S
+from ..core.flame_groups import FlameGroup, groups_of
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
-from ..core.sample_selection import event_names, samples_of, select_threads, threads_of
-from ..core.sample_spans import SampleSpan
+from ..core.sample_selection import event_names, samples_of, select_threads, sum_weights, threads_of
+from ..core.sample_spans import SampleSpan, spans_of
 from .mipmap import MAX_FILL, MipmapItems
 from .model import Timeline
 
@@ -76,11 +77,71 @@ def without_idle_task(profile: Profile, rows: Array) -> Array:
     return busy
 
 
+def has_slice_time(profile: Profile) -> bool:
+    """Whether its samples are the time in slices, unlike the states of sampled threads."""
+    return HOST_TIME in event_names(profile) or DEVICE_TIME in event_names(profile)
+
+
+def sum_by_thread(profile: Profile) -> tuple[Array, Array]:
+    """(weight, number of samples) by event and thread."""
+
+    def build() -> tuple[Array, Array]:
+        samples = samples_of(profile)
+        shape = (profile.events.num_rows, profile.threads.num_rows)
+        cell = samples.event.astype(np.int64) * shape[1] + samples.thread
+        weight = sum_weights(cell, samples.weight, shape[0] * shape[1], samples.max_abs_weight)
+        return weight.reshape(shape), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
+
+    return memoize(profile, "timeline totals", build)
+
+
+def find_cpu_event(profile: Profile) -> int | None:
+    """The event that tells how long threads ran on a CPU: context switches, else a clock, else cycles, whose samples
+    are as long as they are drawn. None without such an event, and for slices."""
+    if has_slice_time(profile) or profile.meta.clock == timed_events.IN_ORDER:
+        return None
+    names, spans = event_names(profile), spans_of(profile)
+    sampled = samples_of(profile).count_by_event > 0
+    ranks = [
+        [timed_events.RUNNING, timed_events.CPU_TIME].index(name)
+        if name in (timed_events.RUNNING, timed_events.CPU_TIME)
+        else 2
+        if timed_events.is_clock(name) and span is SampleSpan.BEFORE
+        else 3
+        if timed_events.is_cycles(name) and span is SampleSpan.SINCE
+        else 4
+        for name, span in zip(names, spans, strict=True)
+    ]
+    best = min((rank, event) for event, rank in enumerate([*ranks, 4]) if event == len(ranks) or sampled[event])
+    return best[1] if best[0] < 4 else None
+
+
+def compute_cpu_use(
+    profile: Profile, timeline: Timeline, selection: Selection, group: FlameGroup, number: int, whole: tuple[int, int]
+) -> MinimapSeries:
+    """The CPUs in use by the selected threads of a group (a thread, process or host), over the total time. whole: its
+    first and last time. The idle task does not count. Raises ValueError without `find_cpu_event`."""
+    shown = selection.only_places()
+    event = find_cpu_event(profile)
+    if event is None:
+        raise ValueError("no event tells how long threads ran")
+
+    def build() -> MinimapSeries:
+        chosen = select_threads(profile, shown)
+        members = groups_of(profile, group).thread_groups == number
+        rows = without_idle_task(profile, np.flatnonzero(members if chosen is None else members & chosen))
+        # Unlike clocks and running times, cycles have no length.
+        drawn = timeline.spans[event] is SampleSpan.SINCE
+        return compute_usage(timeline, np.full(len(rows), event), rows, *whole, CPUS_UNIT, [], drawn=drawn)
+
+    return memoize(profile, ("timeline CPU use", group, number, shown), build)
+
+
 def list_rated_events(profile: Profile) -> list[int]:
     """The events that have a curve: those with samples, if there are several. A single one is on the strip."""
     if profile.slices.num_rows:
         return []
-    found = np.unique(samples_of(profile).event).tolist() if profile.samples.num_rows else []
+    found = np.flatnonzero(samples_of(profile).count_by_event).tolist()
     return found[:MAX_CURVES] if len(found) > 1 else []
 
 
@@ -107,29 +168,37 @@ def usage_unit(profile: Profile, timeline: Timeline, event: int) -> str:
 
 
 def compute_usage(
-    timeline: Timeline, event: Array, thread: Array, first_ns: int, last_ns: int, unit: str, guessed: list[int]
+    timeline: Timeline,
+    event: Array,
+    thread: Array,
+    first_ns: int,
+    last_ns: int,
+    unit: str,
+    guessed: list[int],
+    *,
+    drawn: bool = False,
 ) -> MinimapSeries:
     """The usage by events of threads, pair by pair, from `first_ns` to `last_ns`. guessed: the events whose samples are
-    counted, because their weights give no total."""
+    counted, because their weights give no total. drawn: count the time over which samples are drawn."""
     length = last_ns - first_ns
     finest = max(1, -(-length // BINS))
     wanted = event * timeline.threads + thread
-    lasts = np.array([span is SampleSpan.AFTER for span in timeline.spans], bool)
+    lasts = np.array([drawn or span is SampleSpan.AFTER for span in timeline.spans], bool)
     # Weights of clocks are in ns, like the parts; other events are counts per second.
     scale = np.array([1.0 if span is SampleSpan.BEFORE else float(NS_PER_S) for span in timeline.spans])
     parts: list[tuple[MipmapItems, Array]] = []
     covered_ns = samples = 0.0
     for pyramid in timeline.samples:
         level = pyramid.levels[pyramid.level(finest.bit_length() - 1)]
-        mine = np.repeat(np.isin(level.rows, wanted), np.diff(level.bounds))
-        if not mine.any():
+        places = np.flatnonzero(np.isin(level.rows, wanted))
+        if not len(places):
             continue
-        of = np.repeat(level.rows, np.diff(level.bounds))[mine] // max(timeline.threads, 1)
-        items = level.read(slice(0, len(level))).take(mine)
+        of = np.repeat(level.rows[places], np.diff(level.bounds)[places]) // max(timeline.threads, 1)
+        items = level.read_rows(places)
         covered = (items.end - items.start) * (items.fill / MAX_FILL)
         weight = np.where(np.isin(of, guessed), items.count, items.weight)
         parts.append((items, np.where(lasts[of], covered, weight * scale[of])))
-        taken = ~lasts[of]
+        taken = ~lasts[of] | drawn
         covered_ns, samples = covered_ns + covered[taken].sum(), samples + items.count[taken].sum()
     grain = MIN_SAMPLES_PER_BIN * covered_ns / samples if samples else 0.0
     step = _find_time_step([items for items, _ in parts])

@@ -20,7 +20,7 @@ from ...domain.rank_state import INCOMPLETE
 from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validation import find_overflowing
-from ...ingest.facts import FIRST_SAMPLE_FACT
+from ...ingest.facts import BACKWARD_CLOCK_FACT, FIRST_SAMPLE_FACT
 from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
@@ -46,7 +46,7 @@ from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
-from .sample_times import fill_times, to_epoch_ns
+from .sample_times import describe_backward_times, fill_times, to_epoch_ns
 
 MAX_REASON_CHARS = 500
 MAX_FACTS = 200
@@ -194,6 +194,8 @@ class ScriptProfileBuilder:
             columns = {name: values[order] for name, values in columns.items()}
         columns = self._select_possible(columns)
         timed = fill_times(columns)
+        if timed and (backward := describe_backward_times(columns)):
+            self._facts[BACKWARD_CLOCK_FACT] = backward
         self._name_threads(columns)
         if len(columns["event"]):
             self._main_event = self._called.choose_main_event(list(self._events))

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.units import NS_PER_S, NS_PER_US
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 _TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
 
@@ -25,6 +25,30 @@ def fill_times(columns: dict[str, Array]) -> bool:
         last = np.maximum(last, int(np.argmax(known)))
         columns["time_ns"] = time_ns[last]
     return True
+
+
+def describe_backward_times(columns: dict[str, Array]) -> str:
+    """How many samples are earlier than the one before them, in the order of the text, of the same thread or CPU, and
+    by how much, as a clause; empty if none is. Only a clock that goes back, or a text put together from several, has
+    such: perf script sorts samples by time. columns: with the times of `fill_times`."""
+    time_ns = columns["time_ns"]
+    if not (np.diff(time_ns) < 0).any():
+        return ""
+    back = np.zeros(len(time_ns), np.int64)
+    for key in (columns["thread"], columns["cpu"]):
+        order = np.argsort(key, kind="stable")
+        step = np.diff(time_ns[order])
+        # -1: the CPU is unknown.
+        step[(key[order[1:]] != key[order[:-1]]) | (key[order[1:]] < 0)] = 0
+        back[order[1:]] = np.maximum(back[order[1:]], -step)
+    count = int(np.count_nonzero(back))
+    if not count:
+        return ""
+    are, them = ("samples are", "them") if count > 1 else ("sample is", "it")
+    return (
+        f"{count:,} {are} earlier than the one before {them} of the same thread or CPU, by up to "
+        f"{int(back.max()) / NS_PER_MS:,.3f} ms"
+    )
 
 
 def to_epoch_ns(time_ns: int, reference: str) -> int | None:

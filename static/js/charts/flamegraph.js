@@ -3,10 +3,8 @@
 // Everything is found by data attributes and reads its state from the address; without this script the same controls
 // are plain forms and links.
 
-import { copyText } from '../copy.js';
-import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
-import { exactly, isShortened } from './flamegraph/format.js';
+import { listActions } from './flamegraph/actions.js';
 import { Menu } from './flamegraph/menu.js';
 import { ModuleColors, Palette } from './flamegraph/palette.js';
 import { Panel } from './flamegraph/panel.js';
@@ -18,8 +16,6 @@ import { Surroundings } from './surroundings.js';
 // The parts of the page around the graph that depend on the selection.
 const SURROUNDINGS = ['.tabs', '.selection', '[data-flame-actions]'];
 
-const LONGEST_SEARCH = 900;
-
 const shared = {
   state: null,
   tooltip: new Tooltip(),
@@ -27,7 +23,7 @@ const shared = {
   moduleColors: new ModuleColors(),
   palette: () => (palette ??= new Palette(document.documentElement)),
   covered: () => document.querySelector('[data-flame-bar]')?.getBoundingClientRect().bottom ?? 0,
-  entries,
+  entries: (panel, node) => listActions(panel, node, shared.state, search !== null),
 };
 let palette = null;
 let shown = [];
@@ -119,66 +115,6 @@ function watchTheme() {
     palette = null;
     shown.forEach((panel) => panel.repaint());
   });
-}
-
-/** What the context menu offers on a node. */
-function entries(panel, node) {
-  const { picture, zoomed } = panel.view;
-  const { state } = shared;
-  const name = picture.name(node);
-  const pattern = exactly(name);
-  const none = picture.functionId(node) < 0;
-  const { sandwich, hotspots } = panel.root.dataset;
-  const or = (word) => (state.get(word) ? `${state.get(word)}|${pattern}` : pattern);
-  const change = (changes) => () => state.change(changes);
-  /** @type {import('./flamegraph/menu.js').Entry[]} */
-  const list = [
-    { text: 'Zoom to this frame', action: () => panel.zoomTo(picture.ids[node]), disabled: node === zoomed },
-    { text: 'Show the whole graph', action: () => panel.zoomTo(null), disabled: picture.depth[zoomed] === 0 },
-    null,
-    { text: 'Focus: only stacks with this function', action: change({ focus: [...new Set([...state.all('focus'), pattern])] }), disabled: none },
-    { text: 'Ignore: drop stacks with this function', action: change({ ignore: or('ignore') }), disabled: none },
-    { text: "Hide this function's frames", action: change({ hide: or('hide') }), disabled: none },
-    { text: 'Show from: start stacks at this function', action: change({ 'show-from': pattern }), disabled: none },
-    {
-      text: 'Collapse recursion',
-      action: change({ recursion: !state.flag('recursion') }),
-      checked: state.flag('recursion'),
-    },
-    null,
-  ];
-  const id = String(picture.functionId(node));
-  if (sandwich) {
-    const words = state.selection();
-    for (const word of ['invert', 'focus']) words.delete(word);
-    // Only digits would be interpreted as an id.
-    words.set('function', isShortened(name) || /^\d*$/.test(name) ? id : name);
-    list.push({ text: 'Callers and callees', href: link(sandwich, words), disabled: none });
-  }
-  if (hotspots) {
-    const words = state.selection();
-    words.set('search', name.split('…', 1)[0].slice(0, LONGEST_SEARCH));
-    list.push({ text: 'Show in hotspots', href: link(hotspots, words), disabled: none });
-  }
-  if (search) list.push({ text: 'Search for this function', action: change({ q: pattern }), disabled: none });
-  list.push({ text: 'Copy name', action: () => copyName(panel, name, id) });
-  return list;
-}
-
-/** The full name, even if the picture has a shortened one. */
-async function copyName(panel, name, id) {
-  const { functions: usual, reversedFunctions } = panel.root.dataset;
-  const functions = panel.picture.base?.reversed ? reversedFunctions : usual;
-  if (!functions || !isShortened(name)) await copyText(name);
-  else {
-    try {
-      await copyText((await getJSON(`${functions}/${id}`)).name);
-    } catch (error) {
-      panel.say(error.message);
-      return;
-    }
-  }
-  panel.say('Copied.');
 }
 
 /** The graphs of this page. */

@@ -1,13 +1,13 @@
 // The page of a timeline: connects its parts. Its state is its URL.
 //
-// view-ms=from-to is the visible range, start-ms and end-ms the selected one; pin, fold, tracks, slice, flows and q are
-// parameters of this page. Elements are found by data attributes.
+// view-ms=from-to is the visible range, start-ms and end-ms the selected one; pin, fold, stacks, tracks, slice, flows and
+// q are parameters of this page. Elements are found by data attributes.
 
 import { getJSON } from '../http.js';
 import { isTyping } from '../keys.js';
 import { PATTERNS, State, link } from './flamegraph/state.js';
 import { Surroundings } from './surroundings.js';
-import { weight } from './flamegraph/format.js';
+import { exactly, weight } from './flamegraph/format.js';
 import { Flows } from './timeline/flows.js';
 import { listen, zoomPoint } from './timeline/input.js';
 import { linksOf } from './timeline/links.js';
@@ -17,15 +17,16 @@ import { TimelinePalette } from './timeline/palette.js';
 import { Panel } from './timeline/panel.js';
 import { Rail } from './timeline/rail.js';
 import { Search } from './timeline/search.js';
+import { SelectedRange } from './timeline/selected-range.js';
 import { Source } from './timeline/source.js';
 import { milliseconds, nanoseconds } from './timeline/time.js';
 import { Tip, facts } from './timeline/tip.js';
+import { TrackState } from './timeline/track-state.js';
 import { Tracks } from './timeline/tracks.js';
 import { View } from './timeline/view.js';
 import { VisibleRange } from './timeline/visible-range.js';
 
 const SURROUNDINGS = ['.tabs', '.selection'];
-const NONE = '-';
 const AGAIN_MS = 700;
 
 class Timeline {
@@ -34,6 +35,7 @@ class Timeline {
     this.url = root.dataset.source;
     this.state = new State(() => this.update());
     this.tracks = new Tracks();
+    this.shapes = new TrackState(this.state, this.tracks);
     this.names = new Names();
     this.palette = null;
     this.found = this.fills = null;
@@ -46,8 +48,8 @@ class Timeline {
     this.source = new Source(this.url, () => this.state.selection(), this.names, (error) => this.came(error));
     this.tip = new Tip();
     this.rail = new Rail(root, this.tracks, {
-      fold: (track) => this.toggle('fold', track.key, this.folded()),
-      pin: (track) => this.toggle('pin', track.key, this.pinned()),
+      fold: (track) => this.shapes.fold(track),
+      pin: (track) => this.shapes.pin(track),
     });
     this.view = new View(
       root,
@@ -66,16 +68,20 @@ class Timeline {
     this.visible = new VisibleRange(this.view, this.state);
     this.panel = new Panel(root, {
       close: () => this.select(null),
+      find: (name) => this.find(name),
       go: (place) => this.load(place.slice),
       zoom: () => this.zoomTo(this.view.selected),
       range: () => this.setRange(this.view.selected && [this.view.selected.start, this.view.selected.end]),
       links: (details) => linksOf(details, this.state.selection(), this.root.dataset),
     });
+    const selected = document.querySelector('[data-timeline="selected-range"]');
+    this.selectedRange = selected ? new SelectedRange(selected, this.state) : null;
     this.form = root.querySelector('form[data-timeline="search"]');
     this.search = new Search(this.form, this.state, this.url, {
       found: (functions) => {
         this.found = functions;
         this.fills = null;
+        this.selectedRange?.match(functions);
         this.view.redraw();
       },
       go: (hit) => this.goToHit(hit),
@@ -110,7 +116,10 @@ class Timeline {
       jump: () => this.visible.beginStep(),
       gesture: (at, isHeld) => this.visible.continueGesture(at, isHeld),
       key: (event) => this.key(event),
-      isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
+      isBusy: (target) =>
+        isTyping(target) ||
+        this.selectedRange?.isMenuOpen ||
+        document.querySelector('dialog[open], details.menu[open]') !== null,
     });
     const filter = this.part('filter');
     filter.addEventListener('input', () => this.state.change({ tracks: filter.value }));
@@ -135,14 +144,15 @@ class Timeline {
     else if (name === 'fit') view.fit();
     else if (name === 'range') view.show(...view.range, { moving: true });
     else if (name === 'clear') this.setRange(null);
-    else if (name === 'fold') this.state.change({ fold: this.tracks.list.filter(Tracks.folds).map((t) => t.key) });
-    else if (name === 'unfold') this.state.change({ fold: '' });
+    else if (name === 'fold') this.shapes.foldAll();
+    else if (name === 'unfold') this.shapes.unfoldAll();
   }
 
   /** Show the state of the URL. */
   async update() {
     const { state, view } = this;
     this.surroundings.update();
+    this.selectedRange?.update();
     const words = state.selection();
     const ofTracks = new URLSearchParams(words);
     for (const word of ['start-ms', 'end-ms', ...PATTERNS, 'invert', 'recursion']) ofTracks.delete(word);
@@ -158,7 +168,12 @@ class Timeline {
     } else if (!this.tracks.list.length) return;
     this.showRange();
     this.showControls();
-    this.tracks.layOut({ pinned: this.pinned(), folded: this.folded(), filter: state.get('tracks') });
+    this.tracks.layOut({
+      pinned: this.shapes.pinned,
+      folded: this.shapes.folded,
+      isStacked: this.shapes.isStacked,
+      filter: state.get('tracks'),
+    });
     this.rail.update();
     view.layOut();
     this.visible.read();
@@ -200,6 +215,8 @@ class Timeline {
     // Hide what a recording without slices does not have.
     const nested = answer.tracks.some((track) => track.rows > 0 && track.kind !== 'steps');
     for (const control of this.root.querySelectorAll('[data-of-slices]')) control.hidden = !nested;
+    const inRows = nested || answer.tracks.some(Tracks.stacks);
+    for (const control of this.root.querySelectorAll('[data-of-rows]')) control.hidden = !inRows;
     const left = answer.left_out;
     this.part('left').textContent = left ? `${left.toLocaleString('en')} less busy tracks are left out; filter, or select threads.` : '';
     return true;
@@ -231,24 +248,6 @@ class Timeline {
 
   announce(text) {
     this.part('live').textContent = text;
-  }
-
-  // --- state of the URL
-
-  pinned() {
-    const words = this.state.all('pin').filter(Boolean);
-    return words.length ? words.filter((key) => key !== NONE) : this.tracks.usuallyPinned();
-  }
-
-  folded() {
-    return new Set(this.state.all('fold'));
-  }
-
-  toggle(word, key, present) {
-    const keys = new Set(present);
-    if (!keys.delete(key)) keys.add(key);
-    // No pinned tracks differs from the default.
-    this.state.change({ [word]: word === 'pin' && !keys.size ? NONE : [...keys] });
   }
 
   showControls() {
@@ -341,6 +340,12 @@ class Timeline {
     else if (!box) this.act('fit');
   }
 
+  /** Search a function: its occurrences are marked, and N and P go from one to the next. */
+  find(name) {
+    this.state.change({ q: exactly(name) });
+    this.announce('N and P go to the next and previous occurrence.');
+  }
+
   zoomTo(mark) {
     if (!mark) return;
     this.visible.beginStep();
@@ -368,6 +373,7 @@ class Timeline {
   key(event) {
     const { view } = this;
     if (event.key === 'Escape') {
+      if (this.selectedRange?.zoomOut(event.target)) return true;
       if (view.dragAction !== 'select') this.toggleDrag('select');
       else if (this.panel.open || view.selected) this.select(null);
       else if (this.search.active) this.search.clear();
@@ -383,6 +389,7 @@ class Timeline {
     } else if (event.key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
     else if (event.key === 'z') this.zoomToSelection();
     else if (event.key === 'p' && !this.search.active) this.toggleDrag('move');
+    else if (event.key === 'n' && !this.search.active && this.details?.name) this.find(this.details.name);
     else if (event.key === 'n' || event.key === 'p') this.search.next(event.key === 'p');
     else if (!inside || event.target.closest?.('button, a')) return false;
     else if (event.key.startsWith('Arrow')) return this.arrow(event.key);
@@ -427,7 +434,7 @@ class Timeline {
       this.announce(`${details.name}, ${weight(duration, 'ns')}`);
     } else {
       this.state.change({ slice: '' });
-      this.announce(details.name ?? `${details.samples ?? details.count} ${details.what}`);
+      this.announce(details.name || `${details.samples ?? details.count} ${details.what}`);
     }
     this.panel.show(details);
     // The panel can be at the same position.

@@ -226,7 +226,8 @@ def test_the_rank_is_shown_for_a_program_with_rank_in_its_name() -> None:
     builder.set_thread_name(alone, 0, "rank 33")
     builder.add_sample(9, alone, event, 0, 1)
     profile = builder.finish()
-    groups = [track.group for track in list_tracks(profile, timeline_of(profile), ALL)[0]]
+    tracks = list_tracks(profile, timeline_of(profile), ALL)[0]
+    groups = [track.group for track in tracks if track.kind == "thread"]
     assert groups == [
         "pagerank 1 · rank 0 · unknown host",
         "pagerank 1 · rank 1 · unknown host",

@@ -235,14 +235,11 @@ def _ends(selection: Selection) -> tuple[int, int]:
 
 
 def _selected_time(frame: ResultFrame) -> SelectedTime | None:
-    start, end = frame.selection.start_ns, frame.selection.end_ns
-    if start is None and end is None:
+    text = frame.time_text
+    if not text:
         return None
-    first = "the start" if start is None else format_duration(start)
-    last = "the end" if end is None else format_duration(end)
-    length = "" if start is None or end is None else f" ({format_duration(end - start)})"
     return SelectedTime(
-        text=f"{first} to {last}{length}",
+        text=text,
         links=tuple(
             PageLink(key, label, frame.url(key), False)
             for key, label in (("flamegraph", "Flame graph of the range"), ("timeline", "Timeline of the range"))

@@ -7,7 +7,7 @@ from ....analysis.stacks.branches import has_branches
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.timed_events import IN_ORDER
-from ....ingest.facts import STACKS_FACT
+from ....ingest.facts import BACKWARD_CLOCK_FACT, STACKS_FACT
 
 
 def explain_no_samples(profile: Profile, event: str) -> str:
@@ -34,6 +34,17 @@ def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
     return (
         "Call stacks were not recorded: each sample has only one function. Record with call stacks (perf record "
         "--call-graph) to see callers.",
+    )
+
+
+def explain_backward_times(profile: Profile) -> str:
+    """A note for pages that show times, if the clock of the recording goes back; empty otherwise."""
+    fact = profile.meta.facts.get(BACKWARD_CLOCK_FACT)
+    if not fact:
+        return ""
+    return (
+        f"The clock of the recording goes back: {fact}. Samples are shown in order of their times, which may not be "
+        "the order in which they were taken. If the file was put together from several, import these instead."
     )
 
 

@@ -13,11 +13,15 @@ from ....domain.event_names import SAMPLED_ONLY
 from ....domain.profile import Profile
 from ....domain.selection import QUERY_PARAMETERS, Selection
 from ....domain.tables import get_strings
-from ....domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, get_time_unit
+from ....domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, format_duration, get_time_unit
 from ....store import Result
 from ...pages import RESULT_PAGES, Chip, Pairs, result_url, selection_chips
 from ...services import current_services
+from .missing_data import explain_backward_times
 from .tables import current_url_with
+
+TIME_PAGES = ("timeline", "heatmap", "matrix")
+"""The pages that depend on the times of samples."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class ResultFrame:
     ones (the main event by default), event empty if the result has none. measure: a description of its numbers.
     page_params: parameters of only this page. kept_params: all parameters except the event, for the form that switches
     it. time_units: to select, empty without times. loss_note: a note on all figures because of losses, else empty.
+    time_note: on the times of samples, empty on pages without times.
     has_data: whether the result has data for the page, without the selection. saved: this page with each selection that
     is saved under a name.
     """
@@ -59,6 +64,7 @@ class ResultFrame:
     page_params: Pairs
     kept_params: Pairs
     loss_note: str
+    time_note: str
     has_data: bool
     saved: tuple[PageLink, ...]
 
@@ -76,6 +82,17 @@ class ResultFrame:
     def is_filtered(self) -> bool:
         """Whether the page can be empty because of a filter: one is set, and without it there are data."""
         return bool(self.chips) and self.has_data
+
+    @property
+    def time_text(self) -> str:
+        """The ends and the length of the selected time; empty without one."""
+        start, end = self.selection.start_ns, self.selection.end_ns
+        if start is None and end is None:
+            return ""
+        first = "the start" if start is None else format_duration(start)
+        last = "the end" if end is None else format_duration(end)
+        length = "" if start is None or end is None else f" ({format_duration(end - start)})"
+        return f"{first} to {last}{length}"
 
     def url(self, key: str | None = None, selection: Selection | None = None, *extra: tuple[str, str]) -> str:
         """A page of this result under a selection (by default the present one). key None: the page shown."""
@@ -179,6 +196,7 @@ def open_result_frame(id: str, key: str) -> tuple[ResultFrame, Profile]:
         page_params=own,
         kept_params=selection.replace(event=None).to_query() + own,
         loss_note=loss_impact_of(profile).note,
+        time_note=explain_backward_times(profile) if key in TIME_PAGES else "",
         has_data=page.has_data(profile),
         saved=tuple(
             PageLink(saved.name, saved.name, selecting(saved.selection), saved.selection == selection)

@@ -80,7 +80,7 @@ def show(id: str) -> Response:
             frame=frame,
             title="Callers and callees" if function else "Flame graph",
             bar=_bar(id, profile, bool(function)),
-            graphs=_sandwich_graphs(frame, profile, asked) if function else (_whole_graph(frame, profile),),
+            graphs=_sandwich_graphs(frame, profile, asked) if function else (build_whole_graph(frame, profile),),
             function=function,
             function_total=_weighs(frame, profile, _function(asked)) if function else "",
             whole=frame.url("flamegraph"),
@@ -170,7 +170,8 @@ def describe(id: str, function: int) -> Response:
     )
 
 
-def _whole_graph(frame: ResultFrame, profile: Profile) -> FlameGraphView:
+def build_whole_graph(frame: ResultFrame, profile: Profile) -> FlameGraphView:
+    """The flame graph of the selection of the request."""
     return FlameGraphView(
         label="Flame graph",
         data_url=f"/api/v1/results/{frame.id}/flamegraph",

@@ -44,7 +44,7 @@ def show(id: str) -> Response:
     """A page of the table."""
     frame, profile = open_result_frame(id, "hotspots")
     by, with_modules = _by(), has_modules(profile)
-    columns, url = _columns(by, frame), sandwich_urls(frame)
+    columns, url = hotspot_columns(by, frame), sandwich_urls(frame)
     every = _rows(frame, profile, by)
     rows, order = _filter_and_sort(frame, every)
     shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
@@ -89,7 +89,9 @@ def download_table(id: str, file_format: str) -> Response:
     return table_file_response(f"{frame.name} hotspots", file_format, rows, profile)
 
 
-def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
+def hotspot_columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
+    """The columns of hotspots by function, module or thread."""
+
     def weight(column: str, label: str, where: str) -> ColumnView:
         return ColumnView(column, label, "value", f"{frame.event} {where}", "weight", unit=frame.unit)
 
@@ -122,7 +124,7 @@ def _filter_and_sort(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFra
     unknown = [word for word in ("self", "total") if rows[word].isna().all()]
     return filter_and_sort(
         rows,
-        _columns("function", frame),
+        hotspot_columns("function", frame),
         "-self",
         ("name", "module"),
         sort_columns={word: f"{word}_percent" for word in unknown},

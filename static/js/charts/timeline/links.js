@@ -21,6 +21,10 @@ export function linksOf(details, words, pages) {
   };
   if (details.what === 'samples') {
     const range = { 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+    if (!details.thread) {
+      add('flamegraph', 'Flame graph of this time', range);
+      return found;
+    }
     add('flamegraph', 'Flame graph of this time and thread', { ...range, thread: details.thread });
     const [rank, pid] = details.thread.split('/');
     if (pid !== '-') {

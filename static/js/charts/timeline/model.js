@@ -170,7 +170,7 @@ export class Names {
 export function markOf({ entry, part, row, data, index }) {
   return {
     track: entry.track.id,
-    depth: part.what === 'rows' ? part.first + row : 0,
+    depth: part.what === 'rows' || part.what === 'stacks' ? part.first + row : 0,
     start: data.x0[index],
     end: data.x1[index],
   };

@@ -119,8 +119,9 @@ export class Painter {
           // One note per track, even if several parts are missing.
           if (loading.at(-1)?.entry !== entry) loading.push({ entry, y, height: Math.min(part.height, part.row || part.height) });
         } else if (part.what === 'counter') {
-          this.#counter(scene, entry.track, part, y);
-          scales.push({ track: entry.track, y, height: part.height });
+          this.#counter(scene, part.scale ?? entry.track, part, y);
+          // The scale of the CPU use of each thread is the same.
+          if (!part.scale) scales.push({ track: entry.track, y, height: part.height });
         }
         else this.#boxes(scene, part, y, height, lines);
       }
@@ -192,7 +193,7 @@ export class Painter {
         const wide = p1 - p0;
         const ends = wide > 3 * gap && right <= edge1 ? p1 - gap : p1;
         pixels.fill(fill[at] === 255 ? color : faded(color, fill[at] / 255), base + p0, base + ends);
-        if (wide >= least && count[at] === 1 && scene.names.text[which]) {
+        if (wide >= least && (count[at] === 1 || part.what === 'stacks') && scene.names.text[which]) {
           // A box that extends beyond this range is labeled once, where it becomes visible.
           const begins = x0[at] >= from || from <= start;
           if (begins) this.#written.push(which, y, part.row, p0, Math.min(width, Math.round(right)), isFound ? 1 : 0);
@@ -235,7 +236,7 @@ export class Painter {
     const span = top - low || 1;
     const bottom = (y + part.height - 2) * ratio;
     const high = (part.height - 6) * ratio;
-    const at = (value) => bottom - ((value - low) / span) * high;
+    const at = (value) => bottom - Math.min(1, (value - low) / span) * high;
     scene.source.cover(part.band, start, end, scene.level, (data, from, to) => {
       const edge1 = (to - start) * scale;
       context.beginPath();

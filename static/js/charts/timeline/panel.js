@@ -13,14 +13,18 @@ export class Panel {
   #title;
   #body;
   #does;
+  #find;
+  #name = '';
 
-  /** @param does close(), go(place), zoom(), range(); links(details) → [{text, href}] */
+  /** @param does close(), go(place), zoom(), range(), find(name): searches a function; links(details) → [{text, href}] */
   constructor(root, does) {
     const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
     this.#box = part('panel');
     this.#title = part('panel-title');
     this.#body = part('panel-body');
     this.#does = does;
+    this.#find = this.#box.querySelector('[data-panel="find"]');
+    this.#find.addEventListener('click', () => does.find(this.#name));
     for (const name of ['close', 'zoom', 'range']) {
       this.#box.querySelector(`[data-panel="${name}"]`).addEventListener('click', () => does[name]());
     }
@@ -38,6 +42,8 @@ export class Panel {
   show(details) {
     const draw = { slice: () => this.#slice(details), samples: () => this.#samples(details) }[details.what];
     this.#title.textContent = title(details);
+    this.#name = ['slice', 'samples'].includes(details.what) ? (details.name ?? '') : '';
+    this.#find.hidden = !this.#name;
     this.#body.replaceChildren(...(draw ? draw() : other(details)));
     this.#body.scrollTop = 0;
     this.#box.hidden = false;
@@ -108,9 +114,14 @@ export class Panel {
     const table = element('table', 'timeline__table');
     for (const one of of.functions) {
       const row = table.insertRow();
-      const name = element('th', '', plain(one.name.slice(0, LONGEST)));
+      const name = element('th');
       name.title = plain(one.module);
-      name.dir = 'auto';
+      const find = element('button', 'timeline__go', plain(one.name.slice(0, LONGEST)));
+      find.type = 'button';
+      find.dir = 'auto';
+      find.setAttribute('aria-label', `Find ${plain(one.name.slice(0, LONGEST))}`);
+      find.addEventListener('click', () => this.#does.find(one.name));
+      name.append(find);
       row.append(name, element('td', '', percent(one.weight, of.weight)), element('td', '', weight(one.weight, of.unit)));
     }
     if (of.left_out) table.insertRow().append(element('td', '', `and ${of.left_out} more`));
@@ -166,7 +177,10 @@ function flowName({ kind, direction }) {
 }
 
 function title(of) {
-  if (of.what === 'samples') return of.samples === 1 ? 'A sample' : `${of.samples.toLocaleString('en')} samples`;
+  if (of.what === 'samples') {
+    const count = of.samples === 1 ? 'A sample' : `${of.samples.toLocaleString('en')} samples`;
+    return of.name ? `${plain(of.name.slice(0, LONGEST))}: ${count.toLowerCase()}` : count;
+  }
   if (of.what === 'instants') return of.count === 1 ? plain(of.instants[0].name) : `${of.count} instants`;
   return plain(of.name.slice(0, LONGEST));
 }

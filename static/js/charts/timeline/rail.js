@@ -64,7 +64,7 @@ export class Rail {
     label.dataset.kind = track.kind;
     label.setAttribute('role', 'group');
     label.setAttribute('aria-label', plain(track.name));
-    if (Tracks.folds(track)) {
+    if (Tracks.folds(track) || Tracks.stacks(track)) {
       const fold = button(entry.isFolded ? '▸' : '▾', `${entry.isFolded ? 'Unfold' : 'Fold'} ${plain(track.name)}`);
       fold.setAttribute('aria-expanded', String(!entry.isFolded));
       fold.dataset.focusKey = `fold ${track.key}`;
@@ -89,6 +89,14 @@ export class Rail {
     pin.dataset.focusKey = `pin ${track.key}`;
     pin.addEventListener('click', () => this.#does.pin(track));
     label.append(pin);
+    for (const part of entry.parts) {
+      if (!part.label) continue;
+      const under = text('span', 'timeline__part', part.label);
+      under.title = plain(part.label);
+      under.style.top = `${part.top}px`;
+      under.style.height = `${part.height}px`;
+      label.append(under);
+    }
     return label;
   }
 }

@@ -8,7 +8,7 @@ import { exactMoment, moment } from './time.js';
 
 const DISTANCE = 14;
 const LONGEST = 400;
-const UNITS = { rows: 'slices', lane: 'samples', instants: 'instants', steps: 'steps' };
+const UNITS = { rows: 'slices', lane: 'samples', stacks: 'samples', ticks: 'samples', instants: 'instants', steps: 'steps' };
 
 export class Tip {
   #box = document.createElement('div');
@@ -52,23 +52,25 @@ export class Tip {
 export function facts({ entry, part, data, index, time }, names, nsPerPixel) {
   const { track } = entry;
   if (part.what === 'counter') {
-    const value = (number) => counterValue(track, number);
+    const scale = part.scale ?? track;
+    const value = (number) => counterValue(scale, number);
     const rows = [['at', moment(time, nsPerPixel)]];
     if (data.low[index] < data.high[index]) rows.push(['from', value(data.low[index])], ['to', value(data.high[index])]);
     else rows.push(['value', value(data.last[index])]);
-    return { name: track.name, origin: '', rows };
+    return { name: scale.name, origin: part.scale ? track.name : '', rows };
   }
   const place = data.name[index];
   const count = data.count[index];
   const [start, end] = [data.x0[index], data.x1[index]];
   const rows = [];
-  if (count > 1) rows.push([UNITS[part.what], `${count.toLocaleString('en')}, most of the time this`]);
+  const share = part.what === 'stacks' ? '' : ', most of the time this';
+  if (count > 1) rows.push([UNITS[part.what], `${count.toLocaleString('en')}${share}`]);
   // The length of a sample is not a duration.
-  const over = count > 1 || part.what === 'lane' ? 'over' : 'duration';
+  const over = count > 1 || ['lane', 'stacks', 'ticks'].includes(part.what) ? 'over' : 'duration';
   if (!part.ticks || count > 1) rows.push([over, weight(end - start, 'ns')]);
   rows.push([count > 1 ? 'from' : 'at', exactMoment(start)]);
   if (count > 1 && data.fill[index] < 255) rows.push(['busy', `${Math.round((100 * data.fill[index]) / 255)} %`]);
-  const origin = part.what === 'steps' ? '' : kindName(names.kinds[place]);
+  const origin = part.what === 'steps' ? '' : part.what === 'ticks' ? part.label : kindName(names.kinds[place]);
   return { name: names.text[place] || '…', origin, rows };
 }
 

@@ -4,14 +4,19 @@ export const ROW = 18;
 const LANE = 24;
 const COUNTER = 44;
 const INSTANTS = 10;
+const TICKS = 13;
+const CPU_USE = 18;
+/** The scale of the CPU use of a thread: it runs on one CPU at a time. */
+const ONE_CPU = { name: 'CPUs in use', unit: '', low: 0, high: 1 };
 const STEPS = 20;
 const HEADING = 26;
 const GAP = 5;
 const BLOCK = 16;
 const MOST_PINNED_STEPS = 4;
 
-/** How a track is drawn: its parts from top to bottom, as {what, band, top, height, row, first, rows, ticks}. */
-function partsOf(track, folded) {
+/** How a track is drawn: its parts from top to bottom, as {what, band, top, height, row, first, rows, ticks, label,
+ * scale}; label: of the part in the rail; scale: of a part that is a curve. */
+function partsOf(track, folded, stacked) {
   const parts = [];
   let top = 0;
   const add = (part) => {
@@ -20,18 +25,29 @@ function partsOf(track, folded) {
   };
   if (track.kind === 'steps') add({ what: 'steps', band: track.id, height: STEPS, row: STEPS });
   else if (track.kind === 'counter') add({ what: 'counter', band: track.id, height: COUNTER });
-  else {
+  else if (track.kind === 'cpu') {
+    add({ what: 'lane', band: track.id, height: LANE, row: LANE, ticks: track.drawn === 'tick' });
+  } else {
     const high = track.rows || track.lane ? INSTANTS : LANE;
     if (track.instants) add({ what: 'instants', band: `${track.id}.i`, height: high, row: high, ticks: true });
-    if (track.lane && (folded || !track.rows)) {
+    const blocks = (what, letter, rows) => {
+      for (let first = 0; first < rows; first += BLOCK) {
+        const count = Math.min(BLOCK, rows - first);
+        const band = `${track.id}.${letter}${first}-${first + BLOCK - 1}`;
+        add({ what, band, height: count * ROW, row: ROW, first, rows: count, ticks: letter && track.drawn === 'tick' });
+      }
+    };
+    if (stacked && Tracks.stacks(track)) blocks('stacks', 'k', track.stacks);
+    else if (track.lane && (folded || !track.rows)) {
       add({ what: 'lane', band: `${track.id}.l`, height: LANE, row: LANE, ticks: track.drawn === 'tick' });
     } else if (track.rows) {
-      const shown = folded ? 1 : track.rows;
-      for (let first = 0; first < shown; first += BLOCK) {
-        const rows = Math.min(BLOCK, shown - first);
-        const band = `${track.id}.${first}-${first + BLOCK - 1}`;
-        add({ what: 'rows', band, height: rows * ROW, row: ROW, first, rows });
-      }
+      blocks('rows', '', folded ? 1 : track.rows);
+    }
+    for (const { event, name } of track.ticks ?? []) {
+      add({ what: 'ticks', band: `${track.id}.e${event}`, height: TICKS, row: TICKS, ticks: true, label: name });
+    }
+    if (track.has_cpu_use) {
+      add({ what: 'counter', band: `w${track.id.slice(1)}`, height: CPU_USE, label: 'CPU use', scale: ONE_CPU });
     }
   }
   return parts;
@@ -61,14 +77,20 @@ export class Tracks {
     return track.rows > 1;
   }
 
+  /** Whether a track has rows of call stacks. */
+  static stacks(track) {
+    return track.stacks > 1 && !track.rows;
+  }
+
   /** The tracks pinned by default: a few bands of steps. */
   usuallyPinned() {
     const steps = this.list.filter((track) => track.kind === 'steps');
     return steps.length <= MOST_PINNED_STEPS ? steps.map((track) => track.key) : [];
   }
 
-  /** Lay out. pinned: keys, in their order; folded: a set of keys; filter: words that a name must contain. */
-  layOut({ pinned, folded, filter }) {
+  /** Lay out. pinned: keys, in their order; folded: a set of keys; isStacked: whether a track shows the rows of its
+   * call stacks; filter: words that a name must contain. */
+  layOut({ pinned, folded, isStacked, filter }) {
     const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = (track) => {
       const text = `${track.name} ${track.group} ${track.key}`.toLowerCase();
@@ -79,8 +101,8 @@ export class Tracks {
     this.rest = [];
     let y = 0;
     const place = (track, isPinned) => {
-      const isFolded = folded.has(track.key);
-      const parts = partsOf(track, isFolded);
+      const isFolded = Tracks.stacks(track) ? !isStacked(track) : folded.has(track.key);
+      const parts = partsOf(track, isFolded, !isFolded);
       const height = parts.reduce((sum, part) => sum + part.height, 0);
       const entry = { track, y, height, parts, isPinned, isFolded, heading: '' };
       this.#placed.set(track.id, entry);
@@ -120,7 +142,7 @@ export class Tracks {
     const entry = this.#placed.get(id);
     if (!entry) return null;
     for (const part of entry.parts) {
-      if (part.what === 'rows' && depth >= part.first && depth < part.first + part.rows) {
+      if ((part.what === 'rows' || part.what === 'stacks') && depth >= part.first && depth < part.first + part.rows) {
         return { entry, y: entry.y + part.top + (depth - part.first) * part.row, height: part.row };
       }
     }

@@ -321,13 +321,84 @@ def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server
     assert "1.2" in found
 
 
+def test_samples_of_the_selected_time_follow_it_without_another_page(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(PERF)
+    head = page.locator('[data-selected="head"]')
+    assert "All time" in head.inner_text()
+    page.locator('[data-timeline="selected-range"]').scroll_into_view_if_needed()
+    shown.until("shown.selectedRange.panel.picture?.whole > 0 && shown.selectedRange.idle")
+    whole = shown.ask("shown.selectedRange.panel.picture.whole")
+    table = page.locator('[data-selected="functions"]').inner_text()
+    page.evaluate("window.isSamePage = true")
+    # A drag from a tenth to a fifth of the visible time.
+    page.evaluate("scrollTo(0, 0)")
+    left, width = shown.ask("shown.view.left"), shown.ask("shown.view.width")
+    ruler = page.locator('[data-timeline="ruler"]').bounding_box()
+    assert ruler is not None
+    y = ruler["y"] + ruler["height"] / 2
+    page.mouse.move(left + width / 10, y)
+    page.mouse.down()
+    page.mouse.move(left + width / 5, y, steps=4)
+    page.mouse.up()
+    head.get_by_role("heading", name="Selected time").wait_for()
+    shown.until(f"shown.selectedRange.idle && shown.selectedRange.panel.picture.whole < {whole / 5}")
+    assert page.locator('[data-selected="functions"]').inner_text() != table
+    flamegraph = head.get_by_role("link", name="Whole graph").get_attribute("href") or ""
+    assert parse_qs(urlsplit(flamegraph).query)["start-ms"] == shown.words("start-ms")
+    # A zoom into the graph is one step, the selection another.
+    shown.ask("shown.selectedRange.panel.zoomTo(shown.selectedRange.panel.picture.ids[1])")
+    assert shown.words("zoom")
+    page.go_back()
+    shown.until("shown.state.zoom === null")
+    page.go_back()
+    head.get_by_role("heading", name="All time").wait_for()
+    shown.until(f"shown.selectedRange.idle && shown.selectedRange.panel.picture.whole === {whole}")
+    page.go_forward()
+    head.get_by_role("heading", name="Selected time").wait_for()
+    assert page.evaluate("window.isSamePage"), "the page was loaded again"
+
+
+def test_stacks_of_a_thread_are_rows(page: Page, server: Served) -> None:
+    shown = Shown(page, server)
+    shown.open(PERF)
+    page.get_by_role("button", name="Unfold worker-1").click()
+    assert shown.words("stacks") == ["-/100/101"]
+    parts = "shown.tracks.placed('t1').parts.map((part) => part.what)"
+    assert set(shown.ask(parts)) == {"stacks", "ticks", "counter"}
+    shown.settle()
+    # A function of the outermost row: its occurrences are marked, and its details are those of the samples.
+    page.mouse.click(*shown.place("t1", 0, 300_000_000))
+    panel = page.locator('[data-timeline="panel"]')
+    panel.get_by_role("heading", name=re.compile("^main: ")).wait_for()
+    panel.get_by_role("button", name="Find ").first.click()
+    page.locator('[data-timeline="matched"]:not(:empty)').wait_for()
+    page.keyboard.press("n")
+    page.locator('[data-timeline="number"]', has_text="1 of").or_(
+        page.locator('[data-timeline="number"]', has_text=" of ")
+    ).first.wait_for()
+    # All tracks, then all but one.
+    page.get_by_role("button", name="Unfold", exact=True).click()
+    assert shown.words("stacks") == ["all"]
+    page.get_by_role("button", name="Fold worker-1").click()
+    assert shown.words("fold") == ["-/100/101"] and shown.ask(parts)[0] == "lane"
+    page.get_by_role("button", name="Fold", exact=True).click()
+    assert not shown.words("stacks")
+
+
 def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> None:
     shown = Shown(page, server)
     shown.open(PERF)
+    # The CPUs in use by the process; threads; CPUs; rates of the events.
     assert (
         shown.ask("shown.tracks.rest.filter((entry) => entry.track).map((entry) => entry.parts[0].what)")
-        == ["lane"] * 3 + ["counter"] * 2
+        == ["counter"] + ["lane"] * 5 + ["counter"] * 2
     )
+    assert shown.ask("shown.tracks.placed('t0').parts.map((part) => part.label ?? '')") == [
+        "",
+        "page-faults",
+        "CPU use",
+    ]
     assert page.get_by_label("Flows").is_hidden(), "there are none without slices"
     shown.settle()
     # In one look: between two of them the picture may be cleared to be drawn again.

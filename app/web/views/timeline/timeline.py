@@ -18,6 +18,7 @@ from ....analysis.timeline.details import (
     list_instants,
     slice_details,
     stack_names,
+    summarize_cpu_samples,
     summarize_samples,
     summarize_slice,
 )
@@ -25,10 +26,11 @@ from ....analysis.timeline.flows import list_flows
 from ....analysis.timeline.minimap import Minimap, build_minimap
 from ....analysis.timeline.model import KINDS, Timeline
 from ....analysis.timeline.search import find_next_hit, search
-from ....analysis.timeline.tracks import TimelineTrack, lane_event, list_tracks, time_extent
+from ....analysis.timeline.track import TimelineTrack
+from ....analysis.timeline.tracks import lane_event, list_tracks, time_extent
 from ....analysis.timeline.usage import MinimapSeries
 from ....charts.timeline import TrackBand, build_viewport, format_clipped, parse_bands
-from ....charts.timeline_svg import draw_timeline
+from ....charts.timeline_svg import ALL_STACKED, draw_timeline
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import parse_flag
@@ -36,17 +38,18 @@ from ....domain.tables import NO_ID
 from ....domain.units import Quantity, format_quantity
 from ...rendering import Page, current_shell, render
 from ...services import current_services
-from .clock_notes import ClockNote, build_clock_note
-from .flame_controls import (
+from ..results.clock_notes import ClockNote, build_clock_note
+from ..results.flame_controls import (
     PAGE_POLICY,
     STATIC_POLICY,
     current_url,
     parse_pattern,
     parse_width,
 )
-from .missing_data import explain_no_timeline
-from .result_frame import ResultFrame, open_result_frame, request_selection
-from .tables import parse_search
+from ..results.missing_data import explain_no_timeline
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame, request_selection
+from ..results.tables import current_url_with, parse_search
+from .selected_range import SHOW_PARAMETER, SelectedRange, build_selected_range
 
 blueprint = Blueprint("timeline", __name__)
 STATIC_TRACKS = 30
@@ -80,7 +83,8 @@ class TimelinePage(Page):
     """source: the address of its data. preparing: that there is none yet, "" where there is. empty: whether there is
     nothing to be shown, because of `empty_text`. drawable: whether some selection has something to show. links: pages
     that tell more of a slice. static: the picture for a page without scripts. left_out: how many tracks are not in the
-    table.
+    table. stacks: switches the picture between lanes and call stacks, None without these. selected: what was sampled in
+    the selected time, None without samples.
     """
 
     template: ClassVar[str] = "results/timeline.html"
@@ -95,7 +99,9 @@ class TimelinePage(Page):
     rows: tuple[TrackRow, ...]
     left_out: int
     static: str
+    stacks: PageLink | None
     clock_note: ClockNote | None
+    selected: SelectedRange | None
 
 
 @blueprint.get("/results/<id>/timeline")
@@ -117,15 +123,34 @@ def show(id: str) -> Response:
             pattern=request.args.get("q", ""),
             links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED_PAGES},
             rows=tuple(
-                _row(frame, track) for track in found[:MAX_TABLE_ROWS] if track.kind not in ("steps", "counter")
+                _row(frame, track) for track in found[:MAX_TABLE_ROWS] if track.kind not in ("steps", "counter", "cpu")
             ),
             left_out=left_out + max(0, len(found) - MAX_TABLE_ROWS),
             static=current_url(f"/results/{id}/timeline.svg"),
+            stacks=_stacks_link() if any(track.stacks > 1 for track in found) else None,
             clock_note=build_clock_note(frame, profile),
+            selected=None
+            if reason
+            else build_selected_range(frame, profile, omit_large=SHOW_PARAMETER not in request.args),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY
     return response
+
+
+@dataclass(frozen=True)
+class SelectedRangePart(Page):
+    """The part of the page with the samples of the selected time, for the script. selected: None without samples."""
+
+    template: ClassVar[str] = "results/selected_range.html"
+    selected: SelectedRange | None
+
+
+@blueprint.get("/results/<id>/timeline/selected")
+def get_selected_range(id: str) -> Response:
+    """The samples of the selected time: the part of the page below the tracks, as HTML."""
+    frame, profile = open_result_frame(id, "timeline")
+    return render(SelectedRangePart(build_selected_range(frame, profile)))
 
 
 @blueprint.get("/results/<id>/timeline.svg")
@@ -149,11 +174,18 @@ def get_svg(id: str) -> Response:
         max(end, start + 1),
         STATIC_WIDTH,
         current_shell().theme,
+        request.args.getlist("stacks"),
     )
     response = Response(document, content_type="image/svg+xml; charset=utf-8")
     response.headers["Content-Security-Policy"] = STATIC_POLICY
     response.headers["X-Frame-Options"] = "SAMEORIGIN"
     return response
+
+
+def _stacks_link() -> PageLink:
+    if "stacks" in request.args:
+        return PageLink("", "One row for each thread", current_url_with(("stacks", None)), False)
+    return PageLink("stacks", "Rows of call stacks", current_url_with(("stacks", ALL_STACKED)), False)
 
 
 def _row(frame: ResultFrame, track: TimelineTrack) -> TrackRow:
@@ -262,9 +294,13 @@ def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: 
             raise InvalidRequest("This thread has no such row; its track has the number of rows.", "row")
         found = find_slice(timeline, band.number, row, start, end)
         return None if found is None else slice_details(profile, timeline, found)
-    if band.kind == "lane":
-        event = int(lane_event(profile, request_selection())[band.number])
-        return summarize_samples(profile, timeline, event, band.number, start, end)
+    if band.kind in ("lane", "stacks", "ticks"):
+        event = band.event if band.kind == "ticks" else int(lane_event(profile, request_selection())[band.number])
+        depth = _parse_ns("row", 0) if band.kind == "stacks" else None
+        return summarize_samples(profile, timeline, event, band.number, start, end, depth)
+    if band.kind == "cpu":
+        event = event_id(profile, request_selection().event)
+        return summarize_cpu_samples(profile, timeline, event, band.number, start, end)
     if band.kind == "instants":
         return list_instants(profile, timeline, band.number, start, end)
     return find_step(profile, timeline, band.number, start, end) if band.kind == "steps" else None

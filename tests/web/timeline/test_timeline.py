@@ -18,6 +18,7 @@ from perfloom.store.files import timelines
 from tests.support.formats import DATA
 from tests.support.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
+from tests.web.conftest import profile as recording
 from tests.web.html import read
 
 API = "/api/v1/results/ordinary0000/timeline"
@@ -216,3 +217,27 @@ def test_error_during_preparation_is_reported(
         thread.join()
     response = browser_client.client.get(API)
     assert response.status_code == 503 and "see the server's log" in response.text
+
+
+def test_details_of_cpus_other_events_and_call_stacks(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(recording(samples=900))
+
+    def ask(path: str) -> Any:
+        return json.loads(browser_client.page(API + path))
+
+    told = ask("")
+    whole = f"from={told['first_ns']}&to={told['last_ns'] + 1}"
+    thread = next(track for track in told["tracks"] if track["kind"] == "thread")
+    assert thread["stacks"] > 1 and thread["has_cpu_use"]
+    assert [ticks["name"] for ticks in thread["ticks"]] == ["page-faults"]
+    on_cpu = ask(f"/at?band=x1&{whole}")
+    # Samples of the clock on every second CPU, by all threads.
+    assert (on_cpu["thread"], on_cpu["event"], on_cpu["samples"]) == ("", "cpu-clock", 450)
+    assert sorted(on_cpu["thread_name"].split(", ")) == ["worker-0 100", "worker-1 101", "worker-2 102"]
+    ticks = ask(f"/at?band={thread['id']}.e{thread['ticks'][0]['event']}&{whole}")
+    assert (ticks["event"], ticks["samples"]) == ("page-faults", thread["ticks"][0]["samples"])
+    stacks = ask(f"/at?band={thread['id']}.k0-15&row=0&{whole}")
+    assert (stacks["name"], stacks["samples"]) == ("main", thread["samples"])
+    rows = browser_client.page("/results/ordinary0000/timeline.svg?stacks=all")
+    assert rows.count(">main<") > browser_client.page("/results/ordinary0000/timeline.svg").count(">main<")
+    assert "stacks=all" in browser_client.page("/results/ordinary0000/timeline")

@@ -1,0 +1,1 @@
+"""The page of the timeline, with the samples of the selected time."""
