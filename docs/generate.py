@@ -270,6 +270,8 @@ perfloom report ID formulas --by function --focus 'parse_.*'
 * The column `note` says if the events were measured in different runs, so that they do not belong to the same
   execution, or in different code (`cycles:u` with `instructions`).
 
+The page *Formulas* of a result shows the same, also for a formula that you write there.
+
 ## Syntax
 
 | written | means |

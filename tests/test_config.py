@@ -104,7 +104,7 @@ def test_formulas_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text('[[formula]]\nname = "CPI"\nexpression = "cycles / instructions"\n', encoding="utf-8")
     (formula,) = Settings.load("/d", {"PERFLOOM_FORMULAS": str(file)}).formulas
     assert (formula.name, formula.expression) == ("CPI", "cycles / instructions")
-    with pytest.raises(InvalidRequest, match="PERFLOOM_FORMULAS is .*: write the path of a readable TOML file"):
+    with pytest.raises(InvalidRequest, match=r"PERFLOOM_FORMULAS is .*: write the path of a readable TOML file"):
         Settings.load("/d", {"PERFLOOM_FORMULAS": str(tmp_path / "missing.toml")})
     file.write_text('[[formula]]\nname = "CPI"\nexpression = "cycles /"\n', encoding="utf-8")
     with pytest.raises(InvalidRequest, match=r"Formula 1 \(CPI\): The formula ends too early, after character 8"):

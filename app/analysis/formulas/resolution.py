@@ -50,11 +50,17 @@ def resolve_formulas(profile: Profile) -> tuple[ResolvedFormula, ...]:
         by_name = {formula.name: formula for formula in reversed(formulas)}
         found: dict[str, ResolvedFormula] = {}
         for formula in formulas:
-            if formula.name not in found and (resolved := _resolve(profile, formula, by_name)):
+            resolved = None if formula.name in found else _resolve(profile, formula, by_name)
+            if resolved and resolved.events:
                 found[formula.name] = resolved
         return tuple(found.values())
 
     return memoize(profile, ("formulas", formulas), build)
+
+
+def has_formulas(profile: Profile) -> bool:
+    """Whether there are events that a formula can relate: several, or one that a formula names."""
+    return profile.events.num_rows > 1 or bool(profile.events.num_rows and resolve_formulas(profile))
 
 
 def resolve_formula(profile: Profile, formula: Formula) -> ResolvedFormula:
@@ -70,6 +76,8 @@ def resolve_formula(profile: Profile, formula: Formula) -> ResolvedFormula:
             raise FormulaError(f"{step.text[:80]!r} was not measured. Measured: {known}.{hint}", step.position)
     resolved = _resolve(profile, formula, by_name)
     assert resolved is not None
+    if not resolved.events:
+        raise FormulaError("The formula names no event; write for example cycles / instructions.")
     return resolved
 
 

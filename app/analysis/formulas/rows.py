@@ -17,6 +17,7 @@ from ..core.measurements import (
     list_measurements,
     missing_total_note,
 )
+from ..core.sample_selection import event_names
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
 from ..stacks.hotspots import function_weights
 from .evaluation import evaluate
@@ -43,6 +44,8 @@ COLUMNS = (
         "divisor is 0 or an event gives no total.",
         "Float64",
     ),
+    Column("event", "", "The first event of the formula."),
+    Column("weight", "", "The total of that event here, in its unit.", "Float64"),
     Column(
         "note", "", "Whether its events were measured in different runs or in different code, or why total is missing."
     ),
@@ -68,13 +71,20 @@ def compute_formulas(profile: Profile, selection: Selection, by: str = "selectio
     A formula is evaluated on sums, never averaged. The selected event has no effect. Functions and modules have only
     samples. Places are sorted by the weight of the first event of the formula, descending.
     """
+    return evaluate_formulas(profile, selection, by, resolve_formulas(profile))
+
+
+def evaluate_formulas(
+    profile: Profile, selection: Selection, by: str, formulas: tuple[ResolvedFormula, ...]
+) -> TableRows:
+    """The rows of `compute_formulas` for these formulas of the profile."""
     check_choice("by", by, BY)
     everything = selection.replace(event=None)
-    return memoize_table(f"formulas by {by}", profile, everything, lambda: _formulas(profile, everything, by))
+    key = (f"formulas by {by}", *(one.formula for one in formulas))
+    return memoize_table(repr(key), profile, everything, lambda: _formulas(profile, everything, by, formulas))
 
 
-def _formulas(profile: Profile, selection: Selection, by: str) -> TableRows:
-    formulas = resolve_formulas(profile)
+def _formulas(profile: Profile, selection: Selection, by: str, formulas: tuple[ResolvedFormula, ...]) -> TableRows:
     events = sorted({event for one in formulas for event in one.events.values()})
     sums = (
         _functions(profile, selection, events, by)
@@ -83,11 +93,11 @@ def _formulas(profile: Profile, selection: Selection, by: str) -> TableRows:
     )
     values: dict[str, list[object]] = {column.name: [] for column in COLUMNS}
     for resolved in formulas:
-        _append(values, resolved, sums)
+        _append(values, profile, resolved, sums)
     return build_rows(COLUMNS, values)
 
 
-def _append(values: dict[str, list[object]], resolved: ResolvedFormula, sums: _Sums) -> None:
+def _append(values: dict[str, list[object]], profile: Profile, resolved: ResolvedFormula, sums: _Sums) -> None:
     """Append the rows of a formula."""
     events = list(resolved.events.values())
     shown = np.any([(sums.total[event] != 0) & ~np.isnan(sums.total[event]) for event in events], axis=0)
@@ -109,6 +119,8 @@ def _append(values: dict[str, list[object]], resolved: ResolvedFormula, sums: _S
         "module": [sums.modules[row] for row in places],
         "self": [np.nan] * count if sums.own is None else results(sums.own),
         "total": results(sums.total),
+        "event": [event_names(profile)[events[0]]] * count,
+        "weight": list(sums.total[events[0]][rows]),
         "note": ["; ".join(note for note in notes if note) or None] * count,
     }
     for name, column in columns.items():

@@ -5,6 +5,7 @@ import pyarrow.compute as pc
 from ....analysis.core.slice_selection import has_times
 from ....domain.profile import Profile
 from ....domain.selection import Selection
+from ....domain.tables import get_strings
 from ....domain.timed_events import IN_ORDER
 from ....ingest.facts import STACKS_FACT
 
@@ -22,6 +23,16 @@ def explain_no_samples(profile: Profile, event: str) -> str:
             "with perf record to sample."
         )
     return "This recording has no samples. Record with perf record, or with a profiler that records call stacks."
+
+
+def explain_no_formulas(profile: Profile) -> str:
+    """Why no formula has a value."""
+    names = get_strings(profile.events, "name")
+    return (
+        f"No formula applies to {', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
+        if names
+        else "This recording has no events of perf."
+    ) + " Record several events together, for example cycles, instructions and cache-misses, or write a formula above."
 
 
 def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
