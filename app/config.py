@@ -12,11 +12,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .domain.errors import InvalidRequest
 from .paths import data_directory, make_private, network_filesystem, read_or_create_secret, runtime_directory
 from .secret_settings import secret_paths, with_secrets
+
+if TYPE_CHECKING:
+    from .domain.formulas import Formula
 
 PREFIX = "PERFLOOM_"
 MIN_SECRET_CHARACTERS = 32
@@ -116,6 +119,16 @@ def _patterns(value: str) -> tuple[str, ...]:
                 r"RE2 regular expressions of complete names, separated by semicolons, such as my_spin_\w+;libfast\.so.*"
             ) from None
     return found
+
+
+def _formulas(value: str) -> "tuple[Formula, ...]":
+    # Imported here, because few installations have formulas.
+    from .domain.formula_file import parse_formulas
+
+    try:
+        return parse_formulas(Path(value).expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise ValueError("the path of a readable TOML file of formulas") from None
 
 
 def _about(
@@ -284,6 +297,14 @@ class Settings:
             "More functions that wait, in addition to [the list](waiting-functions.md): regular expressions of "
             "complete names of functions or of file names of libraries, separated by semicolons.",
             _patterns,
+            default="none",
+        ),
+    )
+    formulas: "tuple[Formula, ...]" = field(
+        default=(),
+        metadata=_about(
+            "A TOML file of more [formulas](formulas.md), which take precedence over built-in ones of the same name.",
+            _formulas,
             default="none",
         ),
     )

@@ -1,4 +1,4 @@
-"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions}.md from what is declared in the code:
+"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions,formulas}.md from what is declared in the code:
 `python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.core import waiting_functions
+from perfloom.analysis.formulas.builtin import BUILTIN_FORMULAS
 from perfloom.analysis.tables import TABLES, Column
 from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
@@ -22,6 +23,7 @@ PAGE = Path(__file__).parent / "reference" / "tables.md"
 JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
 TARGET_PAGE = Path(__file__).parent / "reference" / "target-fields.md"
 WAITING_PAGE = Path(__file__).parent / "reference" / "waiting-functions.md"
+FORMULA_PAGE = Path(__file__).parent / "reference" / "formulas.md"
 TYPES = {
     "str": "text",
     "int64": "whole number",
@@ -83,6 +85,8 @@ NOTES = {
     "[Event counts](definitions.md#event-counts).",
     "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "
     "for each value, of its CPU, thread or core and interval; nothing is added up.",
+    "formulas": "One row for each [formula](formulas.md) whose events were measured; with `by=function`, `module`, "
+    "`thread`, `process`, `rank` or `host` for each of these, by the weight of its first event.",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
     "Within an event, largest value first.",
     "events": "In the order of the recording. Values are sums over all ranks and runs.",
@@ -248,6 +252,74 @@ def waiting_page() -> str:
     return "\n".join(parts)
 
 
+FORMULA_INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/analysis/formulas/builtin.py. Change the list there, then run it again. -->
+# Formulas
+
+A formula is a named expression over events, such as `cycles / instructions`. The table
+[`formulas`](tables.md#formulas) has the values of all formulas whose events were measured, for the selection, or for each
+function, module, thread, process, rank or host:
+
+```
+perfloom report ID formulas
+perfloom report ID formulas --by function --focus 'parse_.*'
+```
+
+* A formula is evaluated on **sums**: CPI of a function is its cycles ÷ its instructions, never the mean of other ratios.
+  `self` uses the self weights of the function, `total` its totals. Counts of `perf stat` are used where there are any,
+  else the weights of samples.
+* Values are in the units of the events: counts, nanoseconds of `task-clock` and `cpu-clock`, or bytes.
+* x ÷ 0 is missing (`-`), and so is a formula of an event that gives no total, such as page faults that were
+  [sampled by frequency](definitions.md#weight).
+* The column `note` says if the events were measured in different runs, so that they do not belong to the same
+  execution, or in different code (`cycles:u` with `instructions`).
+
+The page *Formulas* of a result shows the same, also for a formula that you write there.
+
+## Syntax
+
+| written | means |
+|---|---|
+| `cycles`, `LLC-load-misses`, `sched:sched_switch` | an event: letters, digits, `_`, `.`, `:` and `-` |
+| `'cpu/event=0x3c/'` | an event with other characters, in quotes |
+| `1000`, `0.5`, `1e9` | a number |
+| `+` `-` `*` `/`, also `−` `×` `÷` | operators; put spaces around a minus sign, which may be a part of a name |
+| `( )` | parentheses |
+| `CPI * 2` | another formula by its name, if no event has that name; names with spaces in quotes |
+
+A name means the event as recorded, else the only event that has this name without its modifiers (`instructions` means
+`instructions:u`), also by its other name in `perf list` (`cpu-cycles` is `cycles`). A formula has at most 2,000
+characters, and cannot refer to itself.
+
+## Your own formulas
+
+Set [`PERFLOOM_FORMULAS`](settings.md) to a TOML file. Its formulas come first, also before a built-in formula of the same
+name. They apply to the web server and to commands:
+
+```toml
+[[formula]]
+name = "cycles per byte"
+expression = "cycles / 'net:bytes'"
+unit = "cycles/byte"
+description = "CPU cost of a byte sent."
+```
+
+## Built-in formulas
+
+Of two formulas with one name, the first whose events were measured applies. Per second means per second of CPU time.
+
+"""
+
+
+def formula_page() -> str:
+    """The page of formulas."""
+    rows = (
+        f"| {formula.name} | `{formula.expression}` | {formula.unit} | {formula.description} |\n"
+        for formula in BUILTIN_FORMULAS
+    )
+    return f"{FORMULA_INTRODUCTION}| name | formula | unit | meaning |\n|---|---|---|---|\n{''.join(rows)}"
+
+
 def bullets(patterns: Iterable[str]) -> str:
     """Patterns as a Markdown list."""
     return "".join(f"* `{pattern}`\n" for pattern in patterns)
@@ -338,3 +410,4 @@ if __name__ == "__main__":
     JOB_PAGE.write_text(job_fields_page(), encoding="utf-8")
     TARGET_PAGE.write_text(target_fields_page(), encoding="utf-8")
     WAITING_PAGE.write_text(waiting_page(), encoding="utf-8")
+    FORMULA_PAGE.write_text(formula_page(), encoding="utf-8")

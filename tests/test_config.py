@@ -99,6 +99,18 @@ def test_waiting_functions_are_patterns_separated_by_semicolons() -> None:
     assert settings.waiting_functions == (r"my_spin_\w+", r"libfast\.so.*")
 
 
+def test_formulas_are_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "formulas.toml"
+    file.write_text('[[formula]]\nname = "CPI"\nexpression = "cycles / instructions"\n', encoding="utf-8")
+    (formula,) = Settings.load("/d", {"PERFLOOM_FORMULAS": str(file)}).formulas
+    assert (formula.name, formula.expression) == ("CPI", "cycles / instructions")
+    with pytest.raises(InvalidRequest, match=r"PERFLOOM_FORMULAS is .*: write the path of a readable TOML file"):
+        Settings.load("/d", {"PERFLOOM_FORMULAS": str(tmp_path / "missing.toml")})
+    file.write_text('[[formula]]\nname = "CPI"\nexpression = "cycles /"\n', encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=r"Formula 1 \(CPI\): The formula ends too early, after character 8"):
+        Settings.load("/d", {"PERFLOOM_FORMULAS": str(file)})
+
+
 def test_invalid_option_is_named_in_message() -> None:
     with pytest.raises(InvalidRequest, match=r"^port is 'x': write"):
         Settings.load("/d", {}, port="x")

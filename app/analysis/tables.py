@@ -24,6 +24,7 @@ TABLE_MODULES = {
     "counts": "counts.totals",
     "count-shares": "counts.shares",
     "count-metrics": "counts.count_metrics",
+    "formulas": "formulas.rows",
     "threads": "counts.totals",
     "events": "counts.totals",
     "ranks": "counts.ranks",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..analysis.core.waiting_functions import set_additional_patterns
+from ..analysis.formulas.additional import set_additional_formulas
 from ..config import Settings
 from .output import FORMATS, PARQUET, STDIO
 
@@ -37,6 +38,7 @@ def load_settings(data: Path | None, **overrides: Any) -> Settings:
     """The settings of a command; those of analyses apply from now on. Raises InvalidRequest."""
     settings = Settings.load(data, **overrides)
     set_additional_patterns(settings.waiting_functions)
+    set_additional_formulas(settings.formulas)
     return settings
 
 

@@ -141,7 +141,9 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.2f}" if not value.is_integer() or abs(value) >= 1e15 else f"{value:.0f}"
+        if value.is_integer() and abs(value) < 1e15:
+            return f"{value:.0f}"
+        return f"{value:.2f}" if abs(value) >= 0.05 else f"{value:.2g}"
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return escape_controls(str(value))

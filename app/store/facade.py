@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..analysis.core.waiting_functions import set_additional_patterns
+from ..analysis.formulas.additional import set_additional_formulas
 from ..config import Settings
 from .database import Database
 from .results import Results
@@ -112,6 +113,7 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
     Raises InvalidRequest or Unavailable if one of them cannot be used.
     """
     set_additional_patterns(settings.waiting_functions)
+    set_additional_formulas(settings.formulas)
     for warning in settings.prepare():
         log.warning("%s", warning)
     database = Database(settings)

@@ -12,6 +12,7 @@ from ..analysis.advice.cpu_detectors import has_cpu_samples
 from ..analysis.core.facts import has_pytorch_terms
 from ..analysis.core.slice_selection import has_clock, has_operators, has_times
 from ..analysis.distributed.collectives import has_communication
+from ..analysis.formulas.resolution import has_formulas
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
@@ -105,6 +106,7 @@ RESULT_PAGES = (
     ResultPage("communication", "Communication", has_communication, shows_event=False),
     ResultPage("memory", "Memory", has_memory, shows_event=False),
     ResultPage("counts", "Event counts", _has_values, shows_all_events=True),
+    ResultPage("formulas", "Formulas", has_formulas, shows_event=False),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("matrix", "Matrix", _has_samples),
     ResultPage("losses", "Losses", _has_losses, uses_selection=False),

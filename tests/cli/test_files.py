@@ -179,6 +179,17 @@ def test_report_of_a_result_is_that_of_its_file(run: Run, stored: str, tmp_path:
         assert run("report", source, table, "--format", "json") == run("report", stored, table, "--format", "json")
 
 
+def test_formulas_can_be_added(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    formulas = tmp_path / "formulas.toml"
+    formulas.write_text('[[formula]]\nname = "small"\nexpression = "cycles / 1e6"\n', encoding="utf-8")
+    monkeypatch.setenv("PERFLOOM_FORMULAS", str(formulas))
+    status, out, _ = run("report", str(paths.DATA / "perf-stat" / "by-hand-hardware.txt"), "formulas")
+    assert status == 0 and re.search(r"^small +cycles / 1e6 .* 1234.57 ", out, re.M) and "IPC" in out
+    formulas.write_text("[[formula]]\nname = 'x'\nexpression = '__import__(\"os\")'\n", encoding="utf-8")
+    status, _, err = run("report", str(paths.DATA / "perf-stat" / "by-hand-hardware.txt"), "formulas")
+    assert status == 2 and "Formula 1 (x): Character" in err
+
+
 def test_functions_that_wait_can_be_added(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def states() -> set[str]:
         status, out, _ = run("report", SPIN, "matrix", "--format", "json")

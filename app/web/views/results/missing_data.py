@@ -6,6 +6,7 @@ from ....analysis.core.slice_selection import has_times
 from ....analysis.stacks.branches import has_branches
 from ....domain.profile import Profile
 from ....domain.selection import Selection
+from ....domain.tables import get_strings
 from ....domain.timed_events import IN_ORDER
 from ....ingest.facts import BACKWARD_CLOCK_FACT, STACKS_FACT
 
@@ -23,6 +24,16 @@ def explain_no_samples(profile: Profile, event: str) -> str:
             "with perf record to sample."
         )
     return "This recording has no samples. Record with perf record, or with a profiler that records call stacks."
+
+
+def explain_no_formulas(profile: Profile) -> str:
+    """Why no formula has a value."""
+    names = get_strings(profile.events, "name")
+    return (
+        f"No formula applies to {', '.join(names[:5])}{', …' if len(names) > 5 else ''}."
+        if names
+        else "This recording has no events of perf."
+    ) + " Record several events together, for example cycles, instructions and cache-misses, or write a formula above."
 
 
 def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:

@@ -1,0 +1,151 @@
+"""Which events of a profile a formula means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...domain.event_names import strip_modifiers
+from ...domain.formulas import Formula, FormulaError, Name, Step, expand
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.measurements import list_measurements
+from ..core.memo import memoize
+from ..core.sample_selection import event_names
+from .additional import additional_formulas
+from .builtin import BUILTIN_FORMULAS
+
+_SYNONYMS = {
+    "cpu-cycles": "cycles",
+    "branch-instructions": "branches",
+    "faults": "page-faults",
+    "cs": "context-switches",
+    "migrations": "cpu-migrations",
+    "idle-cycles-frontend": "stalled-cycles-frontend",
+    "idle-cycles-backend": "stalled-cycles-backend",
+}
+"""Names of the same event, as `perf list` prints them."""
+_SEVERAL = -1
+NOT_TOGETHER = "the events were measured in different runs"
+MIXED_MODIFIERS = "the events were not measured in the same code (kernel, user)"
+
+
+@dataclass(frozen=True)
+class ResolvedFormula:
+    """A formula and the events that it means.
+
+    steps: with the names of other formulas replaced. events: row of `events` by name. note: what its reader must know,
+    or None.
+    """
+
+    formula: Formula
+    steps: tuple[Step, ...]
+    events: Mapping[str, int]
+    note: str | None
+
+
+def resolve_formulas(profile: Profile) -> tuple[ResolvedFormula, ...]:
+    """The formulas whose events a profile has, in order; the first of each name."""
+    formulas = (*additional_formulas(), *BUILTIN_FORMULAS)
+
+    def build() -> tuple[ResolvedFormula, ...]:
+        by_name = {formula.name: formula for formula in reversed(formulas)}
+        found: dict[str, ResolvedFormula] = {}
+        for formula in formulas:
+            resolved = None if formula.name in found else _resolve(profile, formula, by_name)
+            if resolved and resolved.events:
+                found[formula.name] = resolved
+        return tuple(found.values())
+
+    return memoize(profile, ("formulas", formulas), build)
+
+
+def has_formulas(profile: Profile) -> bool:
+    """Whether there are events that a formula can relate: several, or one that a formula names."""
+    return profile.events.num_rows > 1 or bool(profile.events.num_rows and resolve_formulas(profile))
+
+
+def resolve_formula(profile: Profile, formula: Formula) -> ResolvedFormula:
+    """A formula with the events that it means. Raises FormulaError if one was not measured."""
+    formulas = (*additional_formulas(), *BUILTIN_FORMULAS)
+    by_name = {one.name: one for one in reversed(formulas) if one.name != formula.name}
+    events = find_events(profile)
+    for step in expand(formula, {name: one for name, one in by_name.items() if _row(events, name) is None}):
+        if isinstance(step, Name) and _row(events, step.text) is None:
+            hint = " Write spaces around a minus sign." if "-" in step.text else ""
+            names = event_names(profile)
+            known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+            raise FormulaError(f"{step.text[:80]!r} was not measured. Measured: {known}.{hint}", step.position)
+    resolved = _resolve(profile, formula, by_name)
+    assert resolved is not None
+    if not resolved.events:
+        raise FormulaError("The formula names no event; write for example cycles / instructions.")
+    return resolved
+
+
+def find_events(profile: Profile) -> Mapping[str, int]:
+    """Rows of `events` by name: as recorded, else as a synonym, else without modifiers; _SEVERAL where it is not
+    unique."""
+
+    def build() -> Mapping[str, int]:
+        names = event_names(profile)
+        plain: dict[str, int] = {}
+        for row, name in enumerate(names):
+            alias = _canonical(strip_modifiers(name))
+            plain[alias] = _SEVERAL if alias in plain else row
+        as_recorded = {name: row for row, name in enumerate(names)}
+        return plain | {_canonical(name): row for name, row in as_recorded.items()} | as_recorded
+
+    return memoize(profile, "events of formulas", build)
+
+
+def _row(events: Mapping[str, int], name: str) -> int | None:
+    row = events.get(name, events.get(_canonical(name)))
+    return None if row is None or row == _SEVERAL else row
+
+
+def _canonical(name: str) -> str:
+    return _SYNONYMS.get(name, name)
+
+
+def _resolve(profile: Profile, formula: Formula, by_name: Mapping[str, Formula]) -> ResolvedFormula | None:
+    """None if an event was not measured, or the formula is wrong."""
+    events = find_events(profile)
+    try:
+        # A name is an event rather than a formula.
+        steps = expand(formula, {name: inner for name, inner in by_name.items() if _row(events, name) is None})
+    except FormulaError:
+        return None
+    rows: dict[str, int] = {}
+    for step in steps:
+        if isinstance(step, Name):
+            row = _row(events, step.text)
+            if row is None:
+                return None
+            rows[step.text] = row
+    return ResolvedFormula(formula, steps, rows, _note(profile, set(rows.values())))
+
+
+def _note(profile: Profile, events: set[int]) -> str | None:
+    names = event_names(profile)
+    notes = []
+    if profile.runs.num_rows > 1 and len({_runs_of(profile).get(event) for event in events}) > 1:
+        notes.append(NOT_TOGETHER)
+    hardware = {_modifiers(names[event]) for event in events if not names[event].endswith("-clock")}
+    if len(hardware) > 1:
+        notes.append(MIXED_MODIFIERS)
+    return "; ".join(notes) or None
+
+
+def _runs_of(profile: Profile) -> Mapping[int, frozenset[int | None]]:
+    """The runs in which each event was measured."""
+
+    def build() -> Mapping[int, frozenset[int | None]]:
+        runs: dict[int, set[int | None]] = {}
+        for m in list_measurements(profile, Selection()):
+            runs.setdefault(m.event, set()).add(m.run)
+        return {event: frozenset(numbers) for event, numbers in runs.items()}
+
+    return memoize(profile, "runs of events", build)
+
+
+def _modifiers(name: str) -> str:
+    return name.removeprefix(strip_modifiers(name)).lstrip(":").replace("p", "").replace("P", "")
