@@ -13,6 +13,7 @@ import click
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
+from ..ingest.database_names import is_tree_file
 from ..ingest.jit.mode import PLAIN_TEXT_BYTES, estimate_decompressed_bytes
 from ..ingest.result_set_names import INDEX_SUFFIX
 from .ids import ResultId, Source
@@ -175,7 +176,11 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
 
 def _add_files_beside(files: Sequence[str]) -> tuple[str, ...]:
-    """`files` with those that belong to a result set beside them."""
+    """`files` with those that belong to a result set or a database beside them, and of a directory those in it."""
+    if any(os.path.isdir(file) or is_tree_file(file) for file in files):
+        from ..workers.read.databases import add_database_files
+
+        return add_database_files(files)
     if not any(INDEX_SUFFIX in os.path.basename(file) for file in files):
         return tuple(files)
     from ..workers.read.result_sets import add_files_beside
@@ -211,7 +216,15 @@ def _open_stored(settings: "Settings", id: str) -> "Profile":
 @data_option
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, ...]) -> int:
-    """Read FILE... into a stored result and print its id. Several files are the ranks of one run."""
+    """Read FILE... into a stored result and print its id. Several files are the ranks of one run.
+
+    Of a database of HPCToolkit, FILE is its directory.
+    """
+    if len(files) == 1 and (os.path.isdir(files[0]) or is_tree_file(files[0])):
+        path = os.path.abspath(files[0])
+        name = name or os.path.basename(path if os.path.isdir(path) else os.path.dirname(path))
+    if any(map(os.path.isdir, files)):
+        files = _add_files_beside(files)
     for file in files:
         if file != STDIO and not os.path.isfile(file):
             what = "is not a regular file" if os.path.exists(file) else "does not exist"

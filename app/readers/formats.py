@@ -16,6 +16,7 @@ from . import (
     collapsed,
     cpuprofile,
     ftrace,
+    hpctoolkit,
     llama_trace,
     memory_snapshot,
     memory_timeline,
@@ -152,6 +153,7 @@ READERS: dict[str, Reader] = {
         Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
         Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),
         Reader(*_fields_of(perfanalyzer, "a result set of PerfAnalyzer")),
+        Reader(*_fields_of(hpctoolkit, "an HPCToolkit database")),
         Reader(*_fields_of(collapsed, "collapsed stacks"), line_based=True),
     )
 }
@@ -165,7 +167,7 @@ def describe_formats() -> str:
 
 def format_title(name: str) -> str:
     """The label of a format as a heading; its name if no reader of this version has it."""
-    return READERS[name].label.removeprefix("a ") if name in READERS else name
+    return READERS[name].label.removeprefix("a ").removeprefix("an ") if name in READERS else name
 
 
 def describe_clock(meta: Meta) -> str:

@@ -47,6 +47,12 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
         "is a Git LFS pointer, not the file itself. Run git lfs pull in its repository, then import the file.",
     ),
     (
+        re.compile(rb"HPCRUN-|HPCPROF-"),
+        "is a measurement or trace of HPCToolkit, or a file of a database of 2021 or 2022. Make a database of the "
+        "measurements with a newer version: hpcstruct MEASUREMENTS, then hpcprof -o DATABASE MEASUREMENTS. Import the "
+        "directory DATABASE.",
+    ),
+    (
         re.compile(rb"FLR\x00"),
         "is a Java Flight Recorder recording. Convert it to collapsed stacks with the converter of async-profiler: "
         "jfrconv --cpu -o collapsed FILE out.folded.",

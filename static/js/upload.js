@@ -78,23 +78,29 @@ function select(value) {
 }
 
 /**
- * Propose to import the files of result sets together, and each other file alone.
+ * Propose to import the files of result sets and databases together, and each other file alone.
  * @param {number[][]} sets
  */
 function proposeSets(sets) {
   const count = chosen.length;
   const results = sets.length + count - sets.flat().length;
   const label = results === 1 ? `Import as one result from ${count} files` : `Import as ${results} results from ${count} files`;
-  offer('auto', label, 'The files of a result set of PerfAnalyzer become one result.');
+  const first = sets.map(([index]) => chosen[index].path);
+  const databases = first.filter((path) => /(?:^|[\\/])(?:meta\.db|experiment\.xml)(?:\.gz|\.zst|\.xz)?$/.test(path)).length;
+  const kind = databases === 0 ? 'result set of PerfAnalyzer' : 'database of HPCToolkit';
+  const kinds = databases === 0 ? 'result sets of PerfAnalyzer' : 'databases of HPCToolkit';
+  const mixed = databases > 0 && databases < first.length;
+  const what = mixed ? 'result set of PerfAnalyzer or a database of HPCToolkit' : kind;
+  offer('auto', label, `The files of a ${what} become one result.`);
   offer('1', '', '');
-  offer('0', `Import as ${count} results`, 'Without the .results file, samples have no period.');
+  offer('0', `Import as ${count} results`, databases === 0 ? 'Without the .results file, samples have no period.' : 'The files of a database cannot be read alone.');
   /** @type {HTMLInputElement | null} */
   const current = together.querySelector('input:checked');
   if (!decided || !current || choice(current.value).hidden) select('auto');
-  const names = sets.map(([first]) => chosen[first].path).join(', ');
-  found.textContent = sets.length === 1
-    ? `${names} is the index of a result set of PerfAnalyzer.`
-    : `${names} are the indexes of ${sets.length} result sets of PerfAnalyzer.`;
+  const names = first.join(', ');
+  if (mixed) found.textContent = `${names} are the indexes of result sets of PerfAnalyzer and databases of HPCToolkit.`;
+  else if (sets.length === 1) found.textContent = `${names} is the index of a ${kind}.`;
+  else found.textContent = `${names} are the indexes of ${sets.length} ${kinds}.`;
   found.dataset.kind = 'good';
   found.hidden = false;
 }
@@ -109,7 +115,7 @@ async function propose() {
   const count = chosen.length;
   /** @type {{count: number, order: number[], reason: string, certain: boolean, others: number[]} | null} */
   let ranks = null;
-  /** Of each result set of PerfAnalyzer the indices of its files. @type {number[][]} */
+  /** Of each result set of PerfAnalyzer and each database of HPCToolkit the indices of its files. @type {number[][]} */
   let sets = [];
   let answered = true;
   try {

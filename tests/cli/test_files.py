@@ -62,6 +62,22 @@ def test_index_of_a_result_set_brings_its_files(run: Run) -> None:
     assert status == 3 and "has a time unit. Do not set the clock." in err
 
 
+def test_directory_of_a_database(run: Run, tmp_path: Path) -> None:
+    data = DATA.parent / "hpctoolkit"
+    for version, index in (("v2", "experiment.xml"), ("v4", "meta.db")):
+        status, out, err = run("import", str(data / version))
+        assert status == 0, err
+        for source in (out.strip(), str(data / version), str(data / version / index)):
+            rows = json.loads(run("report", source, "hotspots", "--event", "CPUTIME", "--format", "json")[1])
+            assert {row["name"]: row["total"] for row in rows}["solve"] == 1_630_000_000
+        listed = json.loads(run("list", "--format", "json")[1])
+        assert (listed[0]["name"], listed[0]["format"], listed[0]["threads"]) == (version, "hpctoolkit", 4)
+    status, _, err = run("import", str(tmp_path))
+    assert status == 3 and "is no database of HPCToolkit" in err
+    status, _, err = run("report", str(tmp_path), "hotspots")
+    assert status == 3 and "is no database of HPCToolkit" in err
+
+
 def test_import_by_another_clock(run: Run) -> None:
     """Of a file that does not say in which unit its times are; of any other it is refused."""
     path = str(DATA.parent / "mllm" / "perf.json")

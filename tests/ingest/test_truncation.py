@@ -48,6 +48,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "austin": lambda: unpacked("samplers/austin.full"),
     "py-spy": lambda: unpacked("samplers/py-spy.raw"),
     "memray": lambda: unpacked("samplers/memray.csv"),
+    "hpctoolkit": lambda: unpacked("hpctoolkit/v2/experiment.xml"),
     "collapsed": lambda: b"main;work 1200\nmain;rest 3400\nmain;io 5600\n" * 30,
 }
 ELSEWHERE = {

@@ -91,6 +91,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "py-spy": lambda: _data("samplers/py-spy.raw"),
     "memray": lambda: _data("samplers/memray.csv"),
     "perfanalyzer": lambda: _data("perfanalyzer/DD_proc0_branch-load-misses.gz"),
+    "hpctoolkit": lambda: _data("hpctoolkit/v2/experiment.xml"),
     "collapsed": lambda: _data("perf/spin.collapsed-all.txt"),
 }
 """The file of each format, by the name of its reader."""

@@ -99,6 +99,16 @@ def test_files_of_a_result_set_become_one_result(client: FlaskClient, store: Sto
     assert len(send(client, *files, together="0").json["jobs"]) == 4
 
 
+def test_files_of_a_database_become_one_result(client: FlaskClient, store: Store) -> None:
+    files = (("d/profile.db", b"1"), ("d/src/x.c", b"2"), ("d/meta.db", b"3"), ("d/cct.db", b"4"), ("x.data", b"5"))
+    jobs = send(client, *files, together="auto").json["jobs"]
+    assert [job["name"] for job in jobs] == ["d", "x.data"], "copies of source files are not imported"
+    assert store.jobs.get(jobs[0]["id"]).spec["files"] == ["meta.db", "profile.db"]
+    flat = (("a.metric-db", b"1"), ("experiment.xml", b"2"))
+    assert [job["name"] for job in send(client, *flat).json["jobs"]] == ["experiment.xml"]
+    assert len(send(client, *flat, together="0").json["jobs"]) == 2
+
+
 def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
     def ask(content: object) -> Any:
         headers = {"X-CSRF-Token": browser_client.csrf, "Origin": "http://localhost"}
@@ -108,6 +118,7 @@ def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
     assert (ranks["count"], ranks["order"], ranks["certain"]) == (2, [1, 0], True) and "rank 0" in ranks["reason"]
     assert ask({"names": ["a", "b"]}).json == {"ranks": None, "sets": []}
     assert ask({"names": ["D_proc0_x", "D_proc1_x", "D.results"]}).json == {"ranks": None, "sets": [[2, 0, 1]]}
+    assert ask({"names": ["d/profile.db", "d/src/x.c", "d/meta.db"]}).json["sets"] == [[2, 0, 1]]
     for wrong in ({}, [], ["rank0"], {"names": "rank0"}, {"names": [1]}, {"names": ["x"] * 5001}):
         assert ask(wrong).status_code == 400, wrong
 

@@ -18,6 +18,7 @@ from perfloom.ingest.merge import MAX_WITH_ADDRESSES, MergedProfile, Origin, Pro
 from perfloom.ingest.stat_counts import add_counts, add_counts_loss
 from perfloom.store.files import columns
 
+from .databases import find_trees, read_database
 from .parallel import read_all
 from .request import DESCRIPTION_FILE, AnswerWriter, Input, Request
 from .result_sets import find_indexes, read_result_set
@@ -71,6 +72,10 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
         return _read_both(request, answers)
     if count > 1 and (indexes := find_indexes(request.inputs)):
         profile = read_result_set(request, answers, indexes)
+        _check_weights(profile)
+        return [], MergedProfile(profile, {})
+    if count > 1 and (trees := find_trees(request.inputs)):
+        profile = read_database(request, answers, trees)
         _check_weights(profile)
         return [], MergedProfile(profile, {})
     merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=_aligner() if count > 1 else None)

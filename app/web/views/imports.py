@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from flask import Blueprint, jsonify, redirect, request
@@ -13,6 +14,7 @@ from werkzeug.wrappers import Response
 from ...domain.errors import Conflict, InvalidRequest, PerfloomError
 from ...domain.selection import check_choice
 from ...domain.units import TIME_UNITS, Quantity, format_quantity
+from ...ingest.database_names import group_databases
 from ...ingest.rank_names import find_ranks
 from ...ingest.result_set_names import group_result_sets
 from ...readers import READERS
@@ -63,7 +65,8 @@ def submit() -> Response:
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
     one result of those whose names are those of the ranks of one run, in the order of the ranks. The files of a result
-    set of PerfAnalyzer become one result unless it is 0. clock: ns, us, ms or s, the time unit for files without one.
+    set of PerfAnalyzer, or of a database of HPCToolkit, become one result unless it is 0. clock: ns, us, ms or s, the
+    time unit for files without one.
     As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
@@ -78,19 +81,37 @@ def submit() -> Response:
     return redirect(f"/jobs/{jobs[0].id}" if len(jobs) == 1 else "/", 303)
 
 
+@dataclass(frozen=True)
+class FileSet:
+    """Files that become one result. files: their indices, the index of the set first. unread: indices of other files of
+    it, which are not read. name: of the result."""
+
+    files: tuple[int, ...]
+    unread: tuple[int, ...]
+    name: str
+
+
+def _find_sets(names: Sequence[str]) -> list[FileSet]:
+    """The result sets of PerfAnalyzer and the databases of HPCToolkit among files with these names."""
+    sets = [FileSet(group, (), names[group[0]]) for group in group_result_sets(names)]
+    for group, unread in group_databases(names):
+        tree = PurePosixPath(names[group[0]].replace("\\", "/"))
+        sets.append(FileSet(group, unread, tree.parent.name or tree.name))
+    return sets
+
+
 def _submit() -> list[Job]:
     clock, files = parse_clock(), received_files("file")
     name = " ".join(request.form.get("name", "").split())
     together = request.form.get(TOGETHER_FIELD, "")
     names = [file.filename or "" for file in files]
-    sets = group_result_sets(names) if together in (AUTO, "") else []
+    sets = _find_sets(names) if together in (AUTO, "") else []
     if sets:
-        rest = sorted({*range(len(files))} - {at for group in sets for at in group})
+        rest = sorted({*range(len(files))} - {at for group in sets for at in (*group.files, *group.unread)})
+        groups = [*sets, *(FileSet((at,), (), names[at]) for at in rest)]
         return [
-            _job(
-                [files[at] for at in group], _number_name(name, number, len(sets) + len(rest)) or names[group[0]], clock
-            )
-            for number, group in enumerate([*sets, *((at,) for at in rest)], start=1)
+            _job([files[at] for at in group.files], _number_name(name, number, len(groups)) or group.name, clock)
+            for number, group in enumerate(groups, start=1)
         ]
     ranks = find_ranks(names) if together == AUTO else None
     if ranks is not None:
@@ -115,14 +136,15 @@ def recognize() -> Response:
 
     ranks: if some are the ranks of one run, an object with `count` (of ranks), `order` (indices of the names by rank),
     `reason` (a sentence), `certain`, and `others` (indices of the names that are not of this run). sets: of each result
-    set of PerfAnalyzer the indices of its names."""
+    set of PerfAnalyzer and each database of HPCToolkit the indices of its names."""
     content = request.get_json(silent=True)
     names = content.get("names") if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) > MAX_NAMES or not all(isinstance(name, str) for name in names):
         raise InvalidRequest(f"names must be a list of at most {MAX_NAMES} texts.", "names")
-    sets = group_result_sets(names)
+    sets = _find_sets(names)
     ranks = None if sets else find_ranks(names)
-    return jsonify(ranks=asdict(ranks) if ranks else None, sets=sets)
+    indices = [(*group.files, *group.unread) for group in sets]
+    return jsonify(ranks=asdict(ranks) if ranks else None, sets=indices)
 
 
 @blueprint.post("/results/<id>/again")
