@@ -1,5 +1,5 @@
-"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions,formulas}.md from what is declared in the code:
-`python docs/generate.py`.
+"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions,formulas}.md from what is declared in the
+code: `python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
 """
@@ -257,17 +257,17 @@ FORMULA_INTRODUCTION = """\
 # Formulas
 
 A formula is a named expression over events, such as `cycles / instructions`. The table
-[`formulas`](tables.md#formulas) has the values of all formulas whose events were measured, for the selection, or for each
-function, module, thread, process, rank or host:
+[`formulas`](tables.md#formulas) has the values of all formulas whose events were measured, for the selection, or for
+each function, module, thread, process, rank or host:
 
 ```
 perfloom report ID formulas
 perfloom report ID formulas --by function --focus 'parse_.*'
 ```
 
-* A formula is evaluated on **sums**: CPI of a function is its cycles ÷ its instructions, never the mean of other ratios.
-  `self` uses the self weights of the function, `total` its totals. Counts of `perf stat` are used where there are any,
-  else the weights of samples.
+* A formula is evaluated on **sums**: CPI of a function is its cycles ÷ its instructions, never the mean of other
+  ratios. `self` uses the self weights of the function, `total` its totals. Counts of `perf stat` are used where there
+  are any, else the weights of samples.
 * Values are in the units of the events: counts, nanoseconds of `task-clock` and `cpu-clock`, or bytes.
 * x ÷ 0 is missing (`-`), and so is a formula of an event that gives no total, such as page faults that were
   [sampled by frequency](definitions.md#weight).
@@ -293,8 +293,8 @@ characters, and cannot refer to itself.
 
 ## Your own formulas
 
-Set [`PERFLOOM_FORMULAS`](settings.md) to a TOML file. Its formulas come first, also before a built-in formula of the same
-name. They apply to the web server and to commands:
+Set [`PERFLOOM_FORMULAS`](settings.md) to a TOML file. Its formulas come first, also before a built-in formula of the
+same name. They apply to the web server and to commands:
 
 ```toml
 [[formula]]
