@@ -76,8 +76,8 @@ def compute_hotspots(profile: Profile, selection: Selection, by: str = "function
 def list_top_functions(profile: Profile, selection: Selection, event: int, most: int) -> tuple[TableRows, int]:
     """The `most` rows of `compute_hotspots` of one event with the largest self weight, and the number of all its rows.
     Faster than the complete table, because only these rows are built."""
-    tree = build_call_tree(profile, selection.hide, kinds=False)
-    part = _places(profile, selection, event, BY[0], tree, _labels(profile, selection.hide, BY[0], tree), most)
+    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
+    part = _places(profile, selection, event, BY[0], tree, _labels(profile, selection.frame_filter, BY[0], tree), most)
     return build_rows(COLUMNS, _join_parts(profile, [part])), part["count"]
 
 
