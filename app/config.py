@@ -19,7 +19,7 @@ from .paths import data_directory, make_private, network_filesystem, read_or_cre
 from .secret_settings import secret_paths, with_secrets
 
 if TYPE_CHECKING:
-    from .domain.formulas import Formula
+    from .domain.formulas.formula import Formula
 
 PREFIX = "PERFLOOM_"
 MIN_SECRET_CHARACTERS = 32
@@ -123,7 +123,7 @@ def _patterns(value: str) -> tuple[str, ...]:
 
 def _formulas(value: str) -> "tuple[Formula, ...]":
     # Imported here, because few installations have formulas.
-    from .domain.formula_file import parse_formulas
+    from .domain.formulas.file import parse_formulas
 
     try:
         return parse_formulas(Path(value).expanduser().read_text(encoding="utf-8"))

@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.formula_file import MAX_FORMULAS, parse_formulas, write_formulas
-from perfloom.domain.formulas import MAX_FORMULA_CHARS, Formula, FormulaError, Name, Operation, expand, parse_formula
+from perfloom.domain.formulas.file import MAX_FORMULAS, parse_formulas, write_formulas
+from perfloom.domain.formulas.formula import (
+    MAX_FORMULA_CHARS,
+    Formula,
+    FormulaError,
+    Name,
+    Operation,
+    expand,
+    parse_formula,
+)
 
 OPERATORS: dict[str, tuple[int, Callable[[Fraction, Fraction], Fraction]]] = {
     "+": (1, operator.add),

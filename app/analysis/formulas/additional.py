@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...domain.formulas import Formula
+    from ...domain.formulas.formula import Formula
 
 _additional: "tuple[Formula, ...]" = ()
 

@@ -5,7 +5,7 @@ and appendix B. Times are in nanoseconds, so cycles ÷ task-clock is GHz. A form
 measured; of several with the same name, the first such one does.
 """
 
-from ...domain.formulas import Formula
+from ...domain.formulas.formula import Formula
 
 BUILTIN_FORMULAS = (
     Formula("IPC", "instructions / cycles", "", "Instructions per cycle."),

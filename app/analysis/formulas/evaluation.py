@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...domain.arrays import Float64Array
-from ...domain.formulas import Name, Operation, Step
+from ...domain.formulas.formula import Name, Operation, Step
 
 
 def evaluate(steps: tuple[Step, ...], values: Mapping[str, Float64Array]) -> Float64Array:

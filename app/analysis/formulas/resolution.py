@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...domain.event_names import strip_modifiers
-from ...domain.formulas import Formula, FormulaError, Name, Step, expand
+from ...domain.formulas.formula import Formula, FormulaError, Name, Step, expand
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.measurements import list_measurements

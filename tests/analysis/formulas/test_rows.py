@@ -20,7 +20,7 @@ from perfloom.analysis.formulas.resolution import MIXED_MODIFIERS, find_events, 
 from perfloom.analysis.formulas.rows import BY, compute_formulas
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
-from perfloom.domain.formulas import Formula, FormulaError
+from perfloom.domain.formulas.formula import Formula, FormulaError
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import perf_stat

@@ -13,7 +13,7 @@ from ....analysis.core.sample_selection import event_names
 from ....analysis.formulas.resolution import ResolvedFormula, resolve_formula, resolve_formulas
 from ....analysis.formulas.rows import BY, evaluate_formulas
 from ....analysis.tables import TABLES
-from ....domain.formulas import MAX_FORMULA_CHARS, Formula, FormulaError
+from ....domain.formulas.formula import MAX_FORMULA_CHARS, Formula, FormulaError
 from ....domain.profile import Profile
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import get_strings

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from .errors import InvalidRequest
+from ..errors import InvalidRequest
 
 if TYPE_CHECKING:
     from lark import Lark

@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from .errors import InvalidRequest
-from .formulas import Formula, FormulaError
+from ..errors import InvalidRequest
+from .formula import Formula, FormulaError
 
 MAX_FORMULAS = 1_000
 MAX_NAME_CHARS = 100

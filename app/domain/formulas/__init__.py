@@ -1,0 +1,1 @@
+"""Formulas over events: their syntax, and files of them."""
