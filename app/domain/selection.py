@@ -201,7 +201,7 @@ def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
     ranges = []
     for part in (p.strip() for p in text.split(",") if p.strip()):
         low, dash, high = part.partition("-")
-        if not (low.isdecimal() and (high.isdecimal() if dash else True)) or len(part) > 20:
+        if not (part.isascii() and low.isdecimal() and (high.isdecimal() if dash else True)) or len(part) > 20:
             raise InvalidRequest(f"rank {part!r} is not a number or range; write for example 0-63,128.", "rank")
         first, final = int(low), int(high or low)
         if final < first:
@@ -234,6 +234,9 @@ def _parse_ns(word: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
+        # Decimal accepts underscores and digits of all scripts.
+        if not text.isascii() or "_" in text:
+            raise InvalidOperation
         value = Decimal(text)
         if not value.is_finite() or abs(value) > 10**15:
             raise InvalidOperation

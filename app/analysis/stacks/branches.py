@@ -131,12 +131,8 @@ def select_branches(profile: Profile, selection: Selection) -> Array:
 
 def sum_branches(profile: Profile, selection: Selection, event: int) -> BranchSums:
     """The selected branches of an event."""
-    chosen = Selection(
-        event=event_names(profile)[event],
-        threads=selection.threads,
-        ranks=selection.ranks,
-        start_ns=selection.start_ns,
-        end_ns=selection.end_ns,
+    chosen = selection.only_places().replace(
+        event=event_names(profile)[event], start_ns=selection.start_ns, end_ns=selection.end_ns
     )
     return memoize(profile, ("branches", chosen), lambda: _sum(profile, chosen))
 

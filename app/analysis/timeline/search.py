@@ -8,11 +8,12 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
+from ..core.frame_filter import shown_calls
 from ..core.functions import NAMES, functions_of, match_functions
 from ..core.memo import memoize
 from ..core.patterns import search_pattern
 from ..core.sample_rollup import sum_call_weights
-from ..core.sample_selection import calls_below, event_id, samples_of, select_samples, select_threads
+from ..core.sample_selection import calls_below, event_id, filter_samples, samples_of, select_threads
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def search(profile: Profile, selection: Selection, pattern: str) -> SearchMatche
         return SearchMatches(functions, len(hits), _time_in(profile, hits, matching), None, is_literal)
     event = event_id(profile, selection.event)
     weights = sum_call_weights(profile, selection, event)
-    matched, total = int(weights[calls_below(profile, matching)].sum()), int(weights.sum())
+    below = calls_below(profile, matching, shown_calls(profile, selection.frame_filter))
+    matched, total = int(weights[below].sum()), int(weights.sum())
     return SearchMatches(functions, len(hits), matched, 100.0 * matched / total if total else 0.0, is_literal)
 
 
@@ -79,14 +81,15 @@ def find_next_hit(
 
 def _hits(profile: Profile, selection: Selection, pattern: str) -> Array:
     """The rows of slices (of samples, where there are no slices) that match, in order of time."""
-    shown = selection.without_stacks()
+    shown = selection.without_stacks() if profile.slices.num_rows else selection.replace(invert=False, recursion=False)
 
     def build() -> Array:
         matching = match_functions(profile, pattern, "search", NAMES)
         if not profile.slices.num_rows:
-            rows = select_samples(profile, shown, event_id(profile, shown.event))
+            rows = filter_samples(profile, shown, event_id(profile, shown.event))
             samples = samples_of(profile)
-            inside = calls_below(profile, matching)[samples.call[samples.stack[rows]]]
+            below = calls_below(profile, matching, shown_calls(profile, shown.frame_filter))
+            inside = below[samples.call[samples.stack[rows]]]
             return np.flatnonzero(inside) + rows.start if isinstance(rows, slice) else rows[inside]
         table = profile.slices
         hits = np.flatnonzero(matching[get_column(table, "function")])

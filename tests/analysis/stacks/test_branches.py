@@ -111,6 +111,17 @@ def test_ranks_partition_the_branches() -> None:
     assert counts_of(profile, ALL) == count_naively(STACKS[:150])
 
 
+def test_processes_and_hosts_select_branches() -> None:
+    text = format_text(STACKS[:40]) + format_text(STACKS[40:60]).replace(" 100/10", " 200/20")
+    profile = perf_script.read(io.BytesIO(text.encode()))
+    assert counts_of(profile, ALL.replace(processes=("-/100",))) == count_naively(STACKS[:40])
+    assert counts_of(profile, ALL.replace(processes=("-/200",))) == count_naively(STACKS[40:60])
+    assert counts_of(profile, ALL.replace(hosts=("-",))) == count_naively(STACKS[:60])
+    for unknown in (ALL.replace(processes=("-/300",)), ALL.replace(hosts=("nowhere",))):
+        with pytest.raises(InvalidRequest):
+            compute_branches.rows(profile, unknown)
+
+
 def test_the_selected_event_has_its_own_branches() -> None:
     text = format_text(STACKS[:40]) + format_text(STACKS[40:60]).replace("cycles:u", "instructions:u")
     profile = perf_script.read(io.BytesIO(text.encode()))

@@ -193,6 +193,27 @@ def test_a_search_counts_and_visits_all_matches(profile: Profile, pattern: str) 
         assert found.total == sum(outer)
 
 
+@pytest.mark.parametrize(
+    ("selection", "hits", "percent"),
+    [
+        (Selection(), 3, 60.0),
+        (Selection(focus="other"), 1, 50.0),
+        (Selection(ignore="other"), 2, 200 / 3),
+        (Selection(hide="work"), 0, 0.0),
+        (Selection(show="main"), 0, 0.0),
+        (Selection(show_from="other"), 1, 50.0),
+        (Selection(start_ns=2, end_ns=4), 1, 50.0),
+    ],
+)
+def test_a_search_of_samples_obeys_the_selection(selection: Selection, hits: int, percent: float) -> None:
+    stacks = ("main;work", "main;idle", "main;other", "main;other;work", "main;work;inner")
+    profile = profile_of([(stack, 1, 0, time, 0) for time, stack in enumerate(stacks)])
+    found = search(profile, selection, "work")
+    assert (found.hits, found.percent) == (hits, pytest.approx(percent))
+    hit = find_next_hit(profile, selection, "work", 0, None, backward=False)
+    assert (0 if hit is None else hit.of) == hits
+
+
 def test_values_of_a_series_keep_their_extremes() -> None:
     chance = random.Random(1)
     trace = Trace()

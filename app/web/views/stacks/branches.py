@@ -11,6 +11,7 @@ from ....analysis.core.functions import base_name
 from ....analysis.stacks.branches import compute_branches, compute_loops, has_branches, longest_interval_ns
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
+from ....domain.selection import PATTERN_FIELDS
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.units import format_duration
 from ...pages import with_query
@@ -185,11 +186,11 @@ def _list_notes(frame: ResultFrame, profile: Profile, rows: pd.DataFrame, view: 
     if not has_branches(profile):
         return ()
     notes, selection = [], frame.selection
-    patterns = [word for word in ("focus", "ignore", "hide") if getattr(selection, word) is not None]
-    if patterns:
+    unused = [word for word, field in PATTERN_FIELDS.items() if getattr(selection, field) is not None]
+    unused += [word for word in ("invert", "recursion") if getattr(selection, word)]
+    if unused:
         notes.append(
-            f"Not applied here: {', '.join(patterns)}. Branches are not kept by call stack. Search for functions "
-            "instead."
+            f"Not applied here: {', '.join(unused)}. Branches are not kept by call stack. Search for functions instead."
         )
     interval = longest_interval_ns(profile)
     if interval and (selection.start_ns is not None or selection.end_ns is not None):

@@ -20,7 +20,7 @@ export function linksOf(details, words, pages) {
     found.push({ text, href: link(href, all) });
   };
   if (details.what === 'samples') {
-    const range = { 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
+    const range = { event: details.event, 'start-ms': milliseconds(details.start_ns), 'end-ms': milliseconds(details.end_ns) };
     if (!details.thread) {
       add('flamegraph', 'Flame graph of this time', range);
       return found;

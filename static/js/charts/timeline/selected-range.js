@@ -109,6 +109,7 @@ export class SelectedRange {
       const response = await fetch(url, { signal: request.signal, headers: { Accept: 'text/html' } });
       const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
       if (request !== this.#request) return;
+      if (!response.ok || !fresh.querySelector(PARTS[1])) throw new Error(String(response.status));
       for (const place of PARTS) {
         const [old, next] = [this.#root.querySelector(place), fresh.querySelector(place)];
         if (old && next) old.replaceWith(document.adoptNode(next));
