@@ -123,12 +123,17 @@ def _patterns(value: str) -> tuple[str, ...]:
 
 def _formulas(value: str) -> "tuple[Formula, ...]":
     # Imported here, because few installations have formulas.
-    from .domain.formulas.file import parse_formulas
+    from .domain.formulas.file import MAX_FILE_BYTES, parse_formulas
 
     try:
-        return parse_formulas(Path(value).expanduser().read_text(encoding="utf-8"))
+        with open(Path(value).expanduser(), "rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+        text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        raise ValueError("the path of a readable TOML file of formulas") from None
+        text = None
+    if text is None or len(content) > MAX_FILE_BYTES:
+        raise ValueError(f"the path of a readable TOML file of formulas, at most {MAX_FILE_BYTES:,} bytes")
+    return parse_formulas(text)
 
 
 def _about(

@@ -270,7 +270,8 @@ perfloom report ID formulas --by function --focus 'parse_.*'
   are any, else the weights of samples.
 * Values are in the units of the events: counts, nanoseconds of `task-clock` and `cpu-clock`, or bytes.
 * x ÷ 0 is missing (`-`), and so is a formula of an event that gives no total, such as page faults that were
-  [sampled by frequency](definitions.md#weight).
+  [sampled by frequency](definitions.md#weight). Samples without periods (`perf script` without `-F period`) give no
+  ratio of two events: perf may have sampled each at another rate.
 * The column `note` says if the events were measured in different runs, so that they do not belong to the same
   execution, or in different code (`cycles:u` with `instructions`).
 

@@ -150,6 +150,15 @@ def test_a_file_of_formulas_is_written_as_it_is_read() -> None:
         ("formula = 1", r"\[\[formula\]\]"),
         ("a = 1", r"\[\[formula\]\]"),
         ("[[", "TOML"),
+        ("a = " + "[" * 5_000, "nested too deeply"),
+        ("a = " + "9" * 5_000, "too long"),
+        ("[[formula]]\nname = 'a'\nexpression = 'b'\n[[formula]]\nname = 'b'\nexpression = 'a'", "a → b → a"),
+        ("[[formula]]\nname = 'a'\nexpression = 'b'\nunit = '" + "x" * 21 + "'", "unit is longer"),
+        ("[[formula]]\nname = 'a'\nexpression = 'b'\ndescription = 'x\u202ey'", "printed"),
+        (
+            "".join(f"[[formula]]\nname = 'f{n}'\nexpression = 'f{n + 1}'\n" for n in range(MAX_FORMULAS)),
+            "more than 100 levels",
+        ),
         ("[[formula]]\nname = 'a'\nexpression = 'b'\n" * (MAX_FORMULAS + 1), "at most"),
     ],
 )

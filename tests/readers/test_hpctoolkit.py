@@ -20,7 +20,7 @@ from perfloom.domain.tables import FrameKind, get_column
 from perfloom.readers import detect_format, hpctoolkit
 from perfloom.readers.hpctoolkit import format as names
 from perfloom.readers.hpctoolkit.database import SUMS_FACT, DatabaseReader
-from perfloom.readers.hpctoolkit.metric_db import parse_name
+from perfloom.readers.hpctoolkit.metric_db import parse_name, read_values
 from perfloom.readers.hpctoolkit.metrics import MetricEvent, parse_metric, subtract_callees
 from perfloom.readers.hpctoolkit.prefixed_stream import PrefixedStream
 from tests.support.hpctoolkit import made
@@ -402,6 +402,13 @@ def test_absurd_counts() -> None:
     profile = read(V4 | {"profile.db": bytes(unordered)})
     assert counts(profile) == {names.UNREADABLE_PROFILE: 1}
     assert not profile.meta.complete and "1 of 4 profiles" in profile.meta.reasons[0]
+
+
+@pytest.mark.parametrize(("contexts", "metrics"), [(2**32 - 1, 0), (0, 2**32 - 1), (0, 0)])
+def test_a_thread_without_values_is_refused_at_once(contexts: int, metrics: int) -> None:
+    header = b"HPCPROF-metricdb__00.10b" + struct.pack(">II", contexts, metrics)
+    with pytest.raises(UnreadableInput, match="has no values"):
+        read_values(PrefixedStream(io.BytesIO(header)), "x.metric-db")
 
 
 @pytest.mark.parametrize("name", [*V4])

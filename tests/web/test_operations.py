@@ -88,7 +88,7 @@ class TestApi:
         # What no device did, and what went well.
         assert empty <= {
             "kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle", "communication",
-            "collectives", "stragglers", "clocks", "count-metrics", "memory-events", "critical-path", "losses", "modules", "advice", "ranks",
+            "collectives", "stragglers", "clocks", "count-metrics", "branches", "loops", "memory-events", "critical-path", "losses", "modules", "advice", "ranks",
         }  # fmt: skip
 
     def test_tables_are_described(self, client: FlaskClient) -> None:

@@ -1,6 +1,6 @@
 """Which events of a profile a formula means."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...domain.event_names import strip_modifiers
@@ -47,7 +47,7 @@ def resolve_formulas(profile: Profile) -> tuple[ResolvedFormula, ...]:
     formulas = (*additional_formulas(), *BUILTIN_FORMULAS)
 
     def build() -> tuple[ResolvedFormula, ...]:
-        by_name = {formula.name: formula for formula in reversed(formulas)}
+        by_name = _choose_formulas(profile, formulas)
         found: dict[str, ResolvedFormula] = {}
         for formula in formulas:
             resolved = None if formula.name in found else _resolve(profile, formula, by_name)
@@ -66,7 +66,7 @@ def has_formulas(profile: Profile) -> bool:
 def resolve_formula(profile: Profile, formula: Formula) -> ResolvedFormula:
     """A formula with the events that it means. Raises FormulaError if one was not measured."""
     formulas = (*additional_formulas(), *BUILTIN_FORMULAS)
-    by_name = {one.name: one for one in reversed(formulas) if one.name != formula.name}
+    by_name = _choose_formulas(profile, [one for one in formulas if one.name != formula.name])
     events = find_events(profile)
     for step in expand(formula, {name: one for name, one in by_name.items() if _row(events, name) is None}):
         if isinstance(step, Name) and _row(events, step.text) is None:
@@ -95,6 +95,17 @@ def find_events(profile: Profile) -> Mapping[str, int]:
         return plain | {_canonical(name): row for name, row in as_recorded.items()} | as_recorded
 
     return memoize(profile, "events of formulas", build)
+
+
+def _choose_formulas(profile: Profile, formulas: Sequence[Formula]) -> Mapping[str, Formula]:
+    """By name the first formula whose events were measured, else the first one."""
+    events = find_events(profile)
+    found: dict[str, tuple[bool, Formula]] = {}
+    for formula in formulas:
+        measured = all(_row(events, name) is not None for name in formula.names)
+        if formula.name not in found or (measured and not found[formula.name][0]):
+            found[formula.name] = (measured, formula)
+    return {name: formula for name, (_, formula) in found.items()}
 
 
 def _row(events: Mapping[str, int], name: str) -> int | None:
@@ -147,5 +158,8 @@ def _runs_of(profile: Profile) -> Mapping[int, frozenset[int | None]]:
     return memoize(profile, "runs of events", build)
 
 
-def _modifiers(name: str) -> str:
-    return name.removeprefix(strip_modifiers(name)).lstrip(":").replace("p", "").replace("P", "")
+def _modifiers(name: str) -> frozenset[str]:
+    """Where an event is counted: those of its modifiers that restrict it to user space, kernel, host or guest."""
+    modifiers = name.removeprefix(strip_modifiers(name)).lstrip(":")
+    restricting = frozenset(modifiers) & frozenset("ukhGH")
+    return restricting - frozenset("uk") if frozenset("uk") <= restricting else restricting

@@ -13,6 +13,7 @@ from ..core.functions import functions_of
 from ..core.measurements import (
     Measurement,
     best_total,
+    find_counted_events,
     find_share_only_events,
     list_measurements,
     missing_total_note,
@@ -23,6 +24,7 @@ from ..stacks.hotspots import function_weights
 from .evaluation import evaluate
 from .resolution import ResolvedFormula, resolve_formulas
 
+WITHOUT_PERIODS = "samples were recorded without periods, so that they give no totals"
 BY = ("selection", "function", "module", "thread", "process", "rank", "host")
 COLUMNS = (
     Column("formula", "", "Name of the formula."),
@@ -32,14 +34,14 @@ COLUMNS = (
     Column("module", "", "Program or library of the function."),
     Column(
         "self",
-        "",
+        "event",
         "The formula of the self weights of its events in the function or module; missing for others, and where the "
         "divisor is 0.",
         "Float64",
     ),
     Column(
         "total",
-        "",
+        "event",
         "The formula of the sums of its events: counts if there are any, else weights of samples. Missing where the "
         "divisor is 0 or an event gives no total.",
         "Float64",
@@ -106,9 +108,17 @@ def _append(values: dict[str, list[object]], profile: Profile, resolved: Resolve
     rows = rows[np.argsort(-np.nan_to_num(sums.total[events[0]][rows]), kind="stable")]
     places = rows.tolist()
     formula, count = resolved.formula, len(rows)
-    notes = [resolved.note, *dict.fromkeys(sums.notes[event] for event in events if event in sums.notes)]
+    notes: list[str | None] = [
+        resolved.note,
+        *dict.fromkeys(sums.notes[event] for event in events if event in sums.notes),
+    ]
+    lacking = len(set(events)) > 1 and not _find_unweighted(profile).isdisjoint(events)
+    if lacking:
+        notes.append(WITHOUT_PERIODS)
 
     def results(of: Mapping[int, Float64Array]) -> list[object]:
+        if lacking:
+            return [np.nan] * count
         return list(evaluate(resolved.steps, {name: of[event][rows] for name, event in resolved.events.items()}))
 
     columns: dict[str, list[object]] = {
@@ -180,8 +190,19 @@ def _notes(profile: Profile, selection: Selection, events: Sequence[int]) -> dic
     for m in list_measurements(profile, selection):
         if m.event in rows:
             rows[m.event].append(m)
+    names = event_names(profile)
     notes = {event: missing_total_note(found) for event, found in rows.items()}
+    for event, found in rows.items():
+        missing = sum(m.missing for m in found)
+        if missing and not notes[event]:
+            notes[event] = f"{names[event]} was not counted in {missing} intervals or on so many CPUs"
     return {event: note for event, note in notes.items() if note}
+
+
+def _find_unweighted(profile: Profile) -> frozenset[int]:
+    """The events whose samples were recorded without periods, so that they say nothing about the counts of events."""
+    weighted = profile.events.column("weighted").to_pylist()
+    return frozenset(n for n, known in enumerate(weighted) if not known) - find_counted_events(profile)
 
 
 TABLES = (Table("formulas", "Formulas", COLUMNS, compute_formulas, by=BY),)

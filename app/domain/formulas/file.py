@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import InvalidRequest
-from .formula import Formula, FormulaError
+from .formula import Formula, FormulaError, expand
 
 MAX_FORMULAS = 1_000
 MAX_NAME_CHARS = 100
+MAX_FILE_BYTES = 1_000_000
+_MAX_CHARS = {"unit": 20, "description": 500}
 _FIELDS = ("name", "expression", "unit", "description")
 
 
@@ -18,12 +20,23 @@ def parse_formulas(text: str) -> tuple[Formula, ...]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequest(f"The formulas are not valid TOML: {error}.", "formulas") from None
+    except (ValueError, RecursionError):
+        raise InvalidRequest(
+            "The formulas are not valid TOML: a number is too long, or tables are nested too deeply.", "formulas"
+        ) from None
     rows = data.get("formula", [])
     if set(data) - {"formula"} or not isinstance(rows, list):
         raise InvalidRequest("Formulas are written as tables [[formula]] with name and expression.", "formulas")
     if len(rows) > MAX_FORMULAS:
         raise InvalidRequest(f"There are {len(rows):,} formulas; at most {MAX_FORMULAS:,} are permitted.", "formulas")
-    return tuple(_parse_row(row, number) for number, row in enumerate(rows, 1))
+    formulas = tuple(_parse_row(row, number) for number, row in enumerate(rows, 1))
+    by_name = {formula.name: formula for formula in formulas}
+    for number, formula in enumerate(formulas, 1):
+        try:
+            expand(formula, by_name)
+        except FormulaError as error:
+            raise InvalidRequest(f"Formula {number} ({formula.name}): {error.message}", "formulas") from None
+    return formulas
 
 
 def write_formulas(formulas: Iterable[Formula]) -> str:
@@ -45,6 +58,13 @@ def _parse_row(row: Any, number: int) -> Formula:
     name = row.get("name", "").strip()
     if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise InvalidRequest(f"{label} needs a name of at most {MAX_NAME_CHARS} printable characters.", "formulas")
+    for field, most in _MAX_CHARS.items():
+        text = row.get(field, "")
+        if len(text) > most or not text.isprintable():
+            raise InvalidRequest(
+                f"{label} ({name}): {field} is longer than {most} characters, or not all of them can be printed.",
+                "formulas",
+            )
     formula = Formula(name, row.get("expression", ""), row.get("unit", ""), row.get("description", ""))
     try:
         _ = formula.steps

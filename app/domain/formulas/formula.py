@@ -8,7 +8,7 @@ formula is a sequence of steps for a stack machine, so that no depth of nesting 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidRequest
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_FORMULA_CHARS = 2_000
 MAX_STEPS = 1_000
 """After names of other formulas are replaced by their steps."""
+MAX_LEVELS = 100
+"""Of formulas that name other formulas."""
 
 _GRAMMAR = r"""
 ?sum: product | sum "+" product -> add | sum _MINUS product -> subtract
@@ -84,7 +86,7 @@ class Formula:
         return tuple(dict.fromkeys(step.text for step in self.steps if isinstance(step, Name)))
 
 
-@cache
+@lru_cache(maxsize=256)
 def parse_formula(text: str) -> tuple[Step, ...]:
     """The steps of a formula in reverse Polish notation. Raises FormulaError, which names the character at fault."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -131,6 +133,8 @@ def _expand(formula: Formula, formulas: Mapping[str, Formula], above: tuple[str,
     if formula.name in above:
         path = " → ".join((*above[above.index(formula.name) :], formula.name))
         raise FormulaError(f"The formula refers to itself: {path}. Write one of them with events.")
+    if len(above) >= MAX_LEVELS:
+        raise FormulaError(f"{above[0]} uses formulas in more than {MAX_LEVELS} levels. Use fewer.")
     steps: list[Step] = []
     for step in formula.steps:
         inner = formulas.get(step.text) if isinstance(step, Name) else None

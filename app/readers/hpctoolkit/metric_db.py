@@ -52,6 +52,8 @@ def read_values(stream: PrefixedStream, name: str) -> Float64Array:
     if order is None:
         raise UnreadableInput(f"{name} has an unknown byte order {header[23:24]!r}. Copy it again.")
     contexts, metrics = (int(number) for number in np.frombuffer(header, f"{order}u4", 2, 24))
+    if not contexts or not metrics:
+        raise UnreadableInput(f"{name} has no values: {contexts:,} contexts, {metrics:,} metrics. Copy it again.")
     if contexts * metrics * 8 > MAX_FILE_BYTES:
         raise UnreadableInput(
             f"{name} announces {contexts:,} contexts with {metrics:,} metrics each, too many for one file. Copy it "

@@ -17,13 +17,13 @@ from perfloom.analysis.core.schema import records
 from perfloom.analysis.formulas.additional import set_additional_formulas
 from perfloom.analysis.formulas.builtin import BUILTIN_FORMULAS
 from perfloom.analysis.formulas.resolution import MIXED_MODIFIERS, find_events, resolve_formula, resolve_formulas
-from perfloom.analysis.formulas.rows import BY, compute_formulas
+from perfloom.analysis.formulas.rows import BY, WITHOUT_PERIODS, compute_formulas
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.formulas.formula import Formula, FormulaError
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.readers import perf_stat
+from perfloom.readers import perf_script, perf_stat
 from tests.analysis import brute
 from tests.analysis.stacks.test_flamegraph import selections
 from tests.readers import test_perfanalyzer
@@ -123,6 +123,34 @@ def test_events_of_other_code_have_a_note() -> None:
     assert row["note"] is None
 
 
+def test_modifiers_that_restrict_nothing_need_no_note() -> None:
+    for cycles, instructions in (
+        ("cycles:uk", "instructions:ku"),
+        ("cycles:uk", "instructions"),
+        ("cycles:D", "instructions"),
+    ):
+        assert [
+            row["note"] for row in records(compute_formulas.rows(counted(**{cycles: 1, instructions: 2}), Selection()))
+        ] == [None, None]
+
+
+def test_samples_without_periods_have_no_ratio() -> None:
+    text = "".join(
+        f"a 1/1 {n}.0: {event}: \n\t 1 f (/a)\n\n" for n in range(4) for event in ("cycles:u", "instructions:u")
+    )
+    profile = perf_script.read(io.BytesIO(text.encode()))
+    for by in ("selection", "function"):
+        rows = records(compute_formulas.rows(profile, Selection(), by))
+        assert rows and all(row["total"] is None and row["note"] == WITHOUT_PERIODS for row in rows)
+
+
+def test_intervals_without_a_count_are_noted() -> None:
+    content = (paths.DATA / "perf-stat" / "by-hand-interval.txt").read_bytes()
+    rows = records(compute_formulas.rows(perf_stat.read(io.BytesIO(content), "stat.txt"), Selection()))
+    (note,) = (row["note"] for row in rows if row["formula"] == "cache MPKI")
+    assert note == "cache-misses was not counted in 1 intervals or on so many CPUs"
+
+
 def test_division_by_zero_is_missing() -> None:
     assert totals(counted(cycles=0, instructions=5)) == {("IPC", None): None, ("CPI", None): 0}
 
@@ -133,6 +161,12 @@ def test_formulas_of_the_installation_come_first() -> None:
         [Formula("IPC", "instructions / cycles * 10"), Formula("twice", "CPI * 2"), Formula("x", "y")]
     )
     assert totals(profile) == {("IPC", None): 5, ("twice", None): 4, ("CPI", None): 2}
+
+
+def test_a_name_means_the_formula_whose_events_were_measured() -> None:
+    profile = counted(**{"cycles": 8, "cpu-clock": 4})
+    set_additional_formulas([Formula("twice", "'clock rate' * 2")])
+    assert totals(profile)["twice", None] == 4
 
 
 def test_a_formula_of_an_event_that_was_not_measured_names_it() -> None:
