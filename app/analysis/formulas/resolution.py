@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...domain.event_names import strip_modifiers
+from ...domain.event_names import split_modifiers, strip_modifiers
 from ...domain.formulas.formula import Formula, FormulaError, Name, Step, expand
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -160,6 +160,5 @@ def _runs_of(profile: Profile) -> Mapping[int, frozenset[int | None]]:
 
 def _modifiers(name: str) -> frozenset[str]:
     """Where an event is counted: those of its modifiers that restrict it to user space, kernel, host or guest."""
-    modifiers = name.removeprefix(strip_modifiers(name)).lstrip(":")
-    restricting = frozenset(modifiers) & frozenset("ukhGH")
+    restricting = frozenset(split_modifiers(name)[1]) & frozenset("ukhGH")
     return restricting - frozenset("uk") if frozenset("uk") <= restricting else restricting

@@ -134,6 +134,12 @@ def test_modifiers_that_restrict_nothing_need_no_note() -> None:
         ] == [None, None]
 
 
+def test_terms_of_an_event_are_no_modifiers() -> None:
+    profile = counted(**{"page-faults/no-inherit/u": 1, "instructions:u": 2})
+    set_additional_formulas([Formula("x", "page-faults / instructions")])
+    assert next(row["note"] for row in records(compute_formulas.rows(profile, Selection()))) is None
+
+
 def test_samples_without_periods_have_no_ratio() -> None:
     text = "".join(
         f"a 1/1 {n}.0: {event}: \n\t 1 f (/a)\n\n" for n in range(4) for event in ("cycles:u", "instructions:u")
