@@ -4,10 +4,14 @@ Each module has a list `commands`, and is imported when one of them is called, s
 the libraries of `perfloom serve`.
 """
 
+import atexit
+import gc
 import importlib
 import os
 import sys
+import threading
 import traceback
+from typing import NoReturn
 
 import click
 
@@ -44,6 +48,9 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed."""
+GC_THRESHOLD = 50_000
+"""New objects between two collections of garbage. With Python's 700, dozens of collections while libraries are loaded
+take a quarter of the time of a short command."""
 
 
 class CommandGroup(click.Group):
@@ -75,9 +82,22 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status: 0 success, 1 a gate failed, 2 usage error, 3 unreadable input, 4 no
     result."""
+    gc.set_threshold(GC_THRESHOLD)
     if arguments is None and set(sys.argv[1:2]) & set(COMMAND_MODULES["serve"]):
         _hide_secrets()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    status = run(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _exit(status)
+    sys.exit(status)
+
+
+def _exit(status: int) -> NoReturn:
+    """Exit as Python does, but without freeing every object, which takes 0.1 s."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 def _hide_secrets() -> None:

@@ -158,11 +158,15 @@ class FileReading:
         """Use plain Python loops if they read the file before compiled ones are loaded. Returns whether it does."""
         if jit_mode.has_loops():
             return jit_mode.is_plain()
-        limit = plain_bytes if compiled_cache.is_ready() else jit_mode.COLD_FACTOR * plain_bytes
-        # Of several files, a later one may be large.
-        if self.count > 1 and self.total_bytes > limit:
-            return False
-        if len(stream.peek(limit + 1)) > limit:
+
+        def is_within(limit: int) -> bool:
+            # Of several files, a later one may be large.
+            return (self.count == 1 or self.total_bytes <= limit) and len(stream.peek(limit + 1)) <= limit
+
+        # Looking for compiled loops takes longer than reading a small file.
+        if not is_within(plain_bytes) and (
+            compiled_cache.is_ready() or not is_within(jit_mode.COLD_FACTOR * plain_bytes)
+        ):
             return False
         jit_mode.use_plain_loops()
         return True

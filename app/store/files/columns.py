@@ -34,10 +34,9 @@ from ...ingest.storage_format import (
 )
 from .disk import disk_errors, sync_directory
 
-LARGE_BYTES = 8 << 20
-"""Smaller tables are written one after another."""
 WRITERS = 4
-"""How many tables are written at a time: while one is written to disk, another's checksum is computed."""
+"""How many tables are written at a time: while one is written to disk, another's checksum is computed. File systems
+flush several small files together."""
 
 
 def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] | None = None) -> None:
@@ -78,11 +77,9 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _write_tables(tables: Mapping[str, pa.Table | ChunkedTable], directory: Path) -> dict[str, TableFile]:
-    """Write tables, several large ones at a time. Chunked tables share one spill file, so they are written one by
-    one."""
+    """Write tables, several at a time, large ones first. Chunked tables share one spill file, so they are written one
+    by one."""
     sizes = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
-    if sum(sizes.values()) < LARGE_BYTES:
-        return {name: _write_table(table, name, directory) for name, table in tables.items()}
     with ThreadPoolExecutor(WRITERS) as pool:
         begun = {
             name: pool.submit(_write_table, tables[name], name, directory)
