@@ -49,6 +49,7 @@ lint: venv node_modules/.package-lock.json ## check style, types and imports
 	@node_modules/.bin/eslint --max-warnings 0
 	@node_modules/.bin/tsc
 	@node_modules/.bin/tsc --project tsconfig.strict.json
+	@$(PYTEST) -q tests/test_style.py
 
 # eslint and TypeScript, which only `make lint` needs. npm writes this file last.
 node_modules/.package-lock.json: package.json package-lock.json

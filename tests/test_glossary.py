@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROW = re.compile(r"\| (?P<term>[^|]+) \| (?P<definition>[^|]+) \| (?P<source>[^|]+) \| (?P<code>[^|]+) \|")
 
 
@@ -34,6 +36,7 @@ def _names_in(tree: ast.AST, place: str) -> Iterator[str]:
             yield from _names_in(node, place)
 
 
+@pytest.mark.slow
 def test_terms_have_a_definition_a_source_and_code(root: Path) -> None:
     lines = (root / "docs/glossary.md").read_text().splitlines()
     table = [line for line in lines if line.startswith("| ")][1:]

@@ -141,6 +141,7 @@ def assert_served(found: dict, checkout: Path) -> None:  # type: ignore[type-arg
         assert (status, size) == (200, (checkout / "static" / name).stat().st_size), url
 
 
+@pytest.mark.slow
 def test_wheel_contains_all_files(wheel: Path, checkout: Path) -> None:
     wanted = {
         f"perfloom/{path.relative_to(checkout / base).as_posix()}"
@@ -177,6 +178,7 @@ def test_bare_checkout_serves_pages_through_wsgi(checkout: Path, tmp_path: Path)
     assert_served(found, checkout)
 
 
+@pytest.mark.slow
 def test_imported_packages_are_requirements(root: Path) -> None:
     """Only direct requirements may be imported: a package that only another one requires can disappear."""
     parser = configparser.RawConfigParser()

@@ -284,12 +284,14 @@ def found_in(texts: Iterable[Text]) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", SCOPES)
 def test_words_to_avoid_are_not_used(scope: str) -> None:
     found = found_in(texts_of(scope))
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scope", "sample"),
     [

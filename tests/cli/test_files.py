@@ -229,6 +229,7 @@ def test_path_has_precedence_over_id(run: Run, stored: str, tmp_path: Path, monk
     assert summary["format"] == "collapsed"
 
 
+@pytest.mark.slow
 def test_filters(run: Run) -> None:
     rows = json.loads(run("report", EVENTS, "hotspots", "--event", "page-faults/period=200/", "--format", "json")[1])
     assert {row["event"] for row in rows} == {"page-faults"}
@@ -390,6 +391,7 @@ def test_convert_into_a_file(run: Run, tmp_path: Path) -> None:
     assert "cannot be written" in err
 
 
+@pytest.mark.slow
 def test_rows_into_a_file(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for words in (("report", SPIN, "hotspots"), ("diff", SPIN, SPIN)):
@@ -431,6 +433,7 @@ def command(*arguments: str, data: Path, **options: object) -> subprocess.Comple
     return subprocess.run(argv, capture_output=True, env=environment, timeout=120, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.slow
 def test_standard_input_and_output(tmp_path: Path, short_path: Path) -> None:
     text = Path(SPIN).read_bytes()
     packed = gzip.compress(text)

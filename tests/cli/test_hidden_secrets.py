@@ -33,6 +33,7 @@ SNOOP = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", slow_except(["environment"], ["environment", "files"]))
 def test_secrets_are_in_no_environment(ordinary_user: OrdinaryUser, way: str) -> None:
     require("perf")

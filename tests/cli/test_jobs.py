@@ -125,6 +125,7 @@ def test_a_detached_job_runs_is_followed_and_stored(settings: Settings, tmp_path
     until(lambda: not runners(id), "its process has ended")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", slow_except(["jobs"], ["jobs", "job", "wait", "logs"]))
 def test_next_command_resumes_job_without_process(
     settings: Settings, store: Store, tmp_path: Path, command: str
@@ -142,6 +143,7 @@ def test_next_command_resumes_job_without_process(
     assert store.jobs.get(id).attempt == 1, "the program was started once"
 
 
+@pytest.mark.slow
 def test_job_survives_killed_shell(settings: Settings, store: Store, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*PERFLOOM, "record", *LIGHT, *PROGRAM],
@@ -199,6 +201,7 @@ def test_end_of_a_wait_is_not_the_end_of_the_job(settings: Settings, store: Stor
     assert perfloom(settings, "wait", id)[0] == 0
 
 
+@pytest.mark.slow
 def test_failed_job_has_reason(settings: Settings) -> None:
     status, out, err = perfloom(settings, "record", "-d", *LIGHT, "--", "/bin/sh", "-c", "exit 9")
     assert status == 0, err
@@ -236,6 +239,7 @@ def test_one_process_runs_a_job(settings: Settings, store: Store, tmp_path: Path
     assert seen[-1].state is JobState.STORED
 
 
+@pytest.mark.slow
 def test_with_a_worker(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
     with running_worker(settings, tmp_path / "log", redis_server) as (settings, _):
         id = detach(settings, tmp_path)
@@ -262,6 +266,7 @@ def test_names_beside_ids_are_on_one_line(settings: Settings, store: Store) -> N
     assert (item.value, item.help) == (job.id, "queued: plain\\nEVIL\\nname\\x1b[31m")
 
 
+@pytest.mark.slow
 def test_ids_are_completed(settings: Settings, store: Store, tmp_path: Path) -> None:
     active = store.jobs.create("import", {"files": ["a"]}, "active")
     ended = store.jobs.create("import", {"files": ["a"]}, "ended")

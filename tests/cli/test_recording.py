@@ -142,6 +142,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rate", [pytest.param(("-F", "499"), marks=SLOW), pytest.param(("--period", "10"), marks=SLOW), ()]
 )
@@ -217,6 +218,7 @@ def test_duration_ends_recording(run: Run) -> None:
     assert status == 0 and "limit of 0.5 s" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", slow_except([1], [1, 2]))
 def test_interrupts(settings: Settings, tmp_path: Path, times: int) -> None:
     """The first one keeps what was recorded, the second one drops it."""
@@ -259,6 +261,7 @@ def test_long_output_is_shortened(run: Run) -> None:
     assert len(err) < 2_200_000 and "bytes are left out here" in err
 
 
+@pytest.mark.slow
 def test_closed_output_pipe(settings: Settings) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -268,6 +271,7 @@ def test_closed_output_pipe(settings: Settings) -> None:
     assert done.returncode == 141 and b"Traceback" not in done.stderr and b"Exception" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
     require("perf")
     argv = ordinary_user.command(*PERFLOOM, "record", *BUSY)
@@ -283,6 +287,7 @@ def test_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
 # ---- with a running worker ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_running_worker_runs_job(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
     with running_worker(settings, tmp_path / "log", redis_server) as (settings, store):
         env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}

@@ -52,6 +52,7 @@ def answer(program: subprocess.Popen[str]) -> Answer:
     return ask
 
 
+@pytest.mark.slow
 def test_all_may_open_an_empty_store_at_once(settings: Settings, answer: Answer) -> None:
     if not settings.uses_sqlite:
         engine = create_engine(settings.database_url)
@@ -62,29 +63,35 @@ def test_all_may_open_an_empty_store_at_once(settings: Settings, answer: Answer)
     assert answer("open", settings) == {"jobs": 6, "ids": 6}
 
 
+@pytest.mark.slow
 def test_each_job_is_claimed_by_one_worker(settings: Settings, answer: Answer) -> None:
     assert answer("claim", settings) == {"won": 30, "distinct": 30, "attempts": [1], "owners": True}
 
 
+@pytest.mark.slow
 def test_each_lease_is_taken_by_one_owner(settings: Settings, answer: Answer) -> None:
     assert answer("lease", settings) == {"won": 30, "distinct": 30}
 
 
+@pytest.mark.slow
 def test_concurrent_publications_store_one_result(settings: Settings, answer: Answer) -> None:
     assert answer("publish-together", settings) == {"results": 8, "whole": 8, "left": []}
 
 
+@pytest.mark.slow
 def test_killed_while_publishing(settings: Settings, answer: Answer) -> None:
     """Killed at every single touch of the disk in turn."""
     told = answer("kill-publish", settings)
     assert told["steps"] > 40 and told["adopted"] >= 1 and told["absent"] > (30 if settings.uses_sqlite else 6)
 
 
+@pytest.mark.slow
 def test_killed_while_deleting(settings: Settings, answer: Answer) -> None:
     told = answer("kill-delete", settings)
     assert told["steps"] > 10 and told["finished"] > 5
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path: Path, root: Path) -> None:
     """With ever less space."""
     told = _on_a_small_disk(tmp_path, root, "full-disk", tmp_path / "data", tmp_path / "data")
@@ -98,6 +105,7 @@ def test_deleting_on_a_full_disk_frees_it(tmp_path: Path, root: Path) -> None:
     assert told["left"] and told["rows"] == 1, told
 
 
+@pytest.mark.slow
 def test_deletion_while_the_database_cannot_be_written(tmp_path: Path, root: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -83,6 +83,7 @@ def test_many_threads_lose_nothing(tmp_path: Path, compiler: str, language: str)
     assert [path.name for path in tmp_path.glob("*.txt")] == ["trace.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compiler", "language"), slow_except([("gcc", "c11")], [("gcc", "c11"), ("clang", "c++17")]))
 def test_no_thread_races_another(tmp_path: Path, compiler: str, language: str) -> None:
     program = built(tmp_path, "threads", compiler, language, "-fsanitize=thread", "-g")

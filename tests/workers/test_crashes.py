@@ -101,6 +101,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
 def test_a_worker_killed_there_loses_nothing(
     context: JobContext, tmp_path: Path, place: str, moment: str, call: int
@@ -114,6 +115,7 @@ def test_a_worker_killed_there_loses_nothing(
     assert result.complete and result.samples > 0 and len(result.originals) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["perfloom.store.jobs:Jobs.transition", "perfloom.store.results:Results.compress"])
 def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, tmp_path: Path, place: str) -> None:
     job = submit(context.store, counted(tmp_path))
@@ -122,6 +124,7 @@ def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, tmp_pa
     assert to_the_end(context, job).state is JobState.STORED and starts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_killed_while_cancelling(context: JobContext, tmp_path: Path) -> None:
     job = submit(context.store, counted(tmp_path, "while True: pass"))
     until_state(context, job.id, JobState.RUNNING)
@@ -162,6 +165,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_killed_supervisor_ends_everything(context: JobContext, tmp_path: Path, moment: str, ends: bool) -> None:
@@ -195,6 +199,7 @@ def test_supervisor_and_worker_killed_together(context: JobContext, tmp_path: Pa
     assert job.state in (JobState.LOST, JobState.STORED) and job.reason and starts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_machine_a_pid_means_nothing(context: JobContext, tmp_path: Path) -> None:
     """The stored pids were reused by another process: here, by this test."""
     job = submit(context.store, counted(tmp_path, "while True: pass"))
@@ -210,6 +215,7 @@ def test_after_a_restart_of_the_machine_a_pid_means_nothing(context: JobContext,
     assert job.state in (JobState.LOST, JobState.STORED) and job.reason
 
 
+@pytest.mark.slow
 def test_a_pid_that_was_given_out_again_is_not_signalled(context: JobContext, tmp_path: Path) -> None:
     job = submit(context.store, counted(tmp_path, "while True: pass"))
     until_state(context, job.id, JobState.RUNNING)
@@ -233,6 +239,7 @@ def test_a_pid_that_was_given_out_again_is_not_signalled(context: JobContext, tm
 # ---- perf, and the command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["perf started", "command started", "samples"])
 def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Path, moment: str) -> None:
     """A program that perf had started continues to its end, which ends the job; before that, nothing was started."""

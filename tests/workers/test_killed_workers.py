@@ -67,6 +67,7 @@ def worker(kept: Worker) -> Worker:
     return kept
 
 
+@pytest.mark.slow
 @SLOW
 def test_of_200_jobs_none_is_lost(worker: Worker) -> None:
     """Most of them end quickly, because their program does not exist; some are recorded."""
@@ -89,6 +90,7 @@ def _final(store: Store) -> int:
     return sum(count for state, count in store.jobs.counts().items() if state.final)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", slow_except([JobState.READING], [JobState.STAGING, JobState.READING]))
 def test_while_a_job_is(worker: Worker, tmp_path: Path, state: JobState) -> None:
     """A task of either queue is at work then. What is lost at every single step: see test_crashes."""
@@ -120,6 +122,7 @@ def test_one_process_after_the_other(worker: Worker) -> None:
     assert worker.running.process.poll() is None
 
 
+@pytest.mark.slow
 def test_terminated_worker(worker: Worker) -> None:
     (id,) = worker.ring((sys.executable, "-S", "-c", "while True: pass"))
     reached(worker.store, id, JobState.RUNNING)
@@ -131,6 +134,7 @@ def test_terminated_worker(worker: Worker) -> None:
     assert ended(worker.store, id).state is JobState.CANCELLED and not processes.find_by_variable("PERFLOOM_JOB", id)
 
 
+@pytest.mark.slow
 def test_tasks_of_absent_jobs_are_ignored(worker: Worker) -> None:
     before = _folders(worker.settings)
     for absent in ("a" * 12, "../../x", "", "'; drop table jobs; --"):

@@ -63,6 +63,7 @@ def lines_of(mode: str, files: tuple[Path, ...]) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_plain_and_compiled_loops_read_the_same(tmp_path: Path) -> None:
     pprof = tmp_path / "profile.pb.gz"
     source = str(DATA / "samplers" / "memray.speedscope")

@@ -68,6 +68,7 @@ def inside(place: Path, *argv: str) -> list[str]:
     return [*own_mounts(), "sh", "-c", f'{bound} && exec "$@"', "sh", *argv]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", slow_except(["sudo"], ["root", "sudo"]))
 def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str) -> None:
     owner = ordinary_user.home if by == "sudo" else place / "server"

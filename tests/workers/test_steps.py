@@ -168,6 +168,7 @@ def test_the_time_limit(context: JobContext) -> None:
     assert time.monotonic() - began < 10 and has_no_process(job)
 
 
+@pytest.mark.slow
 def test_a_running_process(context: JobContext) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) as program:
         try:
@@ -374,6 +375,7 @@ def test_recordings_wait_for_each_other_in_order(context: JobContext) -> None:
     assert context.store.jobs.get(third.id).state is JobState.CANCELLED
 
 
+@pytest.mark.slow
 def test_two_workers_at_one_job_do_it_once(context: JobContext, tmp_path: Path) -> None:
     job = submit(context.store, spec_of("/bin/sh", "-c", f"echo x >>{tmp_path}/started"))
     threads = [threading.Thread(target=steps.run_to_end, args=(context, job.id)) for _ in range(4)]
@@ -432,6 +434,7 @@ def test_recording_of_running_host_is_not_taken_over(context: JobContext) -> Non
     assert job.state is JobState.LOST and job.reason
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_for_a_passing_reason_is_tried_again(
     context: JobContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -476,6 +479,7 @@ def test_jobs_of_any_text(context: JobContext) -> None:
     assert job.state is JobState.STORED, job.reason
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, which only root may")
 def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Path, short_path: Path) -> None:
     require("perf")

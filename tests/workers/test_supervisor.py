@@ -189,6 +189,7 @@ loop()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temper", ["willing", "deaf"])
 @pytest.mark.parametrize("how", ["file", "signal", "now"])
 def test_cancel_ends_the_whole_tree(supervised: Any, tmp_path: Path, temper: str, how: str) -> None:

@@ -153,6 +153,7 @@ def test_tokenizer_and_grammar_agree(raw: bytes) -> None:
     assert {r: c for r, (c, _) in losses_of(fast).items()} == {r: c for r, (c, _) in losses_of(slow).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(st.one_of(pieces, st.binary()), max_size=20).map(b"".join))

@@ -53,6 +53,7 @@ def test_the_program_ends_as_it_did(make_job: MakeJob, how: str) -> None:
     assert not rank.note
 
 
+@pytest.mark.slow
 def test_faults_of_children_are_counted_by_any_shell(make_job: MakeJob, shell: Path) -> None:
     """With the pages that mmap touches, Python itself has about 1,500 faults."""
     job = make_job(

@@ -182,6 +182,7 @@ def test_exit_status_is_recorded(make_job: MakeJob) -> None:
     assert "exit" not in job.state("run0/all/state")
 
 
+@pytest.mark.slow
 def test_a_program_runs_on_when_perf_is_killed(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
     """Like the kernel when memory is low. The killed perf is reported, and the recording is collected."""
     mark = tmp_path / "to the end"
@@ -321,6 +322,7 @@ def test_a_process_is_recorded_until_its_end_or_the_limit(make_job: MakeJob) -> 
     assert job.samples("run0/all") > 0
 
 
+@pytest.mark.slow
 def test_several_processes_are_observed_until_all_have_ended(make_job: MakeJob) -> None:
     with busy_process() as first, busy_process() as second:
         job = make_job(scope=Scope.PROCESS, pid=(first.pid, second.pid)).start()
@@ -414,6 +416,7 @@ def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str | Path]]]:
         keeper.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["job", "scratch"])
 def test_full_disk_keeps_recorded_samples(
     make_job: MakeJob, tmp_path: Path, small_disk: tuple[Path, list[str | Path]], where: str

@@ -133,6 +133,7 @@ def test_reduced_motion_is_respected(other_graph: Callable[..., Graph]) -> None:
     assert moving and right > 60_000_000
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing(other_graph: Callable[..., Graph]) -> None:
     graph = other_graph(bypass_csp=True)
 
@@ -167,6 +168,7 @@ def test_the_canvas_has_a_label_and_refers_to_the_table(graph: Graph) -> None:
     graph.page.wait_for_url(re.compile("/hotspots"))
 
 
+@pytest.mark.slow
 def test_no_page_has_anything_to_complain_of(graph: Graph) -> None:
     # Signing in begins at an address that has no icon, which a browser asks for once.
     graph.goto("/")

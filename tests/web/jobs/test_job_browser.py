@@ -145,6 +145,7 @@ def test_from_the_form_to_the_result(page: Page, served: Served) -> None:
     page.wait_for_url(re.compile(r"/results/[a-z0-9]{12}/flamegraph"))
 
 
+@pytest.mark.slow
 def test_a_result_is_opened_automatically_only_on_request(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     page.fill("#f-command", f"{sys.executable} -c '{BUSY.format(1)}'")
@@ -257,6 +258,7 @@ def test_only_relevant_fields_are_shown(page: Page, served: Served) -> None:
     preview(page, "PERFLOOM_TORCH_STEPS=whole", "python3 /train.py")
 
 
+@pytest.mark.slow
 def test_thousands_of_events_stay_quick_and_work_by_keyboard(page: Page, served: Served) -> None:
     host = served.store.hosts.list()[0]
     assert host.facts
@@ -302,6 +304,7 @@ def test_thousands_of_events_stay_quick_and_work_by_keyboard(page: Page, served:
     assert timing < 250, f"{timing} ms for a search"
 
 
+@pytest.mark.slow
 def test_presets_by_hand(page: Page, served: Served) -> None:
     served.open(page, "/jobs/new")
     page.fill("#f-frequency", "77")
@@ -413,6 +416,7 @@ def test_all_of_it_without_scripts(plain: Page, served: Served) -> None:
     plain.wait_for_url(re.compile(r"/results/[a-z0-9]{12}"))
 
 
+@pytest.mark.slow
 def test_cancel_without_scripts(plain: Page, served: Served) -> None:
     served.open(plain, "/jobs/new")
     plain.fill("#f-command", "sleep 300")
@@ -424,6 +428,7 @@ def test_cancel_without_scripts(plain: Page, served: Served) -> None:
     assert processes_of(id) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", slow_except([360], [360, 1280]))
 def test_every_page_is_accessible_and_fits(browser: Browser, served: Served, width: int) -> None:
     from tests.support.accessible import faults_in_both_schemes

@@ -136,6 +136,7 @@ def page(browser: Browser, server: Served) -> Iterator[Page]:
     context.close()
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_with_one_short_word(page: Page, server: Served) -> None:
     page.goto(f"{server.url}/results/trace0000000/operators?kind=operator")
     page.get_by_text("Columns", exact=False).first.click()

@@ -72,6 +72,7 @@ def test_several_are_selected_and_deleted(page: Page, server: Served, store: Sto
     assert [result.name for result in store.results.search()[0]] == ["another result"]
 
 
+@pytest.mark.slow
 def test_a_filter_is_applied_when_chosen(page: Page, server: Served) -> None:
     page.goto(f"{server.url}/?sort=name")
     page.get_by_label("Host", exact=True).select_option("node17")
@@ -163,6 +164,7 @@ def test_idle_list_shows_new_results(page: Page, server: Served, store: Store) -
     assert page.evaluate("document.activeElement === window.kept && window.kept.checked")
 
 
+@pytest.mark.slow
 def test_start_page_shows_the_first_result(page: Page, server: Served, store: Store) -> None:
     for result in store.results.search()[0]:
         store.results.delete(result.id)

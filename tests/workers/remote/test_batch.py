@@ -48,6 +48,7 @@ def test_a_job_in_the_queue_becomes_a_result(context: JobContext, queue: Target)
     assert submission.native.isdigit() and submission.batch is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["slurm"], indirect=True)
 @pytest.mark.parametrize("words", [("--export=NONE",), ("--export=OF_USER=1", "--get-user-env")], ids="".join)
 def test_a_job_that_gets_another_environment_from_slurm(
@@ -73,6 +74,7 @@ def test_simultaneous_runs_are_separate_batch_jobs(context: JobContext, queue: T
     assert profile.runs.num_rows == 2 and profile.events.num_rows == 2 and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_all_of_them_are_cancelled(context: JobContext, queue: Target) -> None:
     events = ("cpu-clock:u", "task-clock:u")
     job = submit(context.store, at(queue, *ENDLESS, events=events, splitting=EventSplitting.AT_ONCE, events_per_run=1))
@@ -90,6 +92,7 @@ def waiting(queue: Target, system: BatchSystem) -> JobSpec:
     return at(queue, *ENDLESS, batch=Batch(arguments=("--hold",)))
 
 
+@pytest.mark.slow
 def test_pending_job_has_reason_and_can_be_cancelled(context: JobContext, queue: Target, system: BatchSystem) -> None:
     job = submit(context.store, waiting(queue, system))
     job = until_job(context, job, lambda job: "queue" in job.progress_text)
@@ -129,6 +132,7 @@ def test_cancelling_twice_drops_it(context: JobContext, queue: Target) -> None:
     assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_job_cancelled_by_other_user(context: JobContext, queue: Target, system: BatchSystem) -> None:
     job = until_job(
         context, submit(context.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
@@ -158,6 +162,7 @@ def test_the_time_limit_of_the_batch_system(context: JobContext, queue: Target, 
     assert is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_the_answer_of_the_batch_system_is_lost(
     context: JobContext, queue: Target, system: BatchSystem, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
 def test_a_worker_killed_there_loses_nothing(
     context: JobContext, here: Target, tmp_path: Path, place: str, moment: str, call: int
@@ -68,6 +69,7 @@ def test_killed_while_cancelling(context: JobContext, here: Target, tmp_path: Pa
     assert is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, here: Target, tmp_path: Path) -> None:
     job = submit(context.store, _counted(here, tmp_path))
     killed_at(context, job, "perfloom.store.jobs:Jobs.transition", "after", 4)

@@ -71,6 +71,7 @@ def test_names_are_names(
     assert not touched(tmp_path, server.home), "something was run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["slurm", "lsf"])
 @pytest.mark.parametrize("word", ["queue", "project", "resources", "arguments"])
 def test_words_for_a_batch_system_are_words(

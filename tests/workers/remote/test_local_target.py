@@ -65,6 +65,7 @@ def test_job_gets_inputs_and_submitters_environment(context: JobContext, here: T
     assert not (files_of(context, job).run / "environment.json").exists()
 
 
+@pytest.mark.slow
 def test_inputs_of_each_run(context: JobContext, here: Target, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"in{number}").write_text(f"number {number}\n")
@@ -192,6 +193,7 @@ def _said(context: JobContext, job: object) -> bool:
     return "begun" in files_of(context, job).tail()  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_cancelling_twice_drops_it(context: JobContext, here: Target) -> None:
     stubborn = "import signal; signal.signal(15, signal.SIG_IGN); signal.signal(2, signal.SIG_IGN)\n" + ENDLESS[-1]
     job = submit(context.store, at(here, sys.executable, "-S", "-c", stubborn))
@@ -204,6 +206,7 @@ def test_cancelling_twice_drops_it(context: JobContext, here: Target) -> None:
     assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_job_that_ignores_term_is_killed(context: JobContext, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancellation, "KILL_AFTER_S", 0.3)
     job = until_job(context, submit(context.store, at(here, *ENDLESS)), lambda job: _said(context, job))
@@ -222,6 +225,7 @@ def test_cancelled_before_it_began(context: JobContext, here: Target) -> None:
     assert job.state is JobState.RUNNING
 
 
+@pytest.mark.slow
 def test_vanished_job_is_lost_with_reason(context: JobContext, here: Target) -> None:
     job = until_job(context, submit(context.store, at(here, "sleep", "60")), lambda job: job.state is JobState.RUNNING)
     until(lambda: processes.find_by_variable(JOB_VARIABLE, job.id), "it runs")
@@ -259,6 +263,7 @@ def test_a_planned_job_takes_one_of_the_places(context: JobContext, here: Target
     assert to_the_end(context, third).state is JobState.CANCELLED
 
 
+@pytest.mark.slow
 def test_a_full_disk_here_waits_for_room(context: JobContext, here: Target) -> None:
     job = until_job(context, submit(context.store, at(here, *BUSY)), lambda job: job.state is JobState.RUNNING)
     poor = dataclasses.replace(context, settings=dataclasses.replace(context.settings, reserve_bytes=10**18))
@@ -300,6 +305,7 @@ def _nobody(*_: object) -> object:
     raise Unreachable("The way is broken.")
 
 
+@pytest.mark.slow
 def test_a_perf_that_was_killed_before_it_wrote_samples(context: JobContext, here: Target, tmp_path: Path) -> None:
     job = run(context, at(here, "true"))
     artefacts = files_of(context, job).artifacts / "run0" / "all"

@@ -76,6 +76,7 @@ def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProg
     assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal", slow_except([None], [None, 11]))
 def test_page_faults_of_ranks_and_their_children_are_counted(
     context: JobContext, here: Target, mpi_build: MpiBuild, signal: int | None

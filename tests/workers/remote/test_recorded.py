@@ -82,6 +82,7 @@ def test_job_over_ssh_shows_bytes_and_their_rate(context: JobContext, there: Tar
     assert rank.written == sums[-1]
 
 
+@pytest.mark.slow
 def test_sum_is_never_more_than_the_recording(context: JobContext, there: Target) -> None:
     job = submit(context.store, at(there, *ENDLESS, leave_files=True, **OFTEN))
     watch(context, job, BYTES)
@@ -99,6 +100,7 @@ def test_recording_on_scratch_is_reported_by_its_rank(context: JobContext, there
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ranks_over_ssh_are_added(context: JobContext, there: Target, mpi_program: MpiProgram) -> None:
     flavour = MpiFlavor.OPENMPI
     spec = at(there, str(mpi_program(flavour)), "50", "on", mpi=Mpi(flavour, 2), **OFTEN)

@@ -114,6 +114,7 @@ def test_a_job_ends_while_slurm_does_not_answer(
     assert (job.state, job.reason) == (JobState.STORED, None) and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_controller_changes_nothing(
     context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from tests.support.mpi_programs import MpiBuild
 from tests.workers.remote.driving import at, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", slow_except([MpiFlavor.OPENMPI], [MpiFlavor.OPENMPI, MpiFlavor.MPICH]))
 @pytest.mark.parametrize("slow", [SLOW, EVEN])
 def test_the_slow_rank_of_a_job_is_found(

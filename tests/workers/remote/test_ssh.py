@@ -99,6 +99,7 @@ def test_input_files_of_a_server_for_others_stay_here(
     )
 
 
+@pytest.mark.slow
 def test_many_connections_later_it_is_still_the_same_job(context: JobContext, there: Target, server: Sshd) -> None:
     """Server, connections and worker go away in the middle, one after the other."""
     job = until_job(
@@ -111,6 +112,7 @@ def test_many_connections_later_it_is_still_the_same_job(context: JobContext, th
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_cancelled_over_ssh(context: JobContext, there: Target) -> None:
     job = until_job(
         context, submit(context.store, at(there, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
@@ -264,6 +266,7 @@ def test_perf_refuses(context: JobContext, asking: Sshd) -> None:
     assert is_cleaned_up(job)
 
 
+@pytest.mark.slow
 def test_a_full_disk_there(context: JobContext, tmp_path: Path) -> None:
     with servers.sshd(small=True) as server:
         target = server.target("full", directory=str(server.home / "small"))

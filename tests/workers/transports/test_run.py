@@ -89,6 +89,7 @@ def test_script_is_private(there: Transport) -> None:
     assert "hush" not in done.text
 
 
+@pytest.mark.slow
 def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(there: Transport, tmp_path: Path) -> None:
     note = tmp_path / "pids"
     script = f"sleep 300 & echo $! >>{note}; trap '' TERM; (trap '' TERM; sleep 300) & echo $! >>{note}; echo $$ >>{note}; wait"
