@@ -19,6 +19,7 @@ from ...domain.units import NS_PER_MS, format_bytes, format_duration, format_per
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ..core.common_columns import EVENT, SAMPLES, UNIT
 from ..core.measurements import Measurement, list_measurements, running_percent
+from ..core.memo import memoize
 from ..core.sample_selection import event_names, select_events
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .event_attributes import EventAttributes, list_recorded_events, parse_attributes
@@ -193,8 +194,10 @@ def _find_loss(profile: Profile, name: str, reason: str, has_header: bool, meani
 
 
 def _find_used_cpus(profile: Profile) -> tuple[str, str | None, str]:
-    cpus = np.unique(get_column(profile.samples, "cpu")) if profile.samples.num_rows else np.zeros(0, np.int64)
-    known = [int(cpu) for cpu in cpus if cpu >= 0]
+    def find() -> list[int]:
+        return [int(cpu) for cpu in np.unique(get_column(profile.samples, "cpu")) if cpu >= 0]
+
+    known = memoize(profile, ("CPUs of samples",), find) if profile.samples.num_rows else []
     if not known:
         return "CPUs of samples", None, "Record the CPU of each sample (perf record --sample-cpu)."
     return "CPUs of samples", format_ranges(to_ranges(known), "-", ","), "The CPUs on which samples were taken."
