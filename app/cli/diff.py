@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,22 +10,36 @@ import click
 
 from ..domain.errors import InvalidRequest
 from ..domain.text import shorten
+from .diff_runs import EXIT_GATE_FAILED, FOLDED, MARKDOWN, diff_runs
 from .files import build_selection, filter_options, open_sources, prefork_reader
 from .ids import Source
-from .options import data_option, load_settings, output_option, rows_format_option
-from .output import STDIO, refuse_terminal, warn_sampled_only, write_table
+from .options import data_option, load_settings, output_option
+from .output import FORMATS, PARQUET, STDIO, refuse_terminal, write_table
 
 if TYPE_CHECKING:
     from ..analysis.core.schema import TableRows
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
-EXIT_GATE_FAILED = 1
 COUNTS = "counts"
 """The comparison of counts of perf stat."""
 
 
-@click.command()
+BETWEEN = "\0with"
+"""Replaces --with among the arguments: what follows it is the other side."""
+
+
+class _TwoSidedCommand(click.Command):
+    """A command whose arguments are of two sides, with --with in between."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, [BETWEEN if word == "--with" else word for word in args])
+        if not ctx.resilient_parsing:
+            _split_sides(ctx.params["words"])
+        return rest
+
+
+@click.command(cls=_TwoSidedCommand)
 @click.option(
     "--by",
     metavar="NAME",
@@ -34,47 +48,77 @@ COUNTS = "counts"
 )
 @click.option("--of", metavar="COLUMN", help="With TABLE: the column to compare.  [default: the first that both have]")
 @click.option(
-    "--absolute", is_flag=True, help="Compare weights, not shares; with TABLE, whole recordings, not each step."
+    "--absolute",
+    is_flag=True,
+    help="Compare weights, the default if all recordings are of the same command; with TABLE, whole recordings, not "
+    "each step.",
+)
+@click.option("--shares", is_flag=True, help="Compare shares of the total, also of the same command.")
+@click.option(
+    "--paired",
+    is_flag=True,
+    help="The runs of both sides were interleaved: the first of both belong together, and so on.",
+)
+@click.option(
+    "--variation",
+    type=click.FloatRange(min=0, max=1000),
+    metavar="PCT",
+    help="The coefficient of variation between runs, if it is known from earlier ones. Else it needs 3 runs on each "
+    "side.",
 )
 @click.option(
     "--fail-above",
     type=click.FloatRange(min=0),
     metavar="PCT",
-    help="Exit with status 1 if the self or total of anything grew by more than this, in percent of the total of A "
-    "(without --absolute: in percentage points); with TABLE, if a row did. Functions and stacks with fewer than 30 "
-    "samples on both sides do not count.",
+    help="Exit with status 1 if there is evidence that the whole, or the self or total of a function, grew by more "
+    "than this, in percent of the total of the base (of shares: in percentage points); with 3 if the runs cannot tell. "
+    "With TABLE: with 1 if a row grew by more.",
 )
+@click.option("--with", "between", is_flag=True, help="What follows is of the other side, which may have several runs.")
 @filter_options
-@rows_format_option
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice((*FORMATS, PARQUET, MARKDOWN, FOLDED)),
+    default="table",
+    show_default=True,
+    help="folded: collapsed stacks with both weights, as difffolded.pl of FlameGraph writes them.",
+)
 @output_option
 @data_option
-@click.argument("a", type=Source(), metavar="A")
-@click.argument("b", type=Source(), metavar="B")
-@click.argument("table", metavar="[TABLE]", default="")
+@click.argument("words", type=Source(), metavar="BASE... [--with] OTHER... [TABLE]", nargs=-1, required=True)
 def diff(
     by: str | None,
     of: str | None,
     absolute: bool,
+    shares: bool,
+    paired: bool,
+    variation: float | None,
     fail_above: float | None,
     output_format: str,
     output: str,
     data: Path | None,
-    a: str,
-    b: str,
-    table: str,
-    **words: Any,
+    words: tuple[str, ...],
+    between: bool,
+    **filters: Any,
 ) -> int:
-    """Show what changed from A to B, largest change first. Each is a file, an id, or - for standard input.
+    """Show what changed from BASE to OTHER, largest change first. Each is a file, an id, or - for standard input.
+
+    With several runs on a side, write --with between the sides: perfloom diff base-*.data --with other-*.data. From 3
+    runs on each side, there is a verdict on each function: slower, faster, or no evidence.
 
     Without TABLE, it compares functions or stacks; with operators, kernels, modules, memory or steps, the rows of that
     table, per step if both have steps; with counts, the counts of perf stat. Files with only counts need no TABLE. --by
     kind, tensor, layer and device apply to operators.
     """
-    prefork_reader((a,))
+    base_names, other_names, table = _split_sides(words)
+    prefork_reader(base_names)
     from ..analysis.compare import counts, functions, tables
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 
-    if a == b == STDIO:
+    if absolute and shares:
+        raise click.UsageError("--absolute and --shares exclude each other; leave out one.")
+    if [*base_names, *other_names].count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     if by in OPERATOR_PARTS:
         table = table or "operators"
@@ -85,32 +129,65 @@ def diff(
         raise click.UsageError(f"--{'by' if by else 'of'} does not apply to {COUNTS}; leave it out.")
     if not table and by and by not in functions.BY:
         raise click.UsageError(f"--by must be one of {', '.join((*functions.BY, *OPERATOR_PARTS))}, not {by[:40]!r}.")
-    for option, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
+    for option, given in () if table == COUNTS else (("event", filters["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
+    if table and output_format in (MARKDOWN, FOLDED):
+        raise click.UsageError(f"--format {output_format} applies to functions; leave out {table}.")
     refuse_terminal(output_format, output)
-    selection = build_selection(words)
+    selection = build_selection(filters)
     settings = load_settings(data)
-    base, other = open_sources(settings, [a]), open_sources(settings, [b])
-    if not table and all(counts.is_counts_only(profile) for profile in (base, other)):
-        if by or absolute:
+    several = len(base_names) + len(other_names) > 2
+    if several and (table or by == "stack"):
+        raise click.UsageError(f"Several runs are compared by function only; leave out {table or '--by stack'}.")
+    bases, others = ([open_sources(settings, [name]) for name in side] for side in (base_names, other_names))
+    base, other = bases[0], others[0]
+    if not table and all(counts.is_counts_only(profile) for profile in (*bases, *others)):
+        if by or absolute or shares:
             raise InvalidRequest(
-                "Both have only counts of perf stat, without functions. Leave out --by and --absolute."
+                "Both have only counts of perf stat, without functions. Leave out --by, --absolute and --shares."
+            )
+        if several:
+            raise InvalidRequest(
+                "Several runs of perf stat are one recording: perf stat -r 5. Compare one with one, or recordings with "
+                "samples."
             )
         table = COUNTS
-    if table == COUNTS:
-        found, growths = _compare_counts(base, other, selection)
-    elif table:
-        found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
-    else:
-        by = by or "function"
-        found = functions.diff_functions.rows(base, other, selection, selection, by=by, normalize=not absolute)
-        warn_sampled_only(found, "delta_total")
-        if fail_above is not None:
-            _report_few(found, fail_above)
-        growths = [(row["name"], _growth(row)) for row in found.records() if row["status"] != functions.FEW_SAMPLES]
-    write_table("Comparison", found, output_format, output, selection)
-    return 0 if fail_above is None else _gate(growths, fail_above)
+    growths: list[tuple[str, float]]
+    if table:
+        if table == COUNTS:
+            found, growths = _compare_counts(base, other, selection)
+        else:
+            found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
+        write_table("Comparison", found, output_format, output, selection)
+        return 0 if fail_above is None else _gate(growths, fail_above)
+    return diff_runs(
+        bases,
+        others,
+        selection,
+        by=by or "function",
+        as_shares=True if shares else False if absolute else None,
+        paired=paired,
+        variation=variation,
+        fail_above=fail_above,
+        output_format=output_format,
+        output=output,
+    )
+
+
+def _split_sides(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """(base, other, table). Raises UsageError."""
+    if words.count(BETWEEN) == 1:
+        at = words.index(BETWEEN)
+        base, other = tuple(words[:at]), tuple(words[at + 1 :])
+        if base and other:
+            return base, other, ""
+    elif BETWEEN not in words and len(words) in (2, 3):
+        return (words[0],), (words[1],), words[2] if len(words) == 3 else ""
+    raise click.UsageError(
+        "Name a base and an other recording, or several of each with --with in between: BASE1 BASE2 --with OTHER1 "
+        "OTHER2."
+    )
 
 
 def _compare_counts(
@@ -159,36 +236,6 @@ def _compare_table(
     return found, [
         (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"])) for row in found.records()
     ]
-
-
-def _report_few(found: "TableRows", most: float) -> None:
-    """Report rows that the gate ignores: growth with fewer than 30 samples on both sides, which may be noise. Raises
-    InvalidRequest if there are no other rows, because then there is no verdict."""
-    from ..analysis.compare.functions import FEW_SAMPLES
-    from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
-
-    few = [row for row in found.records() if row["status"] == FEW_SAMPLES]
-    rows = [row for row in few if _growth(row) > most]
-    if not rows:
-        return
-    highest = max((row[side] or 0 for row in found.records() for side in ("base_samples", "other_samples")), default=0)
-    if highest < MIN_COMPARED_SAMPLES:
-        raise InvalidRequest(
-            f"Both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a verdict. Record for "
-            "longer, or at a higher frequency."
-        )
-    click.echo(
-        f"perfloom: {len(rows)} more grew by more than {most:g} %, but have fewer than "
-        f"{MIN_COMPARED_SAMPLES} samples on both sides. Record for longer to be sure.",
-        err=True,
-    )
-
-
-def _growth(row: Mapping[str, Any]) -> float:
-    """The growth of a row in percent of the total; infinite if the total of the base is 0."""
-    if row["delta_total_percent"] is None:
-        return math.inf if (row["delta_total"] or 0) > 0 else 0.0
-    return float(max(row["delta_self_percent"], row["delta_total_percent"]))
 
 
 def _grown(delta: float, base: float | None) -> float:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.profile import Meta
+from perfloom.domain.selection import Selection
+from perfloom.exporters import archive
 from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 
@@ -16,7 +24,7 @@ def test_diff(run: Run, tmp_path: Path) -> None:
     a = collapsed(tmp_path, "a", "main;f 50\nmain;g 50\n")
     b = collapsed(tmp_path, "b", "main;f 50\nmain;g 40\nmain;h 110\n")
     status, out, err = run("diff", a, b, "--format", "json")
-    assert (status, err) == (0, "")
+    assert status == 0 and err.startswith("perfloom: Shares of samples, 1 run against 1 run: `h` is new")
     rows = {row["name"]: row for row in json.loads(out)}
     assert (rows["h"]["status"], rows["h"]["base_self"], rows["h"]["other_self"]) == ("appeared", 0, 110)
     stacks = json.loads(run("diff", a, b, "--by", "stack", "--format", "json")[1])
@@ -24,22 +32,127 @@ def test_diff(run: Run, tmp_path: Path) -> None:
     assert run("diff", a, b)[1].startswith("name")
 
 
-def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
-    a = collapsed(tmp_path, "a", "main;f 50\nmain;g 50\n")
-    b = collapsed(tmp_path, "b", "main;f 60\nmain;g 40\n")
-    double = collapsed(tmp_path, "c", "main;f 100\nmain;g 100\n")
-    a, b, double = (run("import", path)[1].strip() for path in (a, b, double))
-    assert run("diff", a, a, "--fail-above", "0")[0] == 0
-    assert run("diff", a, b, "--fail-above", "10.5")[0] == 0
+def write_runs(folder: Path, name: str, stacks: Mapping[str, int], runs: int, seed: int) -> list[str]:
+    """Collapsed stacks of several runs, which differ by chance."""
+    chance = np.random.default_rng(seed)
+    return [
+        collapsed(
+            folder, f"{name}{run}", "".join(f"{stack} {chance.poisson(mean)}\n" for stack, mean in stacks.items())
+        )
+        for run in range(runs)
+    ]
+
+
+BASE = {"main;f": 2000, "main;g": 3000, "main;h": 1000, "main;i": 1500, "main;j": 500}
+
+
+def test_gate_with_one_run_on_each_side_cannot_tell(run: Run, tmp_path: Path) -> None:
+    a = collapsed(tmp_path, "a", "main;f 500\nmain;g 500\n")
+    b = collapsed(tmp_path, "b", "main;f 600\nmain;g 400\n")
+    assert run("diff", a, a, "--fail-above", "50")[0] == 0
+    assert run("diff", a, b, "--fail-above", "30")[0] == 0
     status, out, err = run("diff", a, b, "--fail-above", "9.5")
-    assert status == 1
-    assert "'f' grew by 10.00 %" in err
+    assert status == 3 and "'f' grew by 10.00 %, above 9.5 %" in err and "noise between runs is unknown" in err
     assert "name" in out
-    # Twice as long, with the same shares.
-    assert run("diff", a, double, "--fail-above", "1")[0] == 0
-    status, _, err = run("diff", a, double, "--absolute", "--fail-above", "99")
-    assert status == 1
-    assert "'main' grew by 100.00 %" in err
+    # Known from earlier runs, the noise between them makes it evidence, or explains it.
+    status, _, err = run("diff", a, b, "--fail-above", "9.5", "--variation", "1")
+    assert status == 1 and "'f' grew by 10.00 %, above 9.5 %." in err
+    assert run("diff", a, b, "--fail-above", "9.5", "--variation", "30")[0] == 3
+    # The same twice says nothing about a growth of 1 %.
+    status, _, err = run("diff", a, a, "--fail-above", "1")
+    assert status == 3 and "the smallest that these runs could show is" in err
+
+
+def test_gate_ignores_few_samples(run: Run, tmp_path: Path) -> None:
+    a = collapsed(tmp_path, "a", "main;f 9985\nmain;g 15\n")
+    b = collapsed(tmp_path, "b", "main;f 9980\nmain;h 20\n")
+    assert run("diff", a, b, "--fail-above", "10")[0] == 0
+    one, two = (collapsed(tmp_path, name, f"main;{name} 20\n") for name in ("d", "e"))
+    assert run("diff", one, two, "--fail-above", "2")[0] == 3
+
+
+def test_groups_of_runs_have_verdicts(run: Run, tmp_path: Path) -> None:
+    base = write_runs(tmp_path, "a", BASE, 5, 1)
+    same = write_runs(tmp_path, "b", BASE, 5, 2)
+    slower = write_runs(tmp_path, "c", BASE | {"main;f": 3000, "main;new": 400}, 5, 3)
+    status, out, err = run("diff", *base, "--with", *same, "--fail-above", "5", "--format", "json")
+    assert status == 0 and "No function changed by more than chance" in err
+    assert {row["self_verdict"] for row in json.loads(out)} <= {"no evidence", "not tested"}
+    status, out, err = run("diff", "--fail-above", "5", *base, "--with", *slower, "--format", "json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert status == 1 and "'f' grew by" in err and "`new` is new" in err and "5 runs against 5 runs" in err
+    assert rows["f"]["self_verdict"] == "slower" and rows["f"]["q_self"] < 0.05
+    assert rows["f"]["low_self_percent"] < rows["f"]["change_self_percent"] < rows["f"]["high_self_percent"]
+    assert rows["g"]["self_verdict"] == "faster"
+    assert rows["new"]["base_self"] == 0 and rows["new"]["change_self_percent"] is None
+    # As weights, only what grew differs, and the whole has grown.
+    status, out, err = run("diff", *base, "--with", *slower, "--absolute", "--format", "json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert status == 0 and "more samples (" in err
+    assert (rows["f"]["self_verdict"], rows["g"]["self_verdict"]) == ("slower", "no evidence")
+    # In a terminal, fewer columns.
+    assert "q_self" not in run("diff", *base, "--with", *slower)[1].splitlines()[0]
+
+
+def test_recording_of_several_runs_is_a_group(run: Run, tmp_path: Path) -> None:
+    """The repeats of a job are one result, whose runs are compared."""
+    sides = []
+    for seed, factor in ((1, 1.0), (2, 1.4)):
+        chance, builder = np.random.default_rng(seed), ProfileBuilder("perf script text")
+        event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=999.0)
+        for number in range(4):
+            builder.add_run("prog", "node")
+            thread = builder.intern_thread(pid=1, tid=1, run=number)
+            for name, mean in (("f", 200 * factor), ("g", 600), ("h", 300)):
+                frames = [builder.intern_frame(builder.intern_function(one, "prog")) for one in ("main", name)]
+                stack = builder.intern_stack(frames)
+                for _ in range(chance.poisson(mean)):
+                    builder.add_sample(10**6, thread, event, stack, 10**6)
+        path = tmp_path / f"{seed}.perfloom.tar"
+        profile = builder.finish(Meta("perf script text", command="prog"))
+        path.write_bytes(b"".join(archive.write(profile, Selection(), {})))
+        sides.append(str(path))
+    status, out, err = run("diff", *sides, "--format", "json", "--fail-above", "3")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert status == 1 and "4 runs against 4 runs" in err and "slower (" in err
+    assert rows["f"]["self_verdict"] == "slower" and rows["g"]["self_verdict"] == "no evidence"
+    # The same command: times are compared, and shares on request.
+    assert json.loads(run("diff", *sides, "--shares", "--format", "json")[1])[0][
+        "growth_self_percent"
+    ] != pytest.approx(rows["f"]["growth_self_percent"])
+
+
+def test_sides_are_separated(run: Run, tmp_path: Path) -> None:
+    files = write_runs(tmp_path, "a", BASE, 4, 1)
+    for words in ((files[0],), files, ("--with", *files), (*files, "--with"), (files[0], "--with", "--with", files[1])):
+        status, _, err = run("diff", *words)
+        assert status == 2 and "--with in between" in err, words
+    assert run("diff", files[0], "--with", files[1])[1] == run("diff", files[0], files[1])[1]
+    assert run("diff", *files[:2], "--with", *files[2:], "--by", "stack")[0] == 2
+    assert run("diff", *files[:2], "--absolute", "--shares")[0] == 2
+
+
+def test_markdown_has_the_evidence_and_no_markup_of_names(run: Run, tmp_path: Path) -> None:
+    hostile = "x`|<img src=x>](http://evil)"
+    base = write_runs(tmp_path, "a", BASE | {f"main;{hostile}": 500}, 3, 1)
+    other = write_runs(tmp_path, "b", BASE | {f"main;{hostile}": 1500}, 3, 2)
+    status, out, _ = run("diff", *base, "--with", *other, "--format", "markdown")
+    assert status == 0 and out.startswith("**") and "| function |" in out
+    row = next(line for line in out.splitlines() if line.startswith("| `x"))
+    assert "`x'\\|<img src=x>](http://evil)`" in row and " self | slower |" in row
+    sentence = out.splitlines()[0]
+    assert "<img" not in sentence.replace("`x'|<img src=x>](http://evil)`", "")
+    path = tmp_path / "out.md"
+    assert run("diff", *base, "--with", *other, "--format", "markdown", "-o", str(path))[1] == ""
+    assert path.read_text() == out
+
+
+@pytest.mark.parametrize(("words", "expected"), [((), "difference"), (("--shares",), "difference-normalized")])
+def test_folded_difference_equals_that_of_difffolded(run: Run, words: Sequence[str], expected: str) -> None:
+    folder = DATA / "folded"
+    files = [str(folder / f"{side}.folded") for side in ("base", "other")]
+    status, out, err = run("diff", *files, "--format", "folded", *words)
+    assert (status, err) == (0, "") and out == (folder / f"{expected}.folded").read_text()
 
 
 def test_diff_of_counts(run: Run) -> None:
@@ -57,19 +170,6 @@ def test_diff_of_counts(run: Run) -> None:
     assert status != 0 and ("in common" in err or "not compared" in err)
     assert run("diff", base, other, "counts", "--by", "stack")[0] == 2
     assert run("diff", SPIN, SPIN, "counts")[0] != 0
-
-
-def test_gate_ignores_few_samples(run: Run, tmp_path: Path) -> None:
-    a = collapsed(tmp_path, "a", "main;f 980\nmain;g 20\n")
-    b = collapsed(tmp_path, "b", "main;f 971\nmain;h 29\n")
-    status, _, err = run("diff", a, b, "--fail-above", "2")
-    assert status == 0 and "1 more grew by more than 2 %, but have fewer than 30 samples" in err
-    assert json.loads(run("diff", a, b, "--format", "json")[1])[0]["status"] == "few"
-    status, _, err = run("diff", a, collapsed(tmp_path, "c", "main;f 960\nmain;h 40\n"), "--fail-above", "2")
-    assert status == 1 and "'h' grew by 4.00 %" in err
-    one, two = (collapsed(tmp_path, name, f"main;{name} 20\n") for name in ("d", "e"))
-    status, _, err = run("diff", one, two, "--fail-above", "2")
-    assert status == 2 and "too few for a verdict" in err
 
 
 def test_diff_of_tables(run: Run) -> None:

@@ -109,8 +109,9 @@ def status_of(url: str) -> int:
         return error.code
 
 
-def all_gone(pids: list[int]) -> bool:
-    return all(map(has_ended, pids))
+def wait_for_end(pids: list[int]) -> None:
+    """What a dying parent kills may end after it."""
+    until(lambda: all(map(has_ended, pids)), "all processes have ended", 30)
 
 
 def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
@@ -133,7 +134,8 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     pids = [one.pid for one in server.running.tree()]
     assert len(pids) > 6
     assert server.running.stop(signal.SIGINT) == 0, server.running.log_text()
-    assert all_gone(pids) and not processes.find_by_variable("PERFLOOM_JOB", job.id)
+    wait_for_end(pids)
+    assert not processes.find_by_variable("PERFLOOM_JOB", job.id)
     said = server.running.log_text()
     assert "Traceback" not in said and "token=" not in said.replace(url, "")
     # What was being recorded is kept, at the next start.
@@ -156,7 +158,7 @@ def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
     pids = [one.pid for one in server.running.tree()]
     server.running.process.kill()
     server.running.process.wait()
-    until(lambda: all_gone(pids), "everything has ended", 30)
+    wait_for_end(pids)
     program = processes.find_by_variable("PERFLOOM_JOB", job.id)
     assert program and server.store.jobs.get(job.id).state is JobState.RUNNING
     server.begin()

@@ -2,10 +2,9 @@
 
 An entry is FROM/TO/PREDICTION/TRANSACTION/ABORT/CYCLES[/TYPE[/SPECULATION]], the newest branch first, as
 `perf_sample__fprintf_brstack`, `…brstacksym` and `…brstackoff` of tools/perf/builtin-script.c print it (Linux 3.10 to
-6.12). FROM and TO are 0xADDRESS, SYMBOL+0xOFFSET or [unknown], each with (DSO) behind it if that field is printed.
-Nothing separates the entries of brstacksym from the frame before them, and symbols and modules may contain spaces,
-slashes and parentheses: so an entry is found by its end, which has a fixed form.
-"""
+6.12). FROM and TO are 0xADDRESS, SYMBOL+0xOFFSET or [unknown], each with (DSO) behind it if that field is printed,
+after a space from perf 6.12 on. Nothing separates the entries of brstacksym from the frame before them, and symbols and
+modules may contain spaces, slashes and parentheses: so an entry is found by its end, which has a fixed form."""
 
 import re
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ ENTRY_END = re.compile(
 """The end of an entry. Groups: prediction, whether it was not taken, cycles, type."""
 MAX_ENTRY_BYTES = 8192
 
-_SOURCE_END = re.compile(rb"(?:\+0x[0-9a-f]{1,16}|^0x[0-9a-f]{1,16}|^\[unknown\])([/(])")
+_SOURCE_END = re.compile(rb"(?:\+0x[0-9a-f]{1,16}|^0x[0-9a-f]{1,16}|^\[unknown\])(?:/| ?\()")
 _PLACE = re.compile(
     rb"(?:0x(?P<address>[0-9a-f]{1,16})|(?P<symbol>.*?)(?:\+0x(?P<offset>[0-9a-f]{1,16}))?)\Z", re.DOTALL
 )
-_MODULE = re.compile(rb"(?:\+0x[0-9a-f]{1,16}|^0x[0-9a-f]{1,16}|^\[unknown\])\(")
+_MODULE = re.compile(rb"(?:\+0x[0-9a-f]{1,16}|^0x[0-9a-f]{1,16}|^\[unknown\])( ?\()")
 _MODULE_OFFSET = re.compile(rb"\+0x[0-9a-f]{1,16}\Z")
-_ADDRESS = re.compile(rb"(?:^|(?<=\s))0x[0-9a-f]{1,16}[/(]")
+_ADDRESS = re.compile(rb"(?:^|(?<=\s))0x[0-9a-f]{1,16}(?:/| ?\()")
 _FRAME_ADDRESS = re.compile(rb"\s*[0-9a-f]{4,16}(?=\s)")
 _FRAME_MODULE = re.compile(rb" \((?=[/\[])")
 _PARENTHESIS = re.compile(rb"[()]")
@@ -61,7 +60,7 @@ def parse_entry(text: bytes) -> tuple[BranchPlace, BranchPlace] | None:
     """(from, to) of the text of an entry before its `ENTRY_END`; None if it is none."""
     if len(text) > MAX_ENTRY_BYTES or (end := _SOURCE_END.search(text)) is None:
         return None
-    slash = end.start(1)
+    slash = end.end() - 1
     if text[slash : slash + 1] == b"(":
         slash = _find_module_end(text, slash)
     if text[slash : slash + 1] != b"/":
@@ -96,7 +95,7 @@ def _parse_place(text: bytes) -> BranchPlace | None:
     module = b""
     if text.endswith(b")") and (opened := _MODULE.search(text)) is not None:
         # With -F +dsoff, an offset follows the module.
-        text, module = text[: opened.end() - 1], _MODULE_OFFSET.sub(b"", text[opened.end() : -1])
+        text, module = text[: opened.start(1)], _MODULE_OFFSET.sub(b"", text[opened.end() : -1])
     place = _PLACE.match(text)
     if place is None or not text:
         return None

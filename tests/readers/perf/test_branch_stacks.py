@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -91,6 +92,16 @@ def expected(form: str, with_type: bool) -> Counter[Edge]:
             ends += [name if symbolic else "[unknown]", offset if symbolic else int(address, 16)]
         found[(*ends, one.kind if with_type else None)] += 1  # type: ignore[index]
     return found
+
+
+@pytest.mark.parametrize(("form", "flags", "module", "chain"), [one for one in SYNTAXES if one[2]])
+def test_modules_after_a_space_are_the_same(form: str, flags: int, module: str, chain: bool) -> None:
+    """As perf 6.12 prints them."""
+    text = format_text(STACKS, form=form, flags=flags, module=module, chain=chain)
+    spaced = re.sub(r"(?<! )" + re.escape(f"({module})"), f" ({module})", text)
+    assert spaced != text
+    assert read(spaced).branches == read(text).branches
+    assert read(spaced).functions == read(text).functions
 
 
 @pytest.mark.parametrize(("form", "flags", "module", "chain"), SYNTAXES)

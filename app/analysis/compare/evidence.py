@@ -1,0 +1,289 @@
+"""Whether values of two groups of runs differ by more than chance.
+
+Values are compared as logarithms, so that a difference is a ratio. The variance of a value has two parts:
+
+* of sampling: a weight W of samples with weights w has the relative variance Σw²/W²;
+* between runs: the same program is not equally fast twice.
+
+The whole of a run (its total time) varies together with everything in it, so the variance of the whole is estimated on
+its own, and that of each item (function) as a share of the whole. Three runs a side say little about the variance of
+one function, but many functions together do: the variances are moderated (Smyth, "Linear models and empirical Bayes
+methods for assessing differential expression in microarray experiments", Statistical Applications in Genetics and
+Molecular Biology 3, 2004): each is the expected one, weighted with d0 degrees of freedom, and its own. Items are tested
+together with the procedure of Benjamini and Hochberg (Journal of the Royal Statistical Society B 57, 1995).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...domain.arrays import Array, BoolArray
+
+MIN_RUNS = 3
+"""With fewer runs on a side, the variance between runs is unknown."""
+SIGNIFICANCE = 0.05
+POWER = 0.8
+MIN_SHARE = 0.01
+"""Items with less of the whole on both sides are not tested: each test makes the others weaker."""
+MIN_MODERATED = 3
+"""With fewer items, each has only its own variance."""
+PRIOR_PART = 0.5
+"""Of the prior degrees of freedom that are used. The fit assumes that variances have an inverse gamma distribution;
+with a heavier tail, all of them give more false discoveries than intended (`benchmarks.diff_power`)."""
+MIN_REST = 0.05
+"""Items that leave less of the whole to others, such as `main`, tell nothing about the variance of the others."""
+PSEUDO_SAMPLES = 0.5
+"""Added to each number of samples, so that an item without samples has a logarithm."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunValues:
+    """Values of a group of runs. weight: float64 [items, runs]; samples: their number of samples, NaN where a value was
+    measured and not sampled. whole, whole_samples: float64 [runs]. spread: mean square of the weights of samples
+    divided by the square of their mean, float64 [runs], 1 for equal weights."""
+
+    weight: Array
+    samples: Array
+    whole: Array
+    whole_samples: Array
+    spread: Array
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return len(self.whole)
+
+    def has_all_wholes(self) -> bool:
+        """Whether every run has a positive whole."""
+        return bool(self.runs and (self.whole > 0).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The comparison of each item, or of the whole: arrays of float64 or bool [items].
+
+    difference: mean logarithm of the ratio other ÷ base. error: its standard error, from sampling alone if the variance
+    between runs is unknown. degrees: of freedom of the error. q: smallest rate of false discoveries at which the
+    difference is found (p for the whole), NaN if it was not tested. critical: quantile of t for the interval.
+    detectable: smallest difference that would be found with a probability of 80 % in a single test.
+    """
+
+    difference: Array
+    error: Array
+    degrees: Array
+    q: Array
+    critical: Array
+    detectable: Array
+
+    @property
+    def found(self) -> BoolArray:
+        """Which items differ by more than chance."""
+        found: BoolArray = np.nan_to_num(self.q, nan=1.0) <= SIGNIFICANCE
+        return found
+
+    @property
+    def low(self) -> Array:
+        """Lower end of the 95 % interval of the difference."""
+        return np.asarray(self.difference - self.critical * self.error)
+
+    @property
+    def high(self) -> Array:
+        """Upper end."""
+        return np.asarray(self.difference + self.critical * self.error)
+
+
+@dataclass(frozen=True, eq=False)
+class _Contrast:
+    """Differences of groups: of the means, the variance of one value, its part from sampling, degrees of freedom of the
+    variance, and the factor from the variance of one value to that of the difference. rest: what items leave of the
+    whole to others, from 0 to 1."""
+
+    difference: Array
+    variance: Array
+    sampling: Array
+    degrees: int
+    factor: float
+    rest: Array
+
+
+def compare_wholes(
+    base: RunValues, other: RunValues, *, paired: bool = False, variation: float | None = None
+) -> Evidence:
+    """The evidence that the wholes differ: one item. See `compare_items`."""
+    contrast = _contrast(_log_wholes(base), _log_wholes(other), paired, shares=False)
+    variance, degrees = _known_or_own(contrast, variation)
+    return _test(contrast, variance, degrees, np.ones(1, bool))
+
+
+def compare_items(
+    base: RunValues,
+    other: RunValues,
+    *,
+    as_shares: bool,
+    paired: bool = False,
+    variation: float | None = None,
+) -> Evidence:
+    """The evidence that items differ: as shares of the whole, or as they are.
+
+    paired: the nth runs of both sides belong together, because they were interleaved; both have as many. variation: the
+    coefficient of variation between runs, if it is known from earlier runs. Items below `MIN_SHARE` on both sides are
+    not tested. With fewer than `MIN_RUNS` runs on a side and no `variation`, only the variance of sampling is used."""
+    tested = find_tested(base, other)
+    shares = _contrast(_log_shares(base), _log_shares(other), paired, shares=True)
+    if variation is not None or not has_enough_runs(base, other, paired=paired):
+        variance, degrees = _known_or_own(shares, 0.0 if as_shares and variation is None else variation)
+    else:
+        variance, degrees = _moderate(shares, tested)
+    if as_shares:
+        return _test(shares, variance, degrees, tested)
+    whole = _contrast(_log_wholes(base), _log_wholes(other), paired, shares=False)
+    whole_variance, whole_degrees = _known_or_own(whole, variation)
+    # Of a sum of two estimates (Welch and Satterthwaite).
+    both = variance + whole_variance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        together = both**2 / (variance**2 / degrees + whole_variance**2 / whole_degrees)
+    degrees = np.where(both > 0, together, np.inf)
+    return _test(replace(shares, difference=shares.difference + whole.difference), both, degrees, tested)
+
+
+def has_enough_runs(base: RunValues, other: RunValues, *, paired: bool = False) -> bool:
+    """Whether the variance between runs can be estimated."""
+    return min(base.runs, other.runs) >= MIN_RUNS and (not paired or base.runs == other.runs)
+
+
+def find_tested(base: RunValues, other: RunValues) -> BoolArray:
+    """Which items have at least `MIN_SHARE` of the whole on a side."""
+    shares = [side.weight.sum(axis=1) / max(side.whole.sum(), 1e-300) for side in (base, other)]
+    tested: BoolArray = np.maximum(*shares) >= MIN_SHARE
+    return tested
+
+
+def adjust_p(p: Array) -> Array:
+    """The smallest rate of false discoveries at which each hypothesis is rejected (Benjamini and Hochberg), from the
+    values of p, none of them NaN."""
+    from scipy.stats import false_discovery_control
+
+    return np.asarray(false_discovery_control(p)) if len(p) else p
+
+
+def _log_wholes(side: RunValues) -> tuple[Array, Array]:
+    """(logarithms, variances of sampling): float64 [1, runs]."""
+    with np.errstate(divide="ignore"):
+        variance = np.where(np.isnan(side.whole_samples), 0.0, side.spread / np.maximum(side.whole_samples, 1))
+    return np.log(side.whole)[None, :], variance[None, :]
+
+
+def _log_shares(side: RunValues) -> tuple[Array, Array]:
+    """(logarithms of the shares, variances of sampling): float64 [items, runs]."""
+    measured = np.isnan(side.samples)
+    one = side.whole / np.maximum(np.nan_to_num(side.whole_samples, nan=1.0), 1)
+    # A measured value that is missing has no size; it counts as a tenth of what is tested.
+    added = np.where(measured, 0.1 * MIN_SHARE * side.whole * (side.weight <= 0), PSEUDO_SAMPLES * one)
+    share = np.maximum(side.weight, 0) + added
+    samples = np.where(measured, np.inf, np.nan_to_num(side.samples) + PSEUDO_SAMPLES)
+    # A share of n samples is binomial: what belongs to the item does not belong to the rest.
+    rest = 1 - np.clip(share / (side.whole + added), 0, 1)
+    return np.log(share / (side.whole + added)), side.spread / samples * np.maximum(rest, 1e-9)
+
+
+def _contrast(base: tuple[Array, Array], other: tuple[Array, Array], paired: bool, *, shares: bool) -> _Contrast:
+    (before, before_sampling), (after, after_sampling) = base, other
+    means = [side.mean(axis=1) for side in (before, after)]
+    difference = means[1] - means[0]
+    # What an item varies by itself changes its share the less, the more of the whole it is.
+    rest = 1 - np.exp((means[0] + means[1]) / 2) if shares else np.ones(len(before))
+    if paired:
+        each = after - before
+        runs = each.shape[1]
+        variance = each.var(axis=1, ddof=1) if runs > 1 else np.zeros(len(each))
+        sampling = (before_sampling + after_sampling).mean(axis=1)
+        return _Contrast(difference, variance, sampling, runs - 1, 1 / runs, rest)
+    runs, other_runs = before.shape[1], after.shape[1]
+    degrees = runs + other_runs - 2
+    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (before, after))
+    factor = 1 / runs + 1 / other_runs
+    # Weighted as the runs are in the variance of the difference.
+    sampling = (before_sampling.mean(axis=1) / runs + after_sampling.mean(axis=1) / other_runs) / factor
+    return _Contrast(difference, np.asarray(squares / max(degrees, 1)), sampling, degrees, factor, rest)
+
+
+def _known_or_own(contrast: _Contrast, variation: float | None) -> tuple[Array, Array]:
+    """(variance of one value, degrees of freedom): with a known variation between runs, else as observed; at least that
+    of sampling."""
+    if variation is not None:
+        known = contrast.sampling + variation**2
+        return known, np.full(len(known), np.inf)
+    if contrast.degrees < 1:
+        return contrast.sampling, np.full(len(contrast.sampling), np.inf)
+    return np.maximum(contrast.variance, contrast.sampling), np.full(len(contrast.variance), float(contrast.degrees))
+
+
+def _moderate(contrast: _Contrast, tested: BoolArray) -> tuple[Array, Array]:
+    """(moderated variances, degrees of freedom) of items."""
+    degrees, fitted = contrast.degrees, tested & (contrast.rest >= MIN_REST)
+    if fitted.sum() < MIN_MODERATED:
+        return _known_or_own(contrast, None)
+    part = contrast.rest**2
+    between = max(float((contrast.variance - contrast.sampling)[fitted].sum() / part[fitted].sum()), 0.0)
+    expected = contrast.sampling + between * part
+    if not (expected[tested] > 0).all():
+        return _known_or_own(contrast, None)
+    ratio = contrast.variance / np.where(expected > 0, expected, 1.0)
+    fit_degrees, scale = fit_scaled_f(ratio[fitted], degrees)
+    prior_degrees = PRIOR_PART * fit_degrees
+    # No more degrees of freedom than all items have together.
+    total = min(prior_degrees + degrees, float(degrees * fitted.sum()))
+    if math.isinf(prior_degrees):
+        moderated = np.full(len(ratio), scale)
+    else:
+        moderated = (prior_degrees * scale + degrees * ratio) / (prior_degrees + degrees)
+    return np.maximum(moderated * expected, contrast.sampling), np.full(len(ratio), total)
+
+
+def fit_scaled_f(ratio: Array, degrees: int) -> tuple[float, float]:
+    """(d0, s0²) for which the ratios are distributed as s0² · F(degrees, d0): the moments of their logarithms (Smyth
+    2004, section 6.2). d0 is infinite if they vary no more than by chance."""
+    from scipy.special import digamma, polygamma
+
+    half = degrees / 2
+    positive = np.maximum(ratio, 1e-5 * max(float(np.median(ratio)), 1e-300))
+    logarithm = np.log(positive) - digamma(half) + math.log(half)
+    mean = float(logarithm.mean())
+    excess = float(logarithm.var(ddof=1) - polygamma(1, half))
+    if excess <= 0:
+        return math.inf, math.exp(mean)
+    prior = invert_trigamma(excess)
+    return 2 * prior, math.exp(mean + float(digamma(prior)) - math.log(prior))
+
+
+def invert_trigamma(value: float) -> float:
+    """x with trigamma(x) = value, which is positive: Newton's method for 1/trigamma, which is almost linear."""
+    from scipy.special import polygamma
+
+    if value > 1e7:
+        return 1 / math.sqrt(value)
+    if value < 1e-6:
+        return 1 / value
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        now = float(polygamma(1, x))
+        step = now * (1 - now / value) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-8:
+            break
+    return x
+
+
+def _test(contrast: _Contrast, variance: Array, degrees: Array, tested: BoolArray) -> Evidence:
+    from scipy.stats import t
+
+    error = np.sqrt(variance * contrast.factor)
+    size = np.abs(contrast.difference)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(error > 0, size / error, np.where(size > 0, np.inf, 0.0))
+    q = np.full(len(size), np.nan)
+    q[tested] = adjust_p(np.minimum(2 * t.sf(statistic[tested], degrees[tested]), 1.0))
+    critical = np.asarray(t.ppf(1 - SIGNIFICANCE / 2, degrees))
+    detectable = (critical + np.asarray(t.ppf(POWER, degrees))) * error
+    return Evidence(contrast.difference, error, degrees, q, critical, detectable)

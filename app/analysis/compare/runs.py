@@ -1,0 +1,155 @@
+"""The weights of functions in each run of two groups of recordings, for `evidence`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.errors import InvalidRequest
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID, get_column, get_strings
+from ..core.functions import functions_of
+from ..core.measurements import find_share_only_events
+from ..core.sample_counts import count_call_samples
+from ..core.sample_rollup import roll_up_filtered_samples
+from ..core.sample_selection import clip_weights, event_id, event_names, filter_samples, samples_of, sum_by_index
+from ..stacks.hotspots import function_weights
+from .evidence import RunValues
+from .matching import pair_events
+
+MAX_RUNS = 200
+"""Runs of one side; more would not make the result more certain."""
+FunctionKey = tuple[str, str]
+"""(display name, module) of a function."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunGroup:
+    """A side. own, total: the self and total weights of the functions of both sides, in their common order."""
+
+    own: RunValues
+    total: RunValues
+
+
+@dataclass(frozen=True, eq=False)
+class RunGroups:
+    """Both sides. functions: those with weight in any run. only_shares: the samples of a recording give no total."""
+
+    event: str
+    unit: str
+    functions: list[FunctionKey]
+    base: RunGroup
+    other: RunGroup
+    only_shares: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A run: functions with their own and total weights and samples (NaN: not sampled), and the whole."""
+
+    functions: list[FunctionKey]
+    values: Array
+    whole: float
+    whole_samples: float
+    spread: float
+
+
+def collect_runs(base: Sequence[Profile], other: Sequence[Profile], selection: Selection) -> RunGroups:
+    """The runs of two groups of recordings: of a recording with several runs, each of them.
+
+    The event is the selected one, else the main event that all recordings have. Raises InvalidRequest if there is none,
+    if a side has no run or more than `MAX_RUNS`, or if a run has no weight in the selection.
+    """
+    name = _find_event(base, other, selection)
+    sides = [
+        [run for profile in side for run in _read_runs(profile, selection, event_id(profile, name))]
+        for side in (base, other)
+    ]
+    for side, found in zip(("base", "other"), sides, strict=True):
+        if len(found) > MAX_RUNS:
+            raise InvalidRequest(f"The {side} has {len(found)} runs. Compare at most {MAX_RUNS} on each side.")
+        empty = [number for number, run in enumerate(found, 1) if run.whole <= 0]
+        if not found or empty:
+            which = f"run {empty[0]} of the {side}" if empty else f"the {side}"
+            raise InvalidRequest(
+                f"Nothing of {name} is selected in {which}, so there is nothing to compare. Leave out that run, or "
+                "select a part that every run has."
+            )
+    index: dict[FunctionKey, int] = {}
+    for run in (run for side in sides for run in side):
+        for function in run.functions:
+            index.setdefault(function, len(index))
+    first = other[0]
+    only_shares = any(event_id(profile, name) in find_share_only_events(profile) for profile in (*base, *other))
+    unit = get_strings(first.events, "unit")[event_id(first, name)]
+    groups = [_build_group(side, index) for side in sides]
+    return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
+
+
+def _find_event(base: Sequence[Profile], other: Sequence[Profile], selection: Selection) -> str:
+    if not base or not other:
+        raise InvalidRequest("Name at least one recording for each side.")
+    first = other[0]
+    events: dict[str, None] = {}
+    for before in base:
+        pairs = [event_names(first)[after] for _, after in pair_events(before, first, selection, selection)]
+        events = dict.fromkeys(pairs) if before is base[0] else dict.fromkeys(one for one in events if one in pairs)
+    for more in other[1:]:
+        events = dict.fromkeys(one for one in events if one in event_names(more))
+    if not events:
+        raise InvalidRequest("The recordings have no event in common. Record all of them with the same event.", "event")
+    main = event_id(first, selection.event)
+    named = event_names(first)[main] if main != NO_ID else ""
+    return named if named in events else next(iter(events))
+
+
+def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:
+    rollup = roll_up_filtered_samples(profile, selection, event)
+    size = profile.calls.num_rows
+    counts = count_call_samples(profile, selection, event)
+    of_thread = get_column(profile.threads, "run") if profile.threads.num_rows else np.zeros(1, np.int64)
+    rows = filter_samples(profile, selection, event)
+    weights = clip_weights(profile, selection, rows).astype(np.float64)
+    thread = samples_of(profile).thread[rows]
+    found = []
+    for run in np.unique(of_thread[rollup.thread]).tolist():
+        inside = np.flatnonzero(of_thread[rollup.thread] == run)
+        weight = sum_by_index(rollup.call[inside], rollup.weight[inside], size)
+        functions, own, total, whole = function_weights(profile, selection, event, calls=weight)
+        own_samples = total_samples = np.full(len(own), np.nan)
+        whole_samples, spread = np.nan, 1.0
+        if counts is not None:
+            # Without times, all runs are one.
+            alone = len(inside) == len(rollup.thread)
+            calls = counts if alone else sum_by_index(rollup.call[inside], rollup.count[inside], size)
+            _, own_samples, total_samples, whole_samples = function_weights(profile, selection, event, calls=calls)
+            if whole_samples == len(weights) or not alone:
+                mine = np.abs(weights[of_thread[thread] == run])
+                spread = float((mine**2).mean() / mine.mean() ** 2) if mine.any() else 1.0
+        shown = np.flatnonzero((own != 0) | (total != 0))
+        known = functions_of(profile)
+        keys = zip(known.names_of(functions[shown]), known.modules_of(functions[shown]), strict=True)
+        values = np.array([own, total, own_samples, total_samples], np.float64)[:, shown]
+        found.append(_Run(list(keys), values, float(whole), float(whole_samples), spread))
+    return found
+
+
+def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunGroup:
+    values = np.zeros((4, len(index), len(runs)))
+    for number, run in enumerate(runs):
+        if np.isnan(run.whole_samples):
+            values[2:, :, number] = np.nan
+        # Several functions may have one name in one module.
+        rows = np.array([index[one] for one in run.functions], np.int64)
+        for measure, of_run in zip(values, run.values, strict=True):
+            np.add.at(measure[:, number], rows, of_run)
+    whole = np.array([run.whole for run in runs])
+    whole_samples = np.array([run.whole_samples for run in runs])
+    spread = np.array([run.spread for run in runs])
+    own, total, own_samples, total_samples = values
+    return RunGroup(
+        RunValues(own, own_samples, whole, whole_samples, spread),
+        RunValues(total, total_samples, whole, whole_samples, spread),
+    )

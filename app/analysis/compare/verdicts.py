@@ -1,0 +1,352 @@
+"""What changed between two groups of runs, and whether chance explains it: rows, one sentence, and a gate."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.text import shorten
+from ...domain.units import format_percent, format_quantity
+from ..core.common_columns import EVENT
+from ..core.schema import Column, TableRows, build_rows
+from .evidence import Evidence, RunValues, compare_items, compare_wholes, has_enough_runs
+from .runs import RunGroups, collect_runs
+
+MAX_CAUSES = 3
+MOST = 0.5
+"""A function explains a change if it has this part of it."""
+
+
+class Verdict(StrEnum):
+    """Of a row. NOISE: it differs by more than the noise of sampling, but the noise between runs is unknown."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    NONE = "no evidence"
+    NOISE = "beyond sampling noise"
+    UNTESTED = "not tested"
+
+
+def _columns(measure: str, what: str) -> tuple[Column, ...]:
+    mean = f"Mean {what} of the runs of the {{}}, missing if samples give no total."
+    share = f"Mean {what} of the runs of the {{}}, in percent of everything selected."
+    return (
+        Column(f"{measure}_verdict", "", f"The verdict on the {what}: see definitions.md."),
+        Column(f"base_{measure}", "event", mean.format("base"), "Float64"),
+        Column(f"other_{measure}", "event", mean.format("other"), "Float64"),
+        Column(f"base_{measure}_percent", "%", share.format("base"), "Float64"),
+        Column(f"other_{measure}_percent", "%", share.format("other"), "Float64"),
+        Column(
+            f"growth_{measure}_percent",
+            "%",
+            "Difference in percent of everything selected in the base; of shares, the difference in percentage points.",
+            "Float64",
+        ),
+        Column(f"change_{measure}_percent", "%", "Ratio other ÷ base of the geometric means, minus 1.", "Float64"),
+        Column(f"low_{measure}_percent", "%", "Lower end of the 95 % interval of the change.", "Float64"),
+        Column(f"high_{measure}_percent", "%", "Upper end of the interval.", "Float64"),
+        Column(
+            f"q_{measure}",
+            "",
+            "Smallest rate of false discoveries at which the change is found; missing if it was not tested.",
+            "Float64",
+        ),
+        Column(
+            f"detectable_{measure}_percent",
+            "%",
+            "The smallest growth of this value that a single test of these runs finds with a probability of 80 %.",
+            "Float64",
+        ),
+    )
+
+
+MEASURES = {"total": "weight of the function and its callees", "self": "weight of the function itself"}
+COLUMNS = (
+    Column("name", "", "Name of the function."),
+    Column("module", "", "Program or library of the function."),
+    EVENT,
+    Column("unit", "", "The unit of the weights: count, ns or bytes."),
+    *(column for measure, what in MEASURES.items() for column in _columns(measure, what)),
+)
+
+
+@dataclass(frozen=True)
+class WholeChange:
+    """A change of the whole, as a ratio minus 1. found: whether chance does not explain it."""
+
+    ratio: float
+    low: float
+    high: float
+    detectable: float
+    found: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
+    is_certain: whether the noise between runs is known. base_whole: mean of the base, in `unit`."""
+
+    rows: TableRows
+    event: str
+    unit: str
+    base_runs: int
+    other_runs: int
+    base_whole: float
+    other_whole: float
+    as_shares: bool
+    is_certain: bool
+    whole: WholeChange | None
+
+    def sentence(self, quote: Callable[[str], str] = shorten) -> str:
+        """The result in a sentence: only what there is evidence for. quote: how to write the name of a function."""
+        runs = f"{_count_runs(self.base_runs)} against {_count_runs(self.other_runs)}"
+        if self.whole is None:
+            first = f"Shares of {self.event}, {runs}"
+        elif self.whole.found:
+            word = ("slower" if self.whole.ratio > 0 else "faster") if self.unit == "ns" else self._direction()
+            ends = sorted(abs(100 * end) for end in (self.whole.low, self.whole.high))
+            interval = f" ({_number(ends[0])}–{_number(ends[1])} %)" if self.is_certain else ""
+            first = f"{format_percent(100 * abs(self.whole.ratio))} {word}{interval}, {runs}"
+        else:
+            least = format_percent(100 * self.whole.detectable)
+            first = f"No evidence of a change of {self.event} as a whole, {runs}; the smallest to be seen is {least}"
+        causes = self._causes(quote)
+        text = f"{first}: {'; '.join(causes)}." if causes else f"{first}. No function changed by more than chance."
+        if not self.is_certain:
+            text += (
+                " Only the noise of sampling is considered, because the noise between runs is unknown: compare at "
+                "least 3 runs on each side."
+            )
+        return text
+
+    def _direction(self) -> str:
+        assert self.whole is not None
+        return f"more {self.event}" if self.whole.ratio > 0 else f"less {self.event}"
+
+    def _causes(self, quote: Callable[[str], str]) -> list[str]:
+        """The functions that explain the change: what grew by itself, or, if the growth is spread over many functions,
+        the innermost caller of most of it."""
+        rows = [row for row in self.rows.records() if _is_found(row["self_verdict"])]
+        for row in sorted(
+            (row for row in self.rows.records() if _is_found(row["total_verdict"])),
+            key=lambda row: row["other_total_percent"],
+        ):
+            below = [one for one in rows if one["growth_self_percent"] * row["growth_total_percent"] > 0]
+            explained = sum(one["growth_self_percent"] for one in below)
+            if abs(explained) < MOST * abs(row["growth_total_percent"]):
+                return [
+                    self._cause(row, "total", quote),
+                    *(self._cause(one, "self", quote) for one in rows[: MAX_CAUSES - 1]),
+                ]
+        return [self._cause(row, "self", quote) for row in rows[:MAX_CAUSES]]
+
+    def _cause(self, row: dict[str, Any], measure: str, quote: Callable[[str], str]) -> str:
+        name = quote(row["name"])
+        if not row[f"base_{measure}_percent"]:
+            return f"{name} is new"
+        if not row[f"other_{measure}_percent"]:
+            return f"{name} is gone"
+        with_callees = " with what it calls" if measure == "total" else ""
+        if self.as_shares:
+            points = row[f"other_{measure}_percent"] - row[f"base_{measure}_percent"]
+            return f"{name}{with_callees} {_signed(points)} points"
+        delta = row[f"other_{measure}"] - row[f"base_{measure}"]
+        size = format_quantity(abs(delta), self.unit).text
+        return f"{name}{with_callees} costs {size} {'more' if delta > 0 else 'less'}"
+
+
+class GateResult(StrEnum):
+    """Of a gate."""
+
+    PASS = "pass"
+    SLOWER = "slower"
+    UNCERTAIN = "cannot tell"
+
+
+def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
+    """Whether something grew by more than `most` percent of the whole of the base (of shares: percentage points), with
+    evidence. UNCERTAIN: the runs could not have shown a growth of `most`, or the noise between them is unknown and
+    something grew by more than the noise of sampling. With the reason."""
+    grown = [("everything selected", 100 * comparison.whole.ratio, comparison.whole.found)] if comparison.whole else []
+    for row in comparison.rows.records():
+        for measure in MEASURES:
+            growth = row[f"growth_{measure}_percent"]
+            if _is_found(row[f"{measure}_verdict"]) and growth is not None:
+                grown.append((repr(shorten(row["name"])), growth, True))
+    above: dict[str, float] = {}
+    for name, growth, found in grown:
+        if found and growth > most:
+            above[name] = max(growth, above.get(name, growth))
+    if above:
+        name, worst = max(above.items(), key=lambda one: one[1])
+        more = f", and {len(above) - 1} more" if len(above) > 1 else ""
+        text = f"{name} grew by {worst:.2f} %, above {most:g} %{more}"
+        if comparison.is_certain:
+            return GateResult.SLOWER, f"{text}."
+        return (
+            GateResult.UNCERTAIN,
+            f"{text}: more than the noise of sampling, but the noise between runs is unknown. Compare at least 3 "
+            "runs on each side, or give their --variation.",
+        )
+    least = _least_growth(comparison)
+    if least > most:
+        return (
+            GateResult.UNCERTAIN,
+            f"No growth above {most:g} % was found, but the smallest that these runs could show is {least:.2g} %. "
+            "Compare more or longer runs, or raise the threshold.",
+        )
+    return GateResult.PASS, ""
+
+
+def compare_runs(
+    base: Sequence[Profile],
+    other: Sequence[Profile],
+    selection: Selection,
+    *,
+    as_shares: bool | None = None,
+    paired: bool = False,
+    variation: float | None = None,
+) -> Comparison:
+    """The comparison of two groups of recordings, one event: see `collect_runs`.
+
+    as_shares: compare shares of the whole; None: unless all recordings are of the same command. paired, variation: see
+    `compare_items`. Raises InvalidRequest.
+    """
+    groups = collect_runs(base, other, selection)
+    if as_shares is None:
+        commands = {profile.meta.command for profile in (*base, *other)}
+        as_shares = len(commands) > 1 or None in commands or "" in commands
+    as_shares = as_shares or groups.only_shares
+    paired = paired and groups.base.own.runs == groups.other.own.runs
+    before, after = (
+        RunValues(
+            np.vstack([side.total.weight, side.own.weight]),
+            np.vstack([side.total.samples, side.own.samples]),
+            side.own.whole,
+            side.own.whole_samples,
+            side.own.spread,
+        )
+        for side in (groups.base, groups.other)
+    )
+    certain = variation is not None or has_enough_runs(before, after, paired=paired)
+    # Both measures of all functions are one family of tests.
+    evidence = compare_items(before, after, as_shares=as_shares, paired=paired, variation=variation)
+    whole = None
+    if not as_shares:
+        found = compare_wholes(before, after, paired=paired, variation=variation)
+        ratio, low, high, detectable = (
+            math.expm1(float(value[0])) for value in (found.difference, found.low, found.high, found.detectable)
+        )
+        whole = WholeChange(ratio, low, high, detectable, bool(found.found[0]))
+    return Comparison(
+        _build_rows(groups, before, after, evidence, as_shares, certain),
+        groups.event,
+        groups.unit,
+        before.runs,
+        after.runs,
+        float(before.whole.mean()),
+        float(after.whole.mean()),
+        as_shares,
+        certain,
+        whole,
+    )
+
+
+def _build_rows(
+    groups: RunGroups, before: RunValues, after: RunValues, evidence: Evidence, as_shares: bool, certain: bool
+) -> TableRows:
+    count = len(groups.functions)
+    base_share, other_share = (100 * (side.weight / side.whole).mean(axis=1) for side in (before, after))
+    base_mean, other_mean = (side.weight.mean(axis=1) for side in (before, after))
+    growth = other_share - base_share if as_shares else 100 * (other_mean - base_mean) / before.whole.mean()
+    verdicts = _verdicts(evidence, certain)
+    # The interval of what was absent on a side has no meaning.
+    known = (base_mean > 0) & (other_mean > 0)
+    values: dict[str, Any] = {}
+    for number, measure in enumerate(MEASURES):
+        part = slice(number * count, (number + 1) * count)
+        values |= {
+            f"{measure}_verdict": verdicts[part],
+            f"base_{measure}": np.full(count, np.nan) if groups.only_shares else base_mean[part],
+            f"other_{measure}": np.full(count, np.nan) if groups.only_shares else other_mean[part],
+            f"base_{measure}_percent": base_share[part],
+            f"other_{measure}_percent": other_share[part],
+            f"growth_{measure}_percent": growth[part],
+            f"q_{measure}": evidence.q[part],
+        }
+        for name, value in (
+            ("change", evidence.difference),
+            ("low", evidence.low),
+            ("high", evidence.high),
+            ("detectable", evidence.detectable),
+        ):
+            shown = known[part] & ~np.isnan(evidence.q[part])
+            values[f"{name}_{measure}_percent"] = np.where(shown, _percent(value[part]), np.nan)
+    size = np.maximum(np.abs(values["growth_self_percent"]), 0)
+    evident = np.array([_is_found(one) for one in values["self_verdict"]], bool) | np.array(
+        [_is_found(one) for one in values["total_verdict"]], bool
+    )
+    order = np.lexsort((-np.abs(values["growth_total_percent"]), -size, ~evident))
+    return build_rows(
+        COLUMNS,
+        {
+            "name": [groups.functions[n][0] for n in order],
+            "module": [groups.functions[n][1] for n in order],
+            "event": [groups.event] * count,
+            "unit": [groups.unit] * count,
+            **{name: value[order] for name, value in values.items()},
+        },
+    )
+
+
+def _verdicts(evidence: Evidence, certain: bool) -> Array:
+    found, grew = evidence.found, evidence.difference > 0
+    verdicts = np.full(len(found), str(Verdict.NONE), object)
+    verdicts[np.isnan(evidence.q)] = str(Verdict.UNTESTED)
+    if not certain:
+        verdicts[found] = str(Verdict.NOISE)
+        return verdicts
+    verdicts[found & grew] = str(Verdict.SLOWER)
+    verdicts[found & ~grew] = str(Verdict.FASTER)
+    return verdicts
+
+
+def _least_growth(comparison: Comparison) -> float:
+    """The smallest growth that the runs could show, in percent of the whole of the base: of the whole, or without it of
+    the function for which it is largest."""
+    if comparison.whole is not None:
+        return 100 * comparison.whole.detectable
+    least = 0.0
+    for row in comparison.rows.records():
+        for measure in MEASURES:
+            detectable = row[f"detectable_{measure}_percent"]
+            if detectable is not None:
+                least = max(least, detectable * row[f"base_{measure}_percent"] / 100)
+    return least
+
+
+def _is_found(verdict: str) -> bool:
+    return verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.NOISE)
+
+
+def _percent(logarithm: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return 100 * np.expm1(logarithm)
+
+
+def _count_runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else '−'}{_number(abs(value))}"

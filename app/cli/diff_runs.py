@@ -1,0 +1,153 @@
+"""diff of functions and stacks: rows, a sentence, and the gate."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ..domain.text import shorten
+from .output import escape_controls, open_output, warn_sampled_only, write_table
+
+if TYPE_CHECKING:
+    from ..analysis.compare.verdicts import Comparison
+    from ..domain.profile import Profile
+    from ..domain.selection import Selection
+
+EXIT_GATE_FAILED = 1
+EXIT_UNCERTAIN = 3
+MARKDOWN, FOLDED = "markdown", "folded"
+"""Formats of this command alone."""
+MAX_ROWS = 20
+"""Of a table in Markdown."""
+SHOWN_COLUMNS = (
+    "name",
+    "self_verdict",
+    "base_self_percent",
+    "other_self_percent",
+    "growth_self_percent",
+    "low_self_percent",
+    "high_self_percent",
+    "total_verdict",
+    "growth_total_percent",
+    "module",
+)
+"""The columns for people; CSV, JSON and Parquet have all of them."""
+
+
+def diff_runs(
+    base: "Sequence[Profile]",
+    other: "Sequence[Profile]",
+    selection: "Selection",
+    *,
+    by: str,
+    as_shares: bool | None,
+    paired: bool,
+    variation: float | None,
+    fail_above: float | None,
+    output_format: str,
+    output: str,
+) -> int:
+    """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`."""
+    from ..analysis.compare import functions
+    from ..analysis.compare.verdicts import compare_runs
+    from ..analysis.core.schema import TableRows
+
+    if output_format == FOLDED:
+        _write_folded(base, other, selection, as_shares is True, output)
+        return 0
+    several = len(base) + len(other) > 2
+    comparison = compare_runs(
+        base,
+        other,
+        selection,
+        as_shares=as_shares,
+        paired=paired,
+        variation=None if variation is None else variation / 100,
+    )
+    sys.stdout.flush()
+    if output_format == MARKDOWN:
+        _write_text(format_markdown(comparison), output)
+    elif several or comparison.base_runs + comparison.other_runs > 2:
+        rows = comparison.rows
+        if output_format == "table":
+            columns = {column.name: column for column in rows.columns}
+            rows = TableRows(tuple(columns[name] for name in SHOWN_COLUMNS), rows.values)
+        write_table("Comparison", rows, output_format, output, selection)
+    else:
+        found = functions.diff_functions.rows(
+            base[0], other[0], selection, selection, by=by, normalize=comparison.as_shares
+        )
+        warn_sampled_only(found, "delta_total")
+        write_table("Comparison", found, output_format, output, selection)
+    sys.stdout.flush()
+    click.echo(f"perfloom: {comparison.sentence(_quote)}", err=True)
+    return 0 if fail_above is None else _check(comparison, fail_above)
+
+
+def format_markdown(comparison: "Comparison") -> str:
+    """The sentence and the functions with evidence, for a comment on GitHub or GitLab. Names are code, so that nothing
+    in them is markup."""
+    from ..analysis.compare.verdicts import Verdict
+
+    of = "Growth is in percentage points" if comparison.as_shares else "Growth is in percent of the total of the base"
+    lines = [f"**{comparison.sentence(_code)}**", ""]
+    rows = [
+        (row, measure)
+        for row in comparison.rows.records()
+        for measure in ("self", "total")
+        if row[f"{measure}_verdict"] not in (Verdict.NONE, Verdict.UNTESTED)
+    ]
+    if rows:
+        lines += [
+            "| function | | verdict | base | other | growth | 95 % interval of the change |",
+            "|---|---|---|--:|--:|--:|--:|",
+        ]
+    for row, measure in rows[:MAX_ROWS]:
+        low, high = row[f"low_{measure}_percent"], row[f"high_{measure}_percent"]
+        interval = "–" if low is None or not comparison.is_certain else f"{low:+.1f} % to {high:+.1f} %"
+        shares = " | ".join(f"{row[f'{side}_{measure}_percent']:.2f} %" for side in ("base", "other"))
+        growth = f"{row[f'growth_{measure}_percent']:+.2f}"
+        # Otherwise it would end the cell, even in code.
+        name = _code(row["name"]).replace("|", "\\|")
+        lines.append(f"| {name} | {measure} | {row[f'{measure}_verdict']} | {shares} | {growth} | {interval} |")
+    if len(rows) > MAX_ROWS:
+        lines.append(f"\n{len(rows) - MAX_ROWS} more are left out.")
+    if rows:
+        lines.append(f"\n{of}; base and other are shares.")
+    return "\n".join(lines) + "\n"
+
+
+def _quote(name: str) -> str:
+    return f"`{escape_controls(shorten(name))}`"
+
+
+def _code(name: str) -> str:
+    """A name as code: without what would end the code or the line."""
+    return "`" + escape_controls(shorten(name)).replace("`", "'") + "`"
+
+
+def _write_folded(
+    base: "Sequence[Profile]", other: "Sequence[Profile]", selection: "Selection", normalize: bool, output: str
+) -> None:
+    from ..exporters import collapsed
+    from ..exporters.folded_difference import write_difference
+
+    sides = [(chunk for profile in side for chunk in collapsed.write(profile, selection, {})) for side in (base, other)]
+    with open_output(output) as file:
+        for line in write_difference(*sides, normalize=normalize):
+            file.write(line)
+
+
+def _check(comparison: "Comparison", most: float) -> int:
+    from ..analysis.compare.verdicts import GateResult, check_gate
+
+    result, reason = check_gate(comparison, most)
+    if reason:
+        click.echo(f"perfloom: {reason}", err=True)
+    return {GateResult.PASS: 0, GateResult.SLOWER: EXIT_GATE_FAILED, GateResult.UNCERTAIN: EXIT_UNCERTAIN}[result]
+
+
+def _write_text(text: str, output: str) -> None:
+    with open_output(output) as file:
+        file.write(text.encode())
