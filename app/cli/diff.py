@@ -25,6 +25,7 @@ COUNTS = "counts"
 """The comparison of counts of perf stat."""
 
 
+MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS = 3, 100
 BETWEEN = "\0with"
 """Replaces --with among the arguments: what follows it is the other side."""
 
@@ -34,7 +35,7 @@ class _TwoSidedCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, [BETWEEN if word == "--with" else word for word in args])
-        if not ctx.resilient_parsing:
+        if not ctx.resilient_parsing and not ctx.params["self_test"]:
             _split_sides(ctx.params["words"])
         return rest
 
@@ -74,6 +75,18 @@ class _TwoSidedCommand(click.Command):
     "than this, in percent of the total of the base (of shares: in percentage points); with 3 if the runs cannot tell. "
     "With TABLE: with 1 if a row grew by more.",
 )
+@click.option(
+    "--self-test",
+    is_flag=True,
+    help="Record a command (after --) several times for both sides, and show how small a change can be detected.",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS),
+    default=5,
+    show_default=True,
+    help="With --self-test: the runs of each side.",
+)
 @click.option("--with", "between", is_flag=True, help="What follows is of the other side, which may have several runs.")
 @filter_options
 @click.option(
@@ -100,17 +113,24 @@ def diff(
     data: Path | None,
     words: tuple[str, ...],
     between: bool,
+    self_test: bool,
+    runs: int,
     **filters: Any,
 ) -> int:
     """Show what changed from BASE to OTHER, largest change first. Each is a file, an id, or - for standard input.
 
     With several runs on a side, write --with between the sides: perfloom diff base-*.data --with other-*.data. From 3
-    runs on each side, there is a verdict on each function: slower, faster, or no evidence.
+    runs on each side, there is a verdict on each function: slower, faster, or no evidence. To learn how small a change
+    can be detected: perfloom diff --self-test -- COMMAND.
 
     Without TABLE, it compares functions or stacks; with operators, kernels, modules, memory or steps, the rows of that
     table, per step if both have steps; with counts, the counts of perf stat. Files with only counts need no TABLE. --by
     kind, tensor, layer and device apply to operators.
     """
+    if self_test:
+        from .self_test import print_self_test, run_self_test
+
+        return print_self_test(run_self_test(load_settings(data), words, runs, build_selection(filters)))
     base_names, other_names, table = _split_sides(words)
     prefork_reader(base_names)
     from ..analysis.compare import counts, functions, tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from perfloom.domain.selection import Selection
 from perfloom.exporters import archive
 from tests.cli.conftest import Run, collapsed
 from tests.support import paths
+from tests.support.parts import require
 
 DATA = paths.DATA
 SPIN = str(DATA / "perf" / "spin.script.txt")
@@ -197,3 +199,23 @@ def test_diff_of_tables(run: Run) -> None:
     ):
         status, out, err = run("diff", llama, llama, *words)
         assert (status, out) == (2, "") and message in err
+
+
+@pytest.mark.slow
+def test_self_test_measures_what_can_be_seen(run: Run) -> None:
+    require("perf")
+    program = [sys.executable, "-S", "-c", "sum(i * i for i in range(2_000_000))"]
+    status, out, err = run("diff", "--self-test", "--runs", "3", "--", *program)
+    # On a machine with other load, a change may be seen where there is none.
+    assert status in (0, 1), err
+    assert "3 runs against 3 of the same command would show a change of" in out
+    assert err.count("perfloom: run ") == 7 and (status == 1) == ("where there is none" in out)
+    assert json.loads(run("list", "--format", "json")[1]) == []
+
+
+def test_self_test_needs_a_command_that_runs(run: Run) -> None:
+    require("perf")
+    assert run("diff", "--self-test")[0] == 2
+    assert run("diff", "--self-test", "--runs", "2", "--", "true")[0] == 2
+    status, _, err = run("diff", "--self-test", "--", "/nonexistent")
+    assert status == 2 and "does not exist" in err
