@@ -124,6 +124,24 @@ def test_recording_of_several_runs_is_a_group(run: Run, tmp_path: Path) -> None:
     ] != pytest.approx(rows["f"]["growth_self_percent"])
 
 
+def test_sentence_names_what_else_differs(run: Run, tmp_path: Path) -> None:
+    sides = []
+    for name, rate, complete in (("a", 99.0, True), ("b", 999.0, False)):
+        builder = ProfileBuilder("perf script text")
+        event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=rate)
+        stack = builder.intern_stack([builder.intern_frame(builder.intern_function("main", "prog"))])
+        builder.add_sample(10**6, builder.intern_thread(pid=1, tid=1), event, stack, 10**6)
+        meta = Meta("perf script text", complete=complete, facts={"hostname": f"node-{name}", "cpudesc": "EPYC"})
+        path = tmp_path / f"{name}.perfloom.tar"
+        path.write_bytes(b"".join(archive.write(builder.finish(meta), Selection(), {})))
+        sides.append(str(path))
+    err = run("diff", *sides)[2]
+    assert "1 of 2 recordings are incomplete." in err
+    assert "from different hosts: node-a, node-b." in err and "CPUs" not in err
+    assert "sampled at different frequencies or periods" in err
+    assert "different" not in run("diff", sides[0], sides[0])[2]
+
+
 def test_sides_are_separated(run: Run, tmp_path: Path) -> None:
     files = write_runs(tmp_path, "a", BASE, 4, 1)
     for words in ((files[0],), files, ("--with", *files), (*files, "--with"), (files[0], "--with", "--with", files[1])):

@@ -1,7 +1,7 @@
 """What changed between two groups of runs, and whether chance explains it: rows, one sentence, and a gate."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...domain.arrays import Array
+from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
+from ...domain.rank_state import GOVERNOR_FACT
 from ...domain.selection import Selection
 from ...domain.text import shorten
 from ...domain.units import format_percent, format_quantity
 from ..core.common_columns import EVENT
+from ..core.sample_selection import event_id
 from ..core.schema import Column, TableRows, build_rows
 from .evidence import Evidence, RunValues, compare_items, compare_wholes, has_enough_runs
 from .runs import RunGroups, collect_runs
@@ -90,7 +93,8 @@ class WholeChange:
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
-    is_certain: whether the noise between runs is known. base_whole: mean of the base, in `unit`."""
+    is_certain: whether the noise between runs is known. base_whole: mean of the base, in `unit`. notes: sentences on
+    what else differs between the recordings."""
 
     rows: TableRows
     event: str
@@ -102,6 +106,7 @@ class Comparison:
     as_shares: bool
     is_certain: bool
     whole: WholeChange | None
+    notes: tuple[str, ...] = ()
 
     def sentence(self, quote: Callable[[str], str] = shorten) -> str:
         """The result in a sentence: only what there is evidence for. quote: how to write the name of a function."""
@@ -123,7 +128,7 @@ class Comparison:
                 " Only the noise of sampling is considered, because the noise between runs is unknown: compare at "
                 "least 3 runs on each side."
             )
-        return text
+        return " ".join((text, *self.notes))
 
     def _direction(self) -> str:
         assert self.whole is not None
@@ -255,7 +260,27 @@ def compare_runs(
         as_shares,
         certain,
         whole,
+        tuple(_find_notes((*base, *other), groups.event)),
     )
+
+
+def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[str]:
+    incomplete = sum(not profile.meta.complete for profile in profiles)
+    if incomplete:
+        yield f"{incomplete} of {len(profiles)} recordings are incomplete."
+    for fact, what in (("cpudesc", "CPUs"), ("hostname", "hosts"), (GOVERNOR_FACT, "frequency governors")):
+        found = dict.fromkeys(profile.meta.facts[fact] for profile in profiles if profile.meta.facts.get(fact))
+        if len(found) > 1:
+            yield f"The recordings are from different {what}: {abbreviate_names([shorten(one) for one in found], 3)}."
+    rates = {_sampling(profile, event) for profile in profiles}
+    if len(rates) > 1:
+        yield "They were sampled at different frequencies or periods."
+
+
+def _sampling(profile: Profile, event: str) -> tuple[object, ...]:
+    """How an event was sampled: kind and rate."""
+    row = profile.events.slice(event_id(profile, event), 1).to_pylist()[0]
+    return row["sampling"], row["rate"]
 
 
 def _build_rows(
