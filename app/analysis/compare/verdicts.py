@@ -137,19 +137,17 @@ class Comparison:
     def _causes(self, quote: Callable[[str], str]) -> list[str]:
         """The functions that explain the change: what grew by itself, or, if the growth is spread over many functions,
         the innermost caller of most of it."""
-        rows = [row for row in self.rows.records() if _is_found(row["self_verdict"])]
-        for row in sorted(
-            (row for row in self.rows.records() if _is_found(row["total_verdict"])),
-            key=lambda row: row["other_total_percent"],
-        ):
-            below = [one for one in rows if one["growth_self_percent"] * row["growth_total_percent"] > 0]
-            explained = sum(one["growth_self_percent"] for one in below)
-            if abs(explained) < MOST * abs(row["growth_total_percent"]):
-                return [
-                    self._cause(row, "total", quote),
-                    *(self._cause(one, "self", quote) for one in rows[: MAX_CAUSES - 1]),
-                ]
-        return [self._cause(row, "self", quote) for row in rows[:MAX_CAUSES]]
+        records = self.rows.records()
+        rows = [row for row in records if _is_found(row["self_verdict"])]
+        causes = [(row, "self") for row in rows]
+        callers = [row for row in records if _is_found(row["total_verdict"]) and row not in rows]
+        for caller in sorted(callers, key=lambda row: row["other_total_percent"]):
+            growth = caller["growth_total_percent"]
+            explained = sum(row["growth_self_percent"] for row in rows if row["growth_self_percent"] * growth > 0)
+            if abs(explained) < MOST * abs(growth):
+                causes.insert(0, (caller, "total"))
+                break
+        return [self._cause(row, measure, quote) for row, measure in causes[:MAX_CAUSES]]
 
     def _cause(self, row: dict[str, Any], measure: str, quote: Callable[[str], str]) -> str:
         name = quote(row["name"])

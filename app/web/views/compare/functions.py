@@ -247,7 +247,9 @@ def _pair() -> tuple[str, str] | None:
     if not ids:
         return None
     if len(ids) > 2:
-        raise InvalidRequest(f"Select two results to compare, not {len(ids)}.", "result")
+        raise InvalidRequest(
+            f"Select two results to compare, not {len(ids)}. Further runs are added on the page Verdicts.", "result"
+        )
     results = [current_services().store.results.get(id) for id in ids]
     # If the recording time of any is unknown, they are sorted by when they were stored.
     known = all(result.recorded is not None for result in results)
@@ -384,7 +386,10 @@ def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[Pa
     page_links = (
         []
         if any(is_counts_only(p) for p in profiles)
-        else [PageLink("", "Functions", with_query("/compare", keep), not current)]
+        else [
+            PageLink("", "Functions", with_query("/compare", keep), not current),
+            PageLink("runs", "Verdicts", with_query("/compare/runs", keep), current == "runs"),
+        ]
     )
     if any(has_counts(profile) for profile in profiles):
         page_links.append(PageLink("counts", "Counts", with_query("/compare/counts", keep), current == "counts"))

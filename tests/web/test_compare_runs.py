@@ -1,0 +1,95 @@
+"""/compare/runs: groups of runs, the sentence and the verdicts on functions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.web.conftest import EVIL, HOSTILE, TOKEN, Browser, profile
+from tests.web.html import read
+
+BASE, OTHER = [f"base0000000{n}" for n in range(4)], [f"other000000{n}" for n in range(4)]
+GROUPS = "&".join([*(f"base={id}" for id in BASE), *(f"other={id}" for id in OTHER)])
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def text_of(page: str) -> str:
+    return " ".join(" ".join(read(page).text).split())
+
+
+@pytest.fixture
+def groups(stored: Callable[..., str]) -> None:
+    """Four runs of each side; a function of the other side has another name."""
+    for seed, (base, other) in enumerate(zip(BASE, OTHER, strict=True)):
+        stored(profile(functions=6, samples=900, seed=seed), base, name=f"base {seed}")
+        called = ["main", "parse", "renamed", "do_syscall_64"]
+        stored(profile(called=called, functions=6, samples=900, seed=10 + seed), other, name=f"other {seed}")
+
+
+def test_verdicts_and_their_sentence(browser_client: Browser, groups: None) -> None:
+    page = browser_client.page(f"/compare/runs?{GROUPS}")
+    text = text_of(page)
+    assert "4 runs against 4 runs; the smallest to be seen is" in text
+    assert text.count("“renamed” is new") == text.count("“multiply” is gone") == 1
+    assert "Base 4 results" in text and page.count(">Remove</a>") == 8
+    shown = browser_client.page(f"/compare/runs?{GROUPS}&verdict=slower")
+    assert "renamed" in shown and "is new" in shown
+    rows = re.findall(r'<th scope="row" class="name mono" title="([^"]*)"', shown)
+    assert rows and "main" not in rows
+    assert "Nothing to compare" not in browser_client.page(f"/compare/runs?{GROUPS}&scale=absolute&of=total&paired=1")
+
+
+def test_table_as_a_file(browser_client: Browser, groups: None) -> None:
+    text = browser_client.page(f"/compare/runs.csv?{GROUPS}")
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert rows["renamed"]["self_verdict"] == "slower" and float(rows["renamed"]["q_self"]) < 0.05
+    answer = browser_client.client.get(f"/api/v1/compare/runs?{GROUPS}&verdict=faster", headers=BEARER).get_json()
+    assert [row["name"] for row in answer] == ["multiply"]
+
+
+def test_runs_are_added_and_removed(browser_client: Browser, groups: None) -> None:
+    page = browser_client.page(f"/compare/runs?base={BASE[0]}&other={OTHER[0]}&add=other&choose=other")
+    assert "noise between runs is unknown" in text_of(page) and ">Remove</a>" not in page
+    added = re.findall(r'href="([^"]*)#choose" aria-label="Add other (\d)"', page)
+    assert [name for _, name in added] == ["3", "2", "1"]
+    page = browser_client.page(added[0][0].replace("&amp;", "&"))
+    assert "1 run against 2 runs" in text_of(page) and page.count(">Remove</a>") == 2
+    (removed, *_) = re.findall(r'href="([^"]*)" aria-label="Remove other 0', page)
+    assert "1 run against 1 run" in text_of(browser_client.page(removed.replace("&amp;", "&")))
+    assert "No other result contains" in browser_client.page(
+        f"/compare/runs?base={BASE[0]}&other={OTHER[0]}&add=base&choose=nothing"
+    )
+
+
+def test_tab_of_two_results(browser_client: Browser, groups: None) -> None:
+    page = browser_client.page(f"/compare?base={BASE[0]}&other={OTHER[0]}")
+    assert "/compare/runs?base=" in page and ">Verdicts</a>" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 400),
+        ("base=unknown00000&other=unknown00000", 404),
+        (f"base={BASE[0]}", 400),
+        (f"{GROUPS}&scale=x", 400),
+        (f"{GROUPS}&of=x", 400),
+        (f"{GROUPS}&verdict=x", 400),
+        (f"{GROUPS}&paired=x", 400),
+        (f"{GROUPS}&event=x", 400),
+        (f"{GROUPS}&start-ms=1e9", 400),
+        ("&".join(f"base={n}" for n in range(300)) + f"&other={OTHER[0]}", 400),
+    ],
+)
+def test_bad_queries_are_refused(browser_client: Browser, groups: None, query: str, status: int) -> None:
+    assert browser_client.client.get(f"/compare/runs?{query}").status_code == status
+
+
+def test_hostile_names_are_text(browser_client: Browser, stored: Callable[..., str]) -> None:
+    stored(profile(HOSTILE), EVIL, name=HOSTILE[0])
+    page = browser_client.page(f"/compare/runs?base={EVIL}&other={EVIL}&add=base")
+    assert "<script>window" not in page and "<svg/onload" not in page
