@@ -61,6 +61,7 @@ def diff_runs(
         base,
         other,
         selection,
+        selection,
         as_shares=as_shares,
         paired=paired,
         variation=None if variation is None else variation / 100,

@@ -49,7 +49,7 @@ def run_self_test(settings: "Settings", command: Sequence[str], runs: int, selec
             for number, result in enumerate(results[WARM_UP_RUNS:]):
                 # A, B, B, A: so that a machine that becomes slower affects both sides.
                 sides[number % 4 in (1, 2)].append(store.results.open(result))
-            return compare_runs(*sides, selection, as_shares=False, paired=True)
+            return compare_runs(*sides, selection, selection, as_shares=False, paired=True)
         finally:
             store.close()
     finally:

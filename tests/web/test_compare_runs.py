@@ -25,9 +25,9 @@ def text_of(page: str) -> str:
 def groups(stored: Callable[..., str]) -> None:
     """Four runs of each side; a function of the other side has another name."""
     for seed, (base, other) in enumerate(zip(BASE, OTHER, strict=True)):
-        stored(profile(functions=6, samples=900, seed=seed), base, name=f"base {seed}")
+        stored(profile(functions=6, samples=902, seed=seed), base, name=f"base {seed}")
         called = ["main", "parse", "renamed", "do_syscall_64"]
-        stored(profile(called=called, functions=6, samples=900, seed=10 + seed), other, name=f"other {seed}")
+        stored(profile(called=called, functions=6, samples=902, seed=10 + seed), other, name=f"other {seed}")
 
 
 def test_verdicts_and_their_sentence(browser_client: Browser, groups: None) -> None:
@@ -70,6 +70,26 @@ def test_tab_of_two_results(browser_client: Browser, groups: None) -> None:
     assert "/compare/runs?base=" in page and ">Verdicts</a>" in page
 
 
+def test_parts_of_one_result_are_compared(browser_client: Browser, groups: None) -> None:
+    """Each side has its own selection; what is selected of both stays."""
+    one = f"base={BASE[0]}&other={BASE[0]}"
+    assert "No function changed" in text_of(browser_client.page(f"/compare/runs?{one}"))
+    page = browser_client.page(f"/compare/runs?{one}&base.thread=worker-0&other.focus=parse&other.end-ms=500")
+    text = text_of(page)
+    (swapped,) = re.findall(r'href="([^"]*)">Swap</a>', page)
+    assert "other.thread=worker-0" in swapped and "base.focus=parse" in swapped
+    assert "Thread: worker-0" in text and "Focus: parse" in text and "“parse”" in text
+    (removed,) = re.findall(r'href="([^"]*)" aria-label="Remove Thread worker-0 from the base"', page)
+    assert "base.thread" not in removed and "other.focus=parse" in removed
+    rows = browser_client.client.get(f"/api/v1/compare/runs?{one}&other.focus=parse&scale=shares", headers=BEARER)
+    by_name = {row["name"]: row for row in rows.get_json()}
+    assert by_name["parse"]["other_total_percent"] == 100 and by_name["parse"]["base_total_percent"] < 100
+    threads = browser_client.page(f"/results/{BASE[0]}/threads")
+    (compared,) = re.findall(r'href="(/compare/runs[^"]*)"', threads)
+    assert "base.thread=" in compared and "other.thread=" in compared
+    assert "1 run against 1 run" in text_of(browser_client.page(compared.replace("&amp;", "&")))
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [
@@ -81,6 +101,8 @@ def test_tab_of_two_results(browser_client: Browser, groups: None) -> None:
         (f"{GROUPS}&verdict=x", 400),
         (f"{GROUPS}&paired=x", 400),
         (f"{GROUPS}&event=x", 400),
+        (f"{GROUPS}&base.start-ms=x", 400),
+        (f"{GROUPS}&other.thread=nobody", 400),
         (f"{GROUPS}&start-ms=1e9", 400),
         ("&".join(f"base={n}" for n in range(300)) + f"&other={OTHER[0]}", 400),
     ],

@@ -56,16 +56,18 @@ class _Run:
     spread: float
 
 
-def collect_runs(base: Sequence[Profile], other: Sequence[Profile], selection: Selection) -> RunGroups:
+def collect_runs(
+    base: Sequence[Profile], other: Sequence[Profile], base_selection: Selection, other_selection: Selection
+) -> RunGroups:
     """The runs of two groups of recordings: of a recording with several runs, each of them.
 
     The event is the selected one, else the main event that all recordings have. Raises InvalidRequest if there is none,
     if a side has no run or more than `MAX_RUNS`, or if a run has no weight in the selection.
     """
-    name = _find_event(base, other, selection)
+    name = _find_event(base, other, base_selection, other_selection)
     sides = [
         [run for profile in side for run in _read_runs(profile, selection, event_id(profile, name))]
-        for side in (base, other)
+        for side, selection in ((base, base_selection), (other, other_selection))
     ]
     for side, found in zip(("base", "other"), sides, strict=True):
         if len(found) > MAX_RUNS:
@@ -88,19 +90,21 @@ def collect_runs(base: Sequence[Profile], other: Sequence[Profile], selection: S
     return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
 
 
-def _find_event(base: Sequence[Profile], other: Sequence[Profile], selection: Selection) -> str:
+def _find_event(
+    base: Sequence[Profile], other: Sequence[Profile], base_selection: Selection, other_selection: Selection
+) -> str:
     if not base or not other:
         raise InvalidRequest("Name at least one recording for each side.")
     first = other[0]
     events: dict[str, None] = {}
     for before in base:
-        pairs = [event_names(first)[after] for _, after in pair_events(before, first, selection, selection)]
+        pairs = [event_names(first)[after] for _, after in pair_events(before, first, base_selection, other_selection)]
         events = dict.fromkeys(pairs) if before is base[0] else dict.fromkeys(one for one in events if one in pairs)
     for more in other[1:]:
         events = dict.fromkeys(one for one in events if one in event_names(more))
     if not events:
         raise InvalidRequest("The recordings have no event in common. Record all of them with the same event.", "event")
-    main = event_id(first, selection.event)
+    main = event_id(first, other_selection.event or base_selection.event)
     named = event_names(first)[main] if main != NO_ID else ""
     return named if named in events else next(iter(events))
 

@@ -114,7 +114,8 @@ class Comparison:
         if self.whole is None:
             first = f"Shares of {self.event}, {runs}"
         elif self.whole.found:
-            word = ("slower" if self.whole.ratio > 0 else "faster") if self.unit == "ns" else self._direction()
+            times = self.unit == "ns" and self.is_certain
+            word = ("slower" if self.whole.ratio > 0 else "faster") if times else self._direction()
             ends = sorted(abs(100 * end) for end in (self.whole.low, self.whole.high))
             interval = f" ({_number(ends[0])}–{_number(ends[1])} %)" if self.is_certain else ""
             first = f"{format_percent(100 * abs(self.whole.ratio))} {word}{interval}, {runs}"
@@ -210,7 +211,8 @@ def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
 def compare_runs(
     base: Sequence[Profile],
     other: Sequence[Profile],
-    selection: Selection,
+    base_selection: Selection,
+    other_selection: Selection,
     *,
     as_shares: bool | None = None,
     paired: bool = False,
@@ -221,7 +223,7 @@ def compare_runs(
     as_shares: compare shares of the whole; None: unless all recordings are of the same command. paired, variation: see
     `compare_items`. Raises InvalidRequest.
     """
-    groups = collect_runs(base, other, selection)
+    groups = collect_runs(base, other, base_selection, other_selection)
     if as_shares is None:
         commands = {profile.meta.command for profile in (*base, *other)}
         as_shares = len(commands) > 1 or None in commands or "" in commands

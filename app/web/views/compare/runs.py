@@ -13,11 +13,11 @@ from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
-from ....domain.selection import Selection, parse_flag
+from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.text import shorten
 from ....store import Result
-from ...pages import result_url, selection_chips, with_query
+from ...pages import Chip, result_url, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
@@ -40,6 +40,15 @@ SIDES = {"base": "Base", "other": "Other"}
 SCALES = {"": "Automatic", "absolute": "Absolute", "shares": "Shares"}
 MEASURES = {"self": "Self", "total": "Total"}
 SEARCHED_COLUMNS = ("name", "module")
+PART_FIELDS = {
+    "thread": "Thread",
+    "process": "Process",
+    "rank": "Rank",
+    "start-ms": "From, ms",
+    "end-ms": "To, ms",
+    "focus": "Focus",
+}
+"""The parameters of a selection in the form of a side; the address accepts all."""
 CHOICES = 50
 """Results that can be added, the newest."""
 TONES = {Verdict.SLOWER: "more", Verdict.FASTER: "less", Verdict.NOISE: ""}
@@ -56,13 +65,26 @@ class RunLink:
 
 
 @dataclass(frozen=True)
+class PartField:
+    """A field that selects a part of a side. name: of the parameter, as base.thread."""
+
+    name: str
+    label: str
+    value: str
+
+
+@dataclass(frozen=True)
 class RunSide:
-    """A side. add: the URL that shows what can be added."""
+    """A side. add: the URL that shows what can be added. chips: its own part of the recordings. fields: those of the
+    form that selects it, with their values; hidden_fields: the rest of the address."""
 
     key: str
     title: str
     runs: tuple[RunLink, ...]
     add: str
+    chips: tuple[Chip, ...]
+    fields: tuple[PartField, ...]
+    hidden_fields: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -99,6 +121,7 @@ class _RunsQuery:
     results: tuple[tuple[Result, ...], tuple[Result, ...]]
     profiles: tuple[tuple[Profile, ...], tuple[Profile, ...]]
     selection: Selection
+    side_selections: tuple[Selection, Selection]
     measure: str
     scale: str
     paired: bool
@@ -142,7 +165,7 @@ def show() -> Response:
             search=request.args.get("choose", ""),
             hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k != "choose"),
             close=current_url_with(("add", None), ("choose", None)),
-            swap=_url_of(*query.results[::-1]),
+            swap=_swap_url(),
             sentence=comparison.sentence(lambda name: f"“{shorten(name)}”"),
             bar=_build_bar(query, comparison),
             tabs=comparison_tabs((base_profile, other_profile), "runs"),
@@ -196,6 +219,7 @@ def _parse_query() -> _RunsQuery:
         results=(results[0], results[1]),
         profiles=(profiles[0], profiles[1]),
         selection=request_selection(),
+        side_selections=(_side_selection("base"), _side_selection("other")),
         measure=parse_choice("of", MEASURES, "self"),
         scale=parse_choice("scale", SCALES),
         paired=parse_flag("paired", request.args.get("paired", "0")),
@@ -205,7 +229,7 @@ def _parse_query() -> _RunsQuery:
 
 def _compare(query: _RunsQuery) -> Comparison:
     as_shares = {"absolute": False, "shares": True}.get(query.scale)
-    return compare_runs(*query.profiles, query.selection, as_shares=as_shares, paired=query.paired)
+    return compare_runs(*query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired)
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:
@@ -273,7 +297,36 @@ def _build_side(query: _RunsQuery, number: int) -> RunSide:
         sides = [*query.results]
         sides[number] = tuple(rest)
         runs.append(_run_link(result, _url_of(*sides) if rest else ""))
-    return RunSide(key, SIDES[key], tuple(runs), current_url_with(("add", key)))
+    own = Selection.from_query(_own_part(key))
+
+    def url(selection: Selection) -> str:
+        rest = [(word, value) for word, value in request.args.items(multi=True) if not word.startswith(f"{key}.")]
+        return with_query("/compare/runs", [*rest, *((f"{key}.{word}", value) for word, value in selection.to_query())])
+
+    names = [f"{key}.{word}" for word in PART_FIELDS]
+    return RunSide(
+        key,
+        SIDES[key],
+        tuple(runs),
+        current_url_with(("add", key)),
+        selection_chips(own, url),
+        tuple(
+            PartField(name, label, request.args.get(name, ""))
+            for name, label in zip(names, PART_FIELDS.values(), strict=True)
+        ),
+        tuple((word, value) for word, value in request.args.items(multi=True) if word not in names),
+    )
+
+
+def _own_part(side: str) -> dict[str, list[str]]:
+    """The parameters of a selection that apply to one side, without its prefix."""
+    listed = {word: request.args.getlist(f"{side}.{word}") for word in QUERY_PARAMETERS}
+    return {word: values for word, values in listed.items() if any(values)}
+
+
+def _side_selection(side: str) -> Selection:
+    """What is selected of both sides, and of this one; its own parameters replace the common ones."""
+    return Selection.from_query(request.args.to_dict(flat=False) | _own_part(side))
 
 
 def _run_link(result: Result, change: str) -> RunLink:
@@ -300,6 +353,15 @@ def _url_of(base: tuple[Result, ...], other: tuple[Result, ...]) -> str:
     return with_query(
         "/compare/runs", [*(("base", one.id) for one in base), *(("other", one.id) for one in other), *rest]
     )
+
+
+def _swap_url() -> str:
+    swapped = {"base": "other", "other": "base"}
+    pairs = []
+    for word, value in request.args.items(multi=True):
+        side, dot, rest = word.partition(".")
+        pairs.append((swapped.get(side, side) + dot + rest, value))
+    return with_query("/compare/runs", [(word, value) for word, value in pairs if word != "page"])
 
 
 def _links(word: str, choices: dict[str, str], now: str) -> tuple[PageLink, ...]:

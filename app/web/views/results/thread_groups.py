@@ -12,6 +12,7 @@ from ....analysis.counts.thread_tree import sum_thread_values
 from ....domain.list_text import format_ranges, to_ranges
 from ....domain.profile import Profile
 from ....domain.selection import Selection
+from ...pages import with_query
 from .result_frame import ResultFrame
 
 Totals = Mapping[str, int | float]
@@ -31,11 +32,13 @@ class ThreadGroup:
 
 @dataclass(frozen=True)
 class GroupPair:
-    """Two groups that are compared. key: in the form that saves both."""
+    """Two groups that are compared. key: in the form that saves both. compare: the page that compares the first, as the
+    other, with the second, as the base."""
 
     key: str
     title: str
     groups: tuple[ThreadGroup, ThreadGroup]
+    compare: str
 
 
 def list_group_pairs(frame: ResultFrame, profile: Profile, totals_of_ranks: Totals | None) -> tuple[GroupPair, ...]:
@@ -51,7 +54,8 @@ def list_group_pairs(frame: ResultFrame, profile: Profile, totals_of_ranks: Tota
         title = f"{rank_label(first).capitalize()} against the rest"
         others = f"rank{'s' if len(ranks) > 2 else ''} {format_ranges(rest)}"
         one = _group(frame, rank_label(first), "", {"ranks": ((first, first),)})
-        pairs.append(GroupPair("first", title, (one, _group(frame, others, "", {"ranks": tuple(rest)}))))
+        groups = one, _group(frame, others, "", {"ranks": tuple(rest)})
+        pairs.append(GroupPair("first", title, groups, _compare_url(frame, *groups, ("scale", "shares"))))
     if totals_of_ranks is None:
         return tuple(pairs)
     by, totals = ("rank", totals_of_ranks) if len(ranks) > 1 else _find_totals(frame, profile)
@@ -62,7 +66,9 @@ def list_group_pairs(frame: ResultFrame, profile: Profile, totals_of_ranks: Tota
             _group(frame, label, f"{word}: ", changes[label])
             for word, label in zip(("slowest", "fastest"), extremes, strict=True)
         )
-        pairs.append(GroupPair("extremes", f"Slowest {by} against fastest", (slow, fast)))
+        pairs.append(
+            GroupPair("extremes", f"Slowest {by} against fastest", (slow, fast), _compare_url(frame, slow, fast))
+        )
     return tuple(pairs)
 
 
@@ -89,6 +95,17 @@ def _find_extremes(totals: Totals) -> tuple[str, ...]:
         return ()
     most, least = max(totals, key=lambda label: totals[label]), min(totals, key=lambda label: totals[label])
     return (most, least) if totals[most] != totals[least] else ()
+
+
+def _compare_url(frame: ResultFrame, other: ThreadGroup, base: ThreadGroup, *more: tuple[str, str]) -> str:
+    common = frame.selection.without_places().to_query()
+    sides = [
+        (f"{side}.{word}", value)
+        for side, group in (("base", base), ("other", other))
+        for word, value in group.selection.to_query()
+        if (word, value) not in common
+    ]
+    return with_query("/compare/runs", [("base", frame.id), ("other", frame.id), *common, *sides, *more])
 
 
 def _group(frame: ResultFrame, label: str, prefix: str, changes: Changes) -> ThreadGroup:
