@@ -367,18 +367,21 @@ class Settings:
         return self.database_url.startswith("sqlite:")
 
     @property
+    def database_file(self) -> Path | None:
+        """The file of an SQLite database, None for PostgreSQL."""
+        return Path(self.database_url.partition("///")[2].partition("?")[0]) if self.uses_sqlite else None
+
+    @property
     def storage_directories(self) -> tuple[Path, ...]:
         """Directories of this machine with data and database."""
-        if not self.uses_sqlite:
-            return (self.data,)
-        return (self.data, Path(self.database_url.partition("///")[2].partition("?")[0]).parent)
+        return (self.data,) if self.database_file is None else (self.data, self.database_file.parent)
 
     @property
     def secret_files(self) -> tuple[Path, ...]:
         """The files with secrets: in the data directory, the database, and those named in the environment."""
         paths = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
-        if self.uses_sqlite:
-            paths.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
+        if self.database_file is not None:
+            paths.append(self.database_file)
         paths += map(Path, secret_paths(SECRETS))
         return tuple(dict.fromkeys(path.absolute() for path in paths))
 

@@ -294,8 +294,24 @@ characters, and cannot refer to itself.
 
 ## Your own formulas
 
-Set [`PERFLOOM_FORMULAS`](settings.md) to a TOML file. Its formulas come first, also before a built-in formula of the
-same name. They apply to the web server and to commands:
+The page *Events* lists all formulas, and adds, edits and deletes yours: a name, an expression, a unit (at most 20
+characters) and a description (at most 500). An error names the character at fault. They are in the database of the
+installation, so that everyone who uses it has the same, up to 1,000. They apply to all results, in the browser and in
+commands, before any other formula of the same name. A formula of the same name with another expression is an
+alternative to the first: see below.
+
+They are imported and exported as a TOML file, on that page and with `perfloom formulas`. An import replaces yours of
+the same names, and stores nothing if there is an error in the file:
+
+```
+perfloom formulas list
+perfloom formulas export -o formulas.toml
+perfloom formulas import formulas.toml
+perfloom formulas delete 'cycles per byte'
+```
+
+For the formulas of an installation, set [`PERFLOOM_FORMULAS`](settings.md) to such a file. They come after yours, and
+before built-in formulas of the same name:
 
 ```toml
 [[formula]]

@@ -34,6 +34,7 @@ COMMAND_MODULES = {
         "logs": "Print the output of the program of a job.",
     },
     "targets": {"target": "Manage targets: the hosts and batch systems where jobs run."},
+    "formulas": {"formulas": "Manage formulas over events."},
     "files": {
         "import": "Store traces and profiles as a result.",
         "list": "List stored results.",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..analysis.core.waiting_functions import set_additional_patterns
-from ..analysis.formulas.additional import set_additional_formulas
+from ..analysis.formulas.additional import load_additional_formulas
 from ..config import Settings
 from .output import FORMATS, PARQUET, STDIO
 
 if TYPE_CHECKING:
+    from ..domain.formulas.formula import Formula
     from ..store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,8 +39,14 @@ def load_settings(data: Path | None, **overrides: Any) -> Settings:
     """The settings of a command; those of analyses apply from now on. Raises InvalidRequest."""
     settings = Settings.load(data, **overrides)
     set_additional_patterns(settings.waiting_functions)
-    set_additional_formulas(settings.formulas)
+    load_additional_formulas(lambda: _load_formulas(settings))
     return settings
+
+
+def _load_formulas(settings: Settings) -> "tuple[Formula, ...]":
+    from ..store.formulas import load_formulas
+
+    return load_formulas(settings)
 
 
 @contextmanager

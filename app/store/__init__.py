@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .event_total import EventTotal
     from .facade import Store, open_store
     from .files.originals import Original
+    from .formulas import OwnFormula
     from .hosts import Check, Host
     from .jobs import Job, JobKind
     from .presets import Preset
@@ -29,6 +30,7 @@ __all__ = [
     "JobKind",
     "Original",
     "OriginalFile",
+    "OwnFormula",
     "Preset",
     "RecoveryReport",
     "Result",
@@ -47,6 +49,7 @@ _MODULES = {
     "JobKind": "jobs",
     "Original": "files.originals",
     "OriginalFile": "result",
+    "OwnFormula": "formulas",
     "Preset": "presets",
     "RecoveryReport": "recovery",
     "Result": "result",

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..analysis.core.waiting_functions import set_additional_patterns
-from ..analysis.formulas.additional import set_additional_formulas
+from ..analysis.formulas.additional import load_additional_formulas
 from ..config import Settings
 from .database import Database
 from .results import Results
@@ -15,6 +15,7 @@ from .upgrade import upgrade
 if TYPE_CHECKING:
     from .credentials import Credentials
     from .files.timelines import Timelines
+    from .formulas import OwnFormulas
     from .hosts import Checks, Hosts
     from .jobs import Jobs
     from .leases import Leases
@@ -53,6 +54,12 @@ class Store:
         from .selections import SavedSelections
 
         return SavedSelections(self.database)
+
+    @cached_property
+    def formulas(self) -> "OwnFormulas":
+        from .formulas import OwnFormulas
+
+        return OwnFormulas(self.database)
 
     @cached_property
     def hosts(self) -> "Hosts":
@@ -97,6 +104,10 @@ class Store:
 
         return Timelines(self.results.cache)
 
+    def use_formulas(self) -> None:
+        """Analyses in this process use the formulas of users as they are now, and those of the installation."""
+        load_additional_formulas(lambda: (*(one.formula for one in self.formulas.list()), *self.settings.formulas))
+
     def migrate(self) -> None:
         """Bring the database schema up to date; many processes may do so at once. Raises Unavailable."""
         upgrade(self.database)
@@ -113,11 +124,11 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
     Raises InvalidRequest or Unavailable if one of them cannot be used.
     """
     set_additional_patterns(settings.waiting_functions)
-    set_additional_formulas(settings.formulas)
     for warning in settings.prepare():
         log.warning("%s", warning)
     database = Database(settings)
     store = Store(settings, database, Results(database))
+    store.use_formulas()
     if migrate:
         try:
             store.migrate()

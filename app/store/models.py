@@ -172,6 +172,18 @@ class PresetRow(Base):
     changed: Mapped[float]
 
 
+class FormulaRow(Base):
+    """A formula of the users."""
+
+    __tablename__ = "formulas"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    name: Mapped[str]
+    expression: Mapped[str]
+    unit: Mapped[str]
+    description: Mapped[str]
+
+
 class HostRow(Base):
     """A host with a worker: its facts, and the worker's last heartbeat.
 

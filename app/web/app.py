@@ -6,7 +6,7 @@ from jinja2 import StrictUndefined
 from ..config import Settings
 from ..queue import TaskQueue
 from ..store import open_store
-from . import assets, compression, errors, rendering, security, uploads, views
+from . import assets, compression, errors, own_formulas, rendering, security, uploads, views
 from .services import AppServices
 
 PACKAGE = "perfloom"
@@ -36,6 +36,7 @@ def create_app(settings: Settings, *, shared: bool = False) -> Flask:
     errors.register(app)
     assets.register(app)
     rendering.register(app)
+    own_formulas.register(app)
     views.register(app)
     compression.register(app)
     return app

@@ -26,6 +26,7 @@ NAVIGATION = (
     ("/jobs/new", "New job", "n"),
     ("/import", "Import", "i"),
     ("/compare", "Compare", "c"),
+    ("/events", "Events", "e"),
     ("/targets", "Targets", "t"),
 )
 """URL, label, and the key to open it after "g"."""

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.formulas.file import MAX_FORMULAS, parse_formulas, write_formulas
+from perfloom.domain.formulas.file import (
+    MAX_FILE_BYTES,
+    MAX_FORMULAS,
+    parse_formulas,
+    read_formulas,
+    write_formulas,
+)
 from perfloom.domain.formulas.formula import (
     MAX_FORMULA_CHARS,
     Formula,
@@ -135,7 +141,10 @@ def test_formulas_may_name_others_but_not_themselves() -> None:
 
 
 def test_a_file_of_formulas_is_written_as_it_is_read() -> None:
-    formulas = (Formula("CPI", "cycles / instructions", "", "Cycles per instruction."), Formula("x\"'é", "1", "%"))
+    formulas = (
+        Formula("CPI", "cycles / instructions", "", "Cycles per instruction."),
+        Formula("x\"'é", "1.5 * 'a.b' * \"c\\.d\"", "%"),
+    )
     assert parse_formulas(write_formulas(formulas)) == formulas
     assert parse_formulas("") == ()
 
@@ -150,6 +159,8 @@ def test_a_file_of_formulas_is_written_as_it_is_read() -> None:
         ("formula = 1", r"\[\[formula\]\]"),
         ("a = 1", r"\[\[formula\]\]"),
         ("[[", "TOML"),
+        ("a." * 400_000 + "a = 1", "outside of quotes"),
+        ("[[formula]]\nexpression = idq.core / cycles", "outside of quotes"),
         ("a = " + "[" * 5_000, "nested too deeply"),
         ("a = " + "9" * 5_000, "too long"),
         ("[[formula]]\nname = 'a'\nexpression = 'b'\n[[formula]]\nname = 'b'\nexpression = 'a'", "a → b → a"),
@@ -165,3 +176,10 @@ def test_a_file_of_formulas_is_written_as_it_is_read() -> None:
 def test_faults_of_a_file_are_named(text: str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
         parse_formulas(text)
+
+
+def test_the_content_of_a_file_is_text_of_limited_size() -> None:
+    assert read_formulas("\ufeff[[formula]]\r\nname = 'a'\r\nexpression = '1'\r\n".encode()) == (Formula("a", "1"),)
+    for content, words in ((b"#" * (MAX_FILE_BYTES + 1), "at most 1,000,000 bytes"), (b"\xff", "not UTF-8")):
+        with pytest.raises(InvalidRequest, match=words):
+            read_formulas(content)

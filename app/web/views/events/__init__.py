@@ -1,0 +1,1 @@
+"""The pages below /events: formulas of users and of the installation."""
