@@ -18,7 +18,7 @@ from ...ingest.losses import MAX_LONG_EXAMPLE_CHARS, UNRECOGNIZED_LINE
 from ...ingest.stat_counts import COUNTS_FORMAT
 from .grammar import CountLine, detect_separator, parse_columns, parse_json, parse_text
 from .metrics import Metric, MetricLines, is_metric_line, parse_count_metric
-from .tables import add_counts, get_event_names
+from .tables import add_counts, get_event_names, merge_repeated
 
 FORMAT = COUNTS_FORMAT
 MAX_LINE_BYTES = 1 << 13
@@ -39,7 +39,8 @@ _PEOPLE = re.compile(
 
 @dataclass
 class _StatText:
-    """The state of reading. parse: the form of the lines, once one was recognized."""
+    """The state of reading. parse: the form of the lines, once one was recognized. starts: the first count of each run
+    but the first."""
 
     parse: Callable[[str], CountLine | None] | None = None
     started: str | None = None
@@ -47,6 +48,7 @@ class _StatText:
     repeats: int | None = None
     elapsed_ns: int | None = None
     counted: list[CountLine] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
     metric_lines: MetricLines = field(default_factory=MetricLines)
 
@@ -82,6 +84,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             f"{source} has no counts of perf stat. Check that the command was started, and that perf wrote its counts "
             "to this file (-o FILE)."
         )
+    text.counted = merge_repeated(text.counted, text.starts)
     tables = add_counts(builder, text.counted, text.metrics, builder.add_run(command=text.command))
     ends = [one.end_ns for one in (*text.counted, *text.metrics) if one.end_ns is not None]
     events = [counted.event for counted in text.counted if counted.value is not None]
@@ -118,6 +121,8 @@ def _iterate_lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[
 def _take(line: str, number: int, text: _StatText, builder: ProfileBuilder) -> None:
     if text.parse is None:
         text.parse = _detect_form(line, text.metric_lines)
+    elif text.counted and (_TITLE.match(line) or _STARTED.match(line)):
+        text.starts.append(len(text.counted))
     counted = text.parse(line) if text.parse is not None else None
     if counted is not None:
         text.counted.append(counted)

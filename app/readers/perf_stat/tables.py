@@ -1,7 +1,8 @@
 """Converts the lines of `perf stat` to rows of `counts` and `count_metrics`, and counters of intervals."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -159,6 +160,36 @@ def _remove_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashable
     rows = list(rows)
     in_intervals = {key(row) for row in rows if row.end_ns is not None}
     return [row for row in rows if row.end_ns is not None or key(row) not in in_intervals]
+
+
+def merge_repeated(count_lines: Sequence[CountLine], starts: Sequence[int]) -> list[CountLine]:
+    """One line for each event, place and interval of a run: the mean of lines that repeat it. starts: the first line of
+    each run but the first, in a file to which perf appended.
+
+    perf counts an event once for each group that contains it, as metric groups such as `-M TopdownL1` do, and scales
+    each of them to the time in which the event was enabled: their sum would count everything several times.
+    """
+    by_key: dict[tuple[object, ...], list[CountLine]] = {}
+    for number, one in enumerate(count_lines):
+        place = (getattr(one, each.name) for each in fields(CountScope))
+        by_key.setdefault((bisect_right(starts, number), one.event, one.unit, *place), []).append(one)
+    return [_average(lines) if len(lines) > 1 else lines[0] for lines in by_key.values()]
+
+
+def _average(count_lines: list[CountLine]) -> CountLine:
+    """The mean of lines of one event. Those that were not counted say nothing about the others."""
+    known = [one for one in count_lines if one.value is not None]
+    if len(known) < 2:
+        return known[0] if known else count_lines[0]
+    # Lines without a share were counted all the time.
+    percents = [100.0 if one.running_percent is None else one.running_percent for one in known]
+    running = [one.running_ns for one in known if one.running_ns is not None]
+    return replace(
+        known[0],
+        value=sum(one.value for one in known if one.value is not None) / len(known),
+        running_ns=round(sum(running) / len(running)) if running else None,
+        running_percent=sum(percents) / len(percents) if any(p != 100 for p in percents) else known[0].running_percent,
+    )
 
 
 def get_event_names(count_lines: Sequence[CountLine]) -> dict[str, tuple[str, str]]:

@@ -454,3 +454,16 @@ def test_intervals_and_repeats_of_installed_perf(tmp_path: Path) -> None:
             profile = read(out.read_bytes())
             assert all("without a value" in row["reason"] for row in profile.losses.to_pylist())
             assert bool(profile.counters.num_rows) is (more[0] == "-I")
+
+
+def test_repeated_counts_of_one_run_are_averaged_and_those_of_appended_runs_added() -> None:
+    title = "\n Performance counter stats for 'true':\n\n"
+    run = title + "  100  cycles  (50.00%)\n  300  cycles  (30.00%)\n  <not counted>  cycles\n  7  faults\n"
+    profile = read(run.encode())
+    (cycles, faults) = profile.counts.to_pylist()
+    assert (cycles["value"], faults["value"], profile.losses.num_rows) == (200, 7, 0)
+    appended = read((run + run).encode())
+    names = appended.events.column("name").to_pylist()
+    rows = appended.counts.to_pylist()
+    values = {name: [row["value"] for row in rows if names[row["event"]] == name] for name in names}
+    assert values == {"cycles": [200, 200], "faults": [7, 7]}
