@@ -1,5 +1,5 @@
-"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions,formulas}.md from what is declared in the
-code: `python docs/generate.py`.
+"""Write docs/reference/{tables,job-fields,target-fields,waiting-functions,formulas,topdown}.md from what is declared in
+the code: `python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
 """
@@ -13,6 +13,7 @@ from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.core import waiting_functions
 from perfloom.analysis.formulas.builtin import BUILTIN_FORMULAS
 from perfloom.analysis.tables import TABLES, Column
+from perfloom.analysis.topdown.models import load_models
 from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
 from perfloom.domain.targets import TARGET_FIELDS
@@ -24,6 +25,7 @@ JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
 TARGET_PAGE = Path(__file__).parent / "reference" / "target-fields.md"
 WAITING_PAGE = Path(__file__).parent / "reference" / "waiting-functions.md"
 FORMULA_PAGE = Path(__file__).parent / "reference" / "formulas.md"
+TOPDOWN_PAGE = Path(__file__).parent / "reference" / "topdown.md"
 TYPES = {
     "str": "text",
     "int64": "whole number",
@@ -85,6 +87,8 @@ NOTES = {
     "[Event counts](definitions.md#event-counts).",
     "count-metrics": "What `perf stat` computed from its counts (`insn per cycle`, `GHz`), as it printed it. One row "
     "for each value, of its CPU, thread or core and interval; nothing is added up.",
+    "topdown": "One row for each category of the [top-down tree](topdown.md) whose events were measured, in preorder. "
+    "No rows if level 1 was not measured.",
     "formulas": "One row for each [formula](formulas.md) whose events were measured; with `by=function`, `module`, "
     "`thread`, `process`, `rank` or `host` for each of these, by the weight of its first event.",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
@@ -337,6 +341,69 @@ def formula_page() -> str:
     return f"{FORMULA_INTRODUCTION}| name | formula | unit | meaning |\n|---|---|---|---|\n{''.join(rows)}"
 
 
+TOPDOWN_INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/analysis/topdown/*.toml. Change these, then run it again. -->
+# Top-down
+
+A CPU can process a fixed number of micro-operations in each cycle: its pipeline slots. Top-down analysis tells how
+many of them did useful work, and why the others did not: a tree of categories, each with its share of all slots. The
+method is A. Yasin's (A Top-Down Method for Performance Analysis and Counters Architecture, ISPASS 2014).
+
+The page *Top-down* of a result and the table [`topdown`](tables.md#topdown) show it for the selection, from counts of
+`perf stat`, else from sampled events:
+
+```
+perfloom record --recorder perf-stat \\
+  -e '{slots,topdown-retiring,topdown-bad-spec,topdown-fe-bound,topdown-be-bound}' -- ./program
+perfloom report ID topdown
+```
+
+Without these events the page says what to record on which CPU, and *Record one level deeper* opens the job form with
+the events of level 2. [How to find what limits a program](../how-to/top-down.md) is an example.
+
+* Shares are evaluated on sums of counts, as [formulas](formulas.md) are. Names of events may be in upper case, have
+  modifiers, or be written `cpu/name/` or `cpu_core/name/`.
+* A share is *above* if it exceeds its threshold, and that of its parent does, too. Heavy operations (microcode) are
+  above alone, and then retiring is.
+* Where counts fit several CPUs, that with the most categories applies, then that whose shares of level 1 sum to about
+  100 %. Another sum, or a share below 0 %, means that the events were not counted at the same time (multiplexing), or
+  on another CPU; the column `note` says so.
+* `topdown-` events can be counted, and sampled only as a group with `slots` as its leader (`{slots,…}:S`). E-cores of
+  hybrid CPUs have other events and are not supported.
+
+**Nothing of this was run on hardware by this project**, because its machines have no hardware counters. The formulas
+were verified with counts that others published together with the percentages of perf; each CPU below says which
+(`tests/data/perf-stat-topdown/README.md` names the sources).
+
+Formulas and thresholds of Intel CPUs are derived from [Intel's perfmon repository](https://github.com/intel/perfmon)
+(TMA_Metrics-full.csv 5.2, BSD 3-Clause License, Copyright (c) 2021, Intel Corporation). Those of AMD CPUs are the
+pipeline utilization of AMD's Performance Monitor Counters for Family 19h Model 10h and Family 1Ah, with the names of
+events in Linux; their thresholds are Intel's. They are data: `app/analysis/topdown/intel.toml` and `amd.toml`.
+"""
+
+
+def topdown_page() -> str:
+    """The page of top-down models."""
+    parts = [TOPDOWN_INTRODUCTION]
+    for model in load_models():
+        groups = "\n".join(f"perf stat -e '{','.join(each)}' COMMAND" for each in model.record.values())
+        terms = (
+            f"| *{name}* | `{formula.expression}` | |\n"
+            for name, formulas in model.terms.items()
+            for formula in formulas
+        )
+        categories = (
+            f"| {'– ' if category.parent else ''}{category.name} | `{formula.expression}` | {category.above:g} % |\n"
+            for category in model.categories
+            for formula in category.formulas
+        )
+        parts.append(
+            f"## {model.title}\n\n{model.cpus}. {model.verified}\n\n```\n{groups}\n```\n\n"
+            f"| category | formula | threshold |\n|---|---|---|\n{''.join((*terms, *categories))}"
+        )
+    return "\n".join(parts)
+
+
 def bullets(patterns: Iterable[str]) -> str:
     """Patterns as a Markdown list."""
     return "".join(f"* `{pattern}`\n" for pattern in patterns)
@@ -427,4 +494,5 @@ if __name__ == "__main__":
     JOB_PAGE.write_text(job_fields_page(), encoding="utf-8")
     TARGET_PAGE.write_text(target_fields_page(), encoding="utf-8")
     WAITING_PAGE.write_text(waiting_page(), encoding="utf-8")
+    TOPDOWN_PAGE.write_text(topdown_page(), encoding="utf-8")
     FORMULA_PAGE.write_text(formula_page(), encoding="utf-8")

@@ -267,6 +267,7 @@ def test_generated_pages_are_current() -> None:
     assert read_page(made.TARGET_PAGE) == made.target_fields_page(), "run: python docs/generate.py"
     assert read_page(made.WAITING_PAGE) == made.waiting_page(), "run: python docs/generate.py"
     assert read_page(made.FORMULA_PAGE) == made.formula_page(), "run: python docs/generate.py"
+    assert read_page(made.TOPDOWN_PAGE) == made.topdown_page(), "run: python docs/generate.py"
 
 
 def test_formats_have_a_page_and_an_index_entry() -> None:

@@ -25,6 +25,7 @@ TABLE_MODULES = {
     "count-shares": "counts.shares",
     "count-metrics": "counts.count_metrics",
     "formulas": "formulas.rows",
+    "topdown": "topdown.rows",
     "threads": "counts.totals",
     "events": "counts.totals",
     "ranks": "counts.ranks",

@@ -18,6 +18,7 @@ from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
 from ..analysis.stacks.branches import has_branches
 from ..analysis.timeline.heat_map import has_heat_map
+from ..analysis.topdown.models import has_topdown
 from ..domain.profile import Profile
 from ..domain.selection import PATTERN_FIELDS, Selection
 from ..domain.units import TIME_UNIT_PARAMETER, format_duration, get_time_unit
@@ -107,6 +108,7 @@ RESULT_PAGES = (
     ResultPage("memory", "Memory", has_memory, shows_event=False),
     ResultPage("counts", "Event counts", _has_values, shows_all_events=True),
     ResultPage("formulas", "Formulas", has_formulas, shows_event=False),
+    ResultPage("topdown", "Top-down", has_topdown, shows_event=False),
     ResultPage("threads", "Threads", _has_threads),
     ResultPage("matrix", "Matrix", _has_samples),
     ResultPage("losses", "Losses", _has_losses, uses_selection=False),

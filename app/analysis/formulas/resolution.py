@@ -1,6 +1,6 @@
 """Which events of a profile a formula means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...domain.event_names import split_modifiers, strip_modifiers
@@ -132,10 +132,11 @@ def _resolve(profile: Profile, formula: Formula, by_name: Mapping[str, Formula])
             if row is None:
                 return None
             rows[step.text] = row
-    return ResolvedFormula(formula, steps, rows, _note(profile, set(rows.values())))
+    return ResolvedFormula(formula, steps, rows, note_events(profile, set(rows.values())))
 
 
-def _note(profile: Profile, events: set[int]) -> str | None:
+def note_events(profile: Profile, events: Collection[int]) -> str | None:
+    """Whether events were measured in different runs or in different code, or None."""
     names = event_names(profile)
     notes = []
     if profile.runs.num_rows > 1 and len({_runs_of(profile).get(event) for event in events}) > 1:

@@ -36,7 +36,7 @@ def plain(markup: str) -> str:
 def rows_of(page: str) -> list[list[str]]:
     """The texts of the cells of each row."""
     (body,) = re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL)
-    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
     return [[plain(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
 
 

@@ -21,6 +21,7 @@ from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
 from ....store.ids import is_id, new_id
 from ...pages import with_query
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from .. import permission
@@ -104,7 +105,8 @@ class JobFormPage(DeclaredForm, Page):
 @blueprint.get("/jobs/new")
 def new() -> AnyResponse:
     """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one, and
-    `off_cpu=1` also records the time off the CPU, `branch_stacks=1` branch stacks."""
+    `off_cpu=1` also records the time off the CPU, `branch_stacks=1` branch stacks; `recorder` and `events` (several)
+    replace those fields."""
     fields, source, preset = JobForm(target=request.args.get("target") or LOCAL), "", ""
     if "from" in request.args:
         job = current_services().store.jobs.get(request.args["from"])
@@ -117,6 +119,10 @@ def new() -> AnyResponse:
     for field in ("off_cpu", "branch_stacks"):
         if parse_flag(field, request.args.get(field)):
             fields = JobForm(**dict(fields) | {field: True})
+    if "recorder" in request.args:
+        fields = JobForm(**dict(fields) | {"recorder": parse_choice("recorder", tuple(RECORDERS), "")})
+    if "events" in request.args:
+        fields = JobForm(**dict(fields) | {"events": "\n".join(request.args.getlist("events"))})
     return form_page(fields, source=source, preset=preset)
 
 
