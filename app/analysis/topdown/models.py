@@ -64,6 +64,12 @@ class Model:
     terms: Mapping[str, tuple[Formula, ...]]
     categories: tuple[Category, ...]
 
+    @property
+    def own_events(self) -> frozenset[str]:
+        """The events of level 1 that are counted for nothing else."""
+        names = (name for group in self.record[1] for name in re.split("[{},]", group))
+        return frozenset(names) - {"", "cycles", "slots"}
+
 
 @dataclass(frozen=True)
 class ResolvedModel:
@@ -161,6 +167,9 @@ def _canonical(name: str) -> str:
 
 def _resolve(profile: Profile, model: Model, events: Mapping[str, int]) -> ResolvedModel | None:
     """The model with what was measured; None if a category of level 1 lacks that is not optional."""
+    if model.own_events.isdisjoint(events):
+        # Most profiles have none: without parsing the formulas.
+        return None
     choices = {**model.terms, **{each.name: each.formulas for each in model.categories}}
     chosen: dict[str, Formula] = {}
     # Categories may name others that follow.
