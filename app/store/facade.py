@@ -14,6 +14,7 @@ from .upgrade import upgrade
 
 if TYPE_CHECKING:
     from .credentials import Credentials
+    from .event_names import OwnEventNames
     from .files.timelines import Timelines
     from .formulas import OwnFormulas
     from .hosts import Checks, Hosts
@@ -60,6 +61,12 @@ class Store:
         from .formulas import OwnFormulas
 
         return OwnFormulas(self.database)
+
+    @cached_property
+    def event_names(self) -> "OwnEventNames":
+        from .event_names import OwnEventNames
+
+        return OwnEventNames(self.database)
 
     @cached_property
     def hosts(self) -> "Hosts":

@@ -184,6 +184,16 @@ class FormulaRow(Base):
     description: Mapped[str]
 
 
+class EventNameRow(Base):
+    """An own name for an event of perf."""
+
+    __tablename__ = "event_names"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    event: Mapped[str]
+    description: Mapped[str]
+
+
 class HostRow(Base):
     """A host with a worker: its facts, and the worker's last heartbeat.
 

@@ -67,7 +67,11 @@ def test_unused_tables_are_dropped(store: Store) -> None:
         connection.execute(text("INSERT INTO comparisons VALUES ('c', 'name', :base, :other, 1)"), values)
         connection.execute(text("UPDATE alembic_version SET version_num = '0004'"))
         connection.commit()
-        assert set(_schema(connection)) == {*current, "comparisons", "derived_events"} - {"selections", "formulas"}
+        assert set(_schema(connection)) == {*current, "comparisons", "derived_events"} - {
+            "selections",
+            "formulas",
+            "event_names",
+        }
         connection.commit()
     store.migrate()
     with store.database.engine.connect() as connection:
@@ -80,7 +84,7 @@ def test_unused_tables_are_dropped(store: Store) -> None:
 
 def _restore_unused_tables(connection: Connection) -> None:
     """The two tables as versions 0001 to 0004 had them, without those of later versions."""
-    for table in ("selections", "formulas"):
+    for table in ("selections", "formulas", "event_names"):
         connection.execute(text(f"DROP TABLE {table}"))
     result = "TEXT NOT NULL REFERENCES results (id) ON DELETE CASCADE"
     columns = f"id TEXT PRIMARY KEY, name TEXT NOT NULL, base {result}, other {result}, created FLOAT NOT NULL"

@@ -9,7 +9,9 @@ from ...domain.errors import InvalidRequest
 from ...domain.host_facts import PerfEvent
 from ..recorders.events import split_event_list
 
-GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
+OWN_GROUP = "own"
+"""The group of events with own names."""
+GROUPS = (OWN_GROUP, "hardware", "cache", "software", "tracepoint", "raw")
 """The groups that a page shows first, in this order; perf's other groups follow by name."""
 _PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
 """Placeholders in `perf list` for a number or a term: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....domain.host_facts import HostFacts
+from ....domain.host_facts import HostFacts, PerfEvent
 from ....domain.jobs import JobSpec
 from ....domain.targets import LOCAL, BatchQueue, Target, TargetFacts
-from ....recording.fields.events import EventIndex, EventMatches
+from ....recording.fields.events import OWN_GROUP, EventIndex, EventMatches
 from ....recording.fields.relevance import get_target_choices
 from ....recording.mpi.registry import MPI_LAUNCHERS, mpi_title
 from ....recording.plan import UNKNOWN_HOST
@@ -121,7 +121,12 @@ def current_host() -> Host | None:
 def match_events(selected_target: SelectedTarget, query: str, group: str = "", offset: int = 0) -> EventMatches:
     """The events of a place that fit a search."""
     facts = selected_target.host_facts
-    return (_index(selected_target.name, facts) if facts else EventIndex.of(())).search(query, group, offset)
+    own = current_services().store.event_names.list()
+    index = _index(selected_target.name, facts) if facts else EventIndex.of(())
+    if own:
+        named = (PerfEvent(each.recorded, OWN_GROUP, f"{each.name}: {each.description}") for each in own)
+        index = EventIndex.of((*named, *index.events))
+    return index.search(query, group, offset)
 
 
 _indexes: dict[tuple[str, str, float], EventIndex] = {}
