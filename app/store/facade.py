@@ -1,6 +1,7 @@
 """The store with all its parts, and how it is opened."""
 
 import logging
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from .results import Results
 from .upgrade import upgrade
 
 if TYPE_CHECKING:
+    from ..domain.formulas.formula import Formula
     from .credentials import Credentials
     from .event_names import OwnEventNames
     from .files.timelines import Timelines
@@ -113,7 +115,14 @@ class Store:
 
     def use_formulas(self) -> None:
         """Analyses in this process use the formulas of users as they are now, and those of the installation."""
-        load_additional_formulas(lambda: (*(one.formula for one in self.formulas.list()), *self.settings.formulas))
+        installed, store = self.settings.formulas, weakref.ref(self)
+
+        def load() -> "tuple[Formula, ...]":
+            # The function outlives the store, whose connections must close with it.
+            opened = store()
+            return (*(one.formula for one in opened.formulas.list()), *installed) if opened else tuple(installed)
+
+        load_additional_formulas(load)
 
     def migrate(self) -> None:
         """Bring the database schema up to date; many processes may do so at once. Raises Unavailable."""
