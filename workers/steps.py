@@ -27,7 +27,7 @@ from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, next_
 from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
 
-from . import postprocess
+from . import code_step, postprocess
 from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
 from .base.jobfiles import JobFiles
 from .base.json_files import read_json
@@ -259,6 +259,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     # What is missing of ranks is known only now.
     reasons = result.reasons if merges_ranks else short
     finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
+    code_step.read_code(context, job, _inputs(job, files))
     _clean_up(context, job, files)
 
 

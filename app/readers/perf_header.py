@@ -57,7 +57,7 @@ def plan_repair(data: Data) -> Repair | None:
     data: the whole file. Its complete records are kept, but of the sections after them only compression, without which
     perf would not decompress its records.
     """
-    order = _order(data)
+    order = find_byte_order(data)
     if order is None:
         return None
     words = list(struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data))
@@ -93,7 +93,7 @@ def explain_truncation(data: Data) -> str:
     if size < HEADER_BYTES:
         is_cut = not is_piped(bytes(data[:16])) and bytes(data[:8]) in (MAGIC, SWAPPED_MAGIC)
         return f"it is cut short after {size:,} bytes, within its header." if is_cut else ""
-    order = _order(data)
+    order = find_byte_order(data)
     if order is None:
         return ""
     words = list(struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data))
@@ -116,7 +116,7 @@ def _compute_expected_length(data: Data, order: str, words: list[int]) -> int:
 def count_throttle_events(data: Data) -> int:
     """How often the kernel stopped an event until the end of a tick, because its samples came too fast. Compressed
     records are not searched."""
-    order = _order(data)
+    order = find_byte_order(data)
     if order is None:
         return 0
     start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
@@ -125,7 +125,7 @@ def count_throttle_events(data: Data) -> int:
 
 def get_perf_version(data: Data) -> str | None:
     """The version of the perf that wrote a file, from its header ("6.12.1"); None without one."""
-    order = _order(data)
+    order = find_byte_order(data)
     if order is None:
         return None
     words = struct.unpack_from(f"{order}{HEADER_BYTES // 8}Q", data)
@@ -163,7 +163,7 @@ def explain_version_mismatch(written: str | None, here: str | None) -> str:
     )
 
 
-def _order(data: Data) -> str | None:
+def find_byte_order(data: Data) -> str | None:
     """The byte order, as struct names it; None if the header is incomplete."""
     head = bytes(data[:16])
     if len(data) < HEADER_BYTES or is_piped(head):

@@ -42,6 +42,7 @@ from .result import (
 )
 
 if TYPE_CHECKING:
+    from ..domain.code import Code
     from ..domain.profile import Profile
     from .recovery import RecoveryReport
 
@@ -169,6 +170,12 @@ class Results:
     def open(self, id: str) -> "Profile":
         """The profile of a result, memory-mapped. Raises NotFound, or UnreadableInput if its files are damaged."""
         return self._opened.get(self._path(id), self.data / "cache" / id)
+
+    def open_code(self, id: str) -> "Code | None":
+        """The machine code of a result, memory-mapped; None if it has none. Raises NotFound, UnreadableInput."""
+        from .files.code import read_code
+
+        return read_code(self.path(id))
 
     def open_once(self, id: str) -> "Profile":
         """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted

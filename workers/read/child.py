@@ -106,7 +106,9 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
     os.environ |= {"HOME": request.scratch, "TMPDIR": request.scratch}
     tempfile.tempdir = None
     # Imported before the limits apply. Text alone does not need pyarrow, which takes longer to load than perf to start.
-    if request.out is None:
+    if request.code is not None:
+        from .machine_code import read_machine_code as read
+    elif request.out is None:
         from .files import read_texts as read
     else:
         from .columns import read_columns as read

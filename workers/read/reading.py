@@ -28,7 +28,7 @@ from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
 from .rank_folders import PLAN, STATE, rank_folders
-from .request import DESCRIPTION_FILE, Input, Limits, Request, error_from_json
+from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, error_from_json
 
 if TYPE_CHECKING:
     # Not imported at run time: reading without storing needs no database, and reading into a result no pyarrow.
@@ -105,6 +105,36 @@ def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: 
     return text
 
 
+def read_code(
+    settings: Settings,
+    store: "Store",
+    id: str,
+    files: Sequence[Path],
+    *,
+    recorded_here: bool,
+    started: float | None,
+    progress: Progress,
+) -> None:
+    """Read the machine code and source lines of the result `id`, unless it has them.
+
+    files: the recordings that it was read from. recorded_here: whether on this machine. started: when the recording
+    began, seconds since the epoch. Raises UnreadableInput, Unavailable.
+    """
+    from perfloom.store.files.code import FOLDER, publish_code, stage_code
+
+    result = store.results.path(id)
+    if (result / FOLDER).exists():
+        return
+    staged = stage_code(result)
+    code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as))
+    try:
+        with tempfile.TemporaryDirectory(prefix="perfloom-") as scratch:
+            _read(settings, files, Path(scratch), result, None, {}, progress, code=code)
+        publish_code(staged, result)
+    finally:
+        remove_tree(staged)
+
+
 def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> "Profile":
     """The profile in files of one run, without storing it. "-": standard input; a directory: see `read_to_result`.
 
@@ -131,6 +161,7 @@ def _read(
     text_folder: Path | None = None,
     clock: str = "",
     describe: bool = False,
+    code: CodeRequest | None = None,
 ) -> list[Path]:
     """Read `files` in a child process. Returns the text files of perf.data files that it wrote."""
     text = text_folder or scratch / TEXT_FOLDER
@@ -154,6 +185,7 @@ def _read(
         meta=meta,
         clock=clock,
         describe=describe,
+        code=code,
     )
     with disk_errors(scratch):
         text.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -40,6 +40,17 @@ class Input:
 
 
 @dataclass(frozen=True)
+class CodeRequest:
+    """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public:
+    see `Binaries`."""
+
+    folder: str
+    recorded_here: bool
+    started: float | None
+    public: bool
+
+
+@dataclass(frozen=True)
 class Request:
     """A request. scratch: an empty directory of the caller, for temporary files.
 
@@ -47,7 +58,8 @@ class Request:
     profile; None: only convert perf.data files to text. text: the directory for that text, in files NAME.script.zst.
     perf: its path, None to search PATH. buildid_dir: where perf finds symbols by build ID. parent: the pid of the
     caller; the reader is killed when it ends. clock: the time unit of files that do not specify it, empty for their
-    usual one. meta: fields of Meta to set; `reasons` are appended. describe: write DESCRIPTION_FILE.
+    usual one. meta: fields of Meta to set; `reasons` are appended. describe: write DESCRIPTION_FILE. code: instead of
+    reading the inputs, read the machine code of the profile in `out`, which was read from them.
     """
 
     inputs: tuple[Input, ...]
@@ -62,6 +74,7 @@ class Request:
     meta: dict[str, Any] | None = None
     clock: str = ""
     describe: bool = False
+    code: CodeRequest | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -71,6 +84,7 @@ class Request:
         data = json.loads(text)
         data["inputs"] = tuple(Input(**one) for one in data["inputs"])
         data["limits"] = Limits(**data["limits"])
+        data["code"] = CodeRequest(**data["code"]) if data.get("code") else None
         return cls(**data)
 
 

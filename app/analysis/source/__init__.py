@@ -1,0 +1,1 @@
+"""Source lines and instructions: which of them samples were taken in."""

@@ -1,0 +1,274 @@
+"""Builds `Code` for a profile from the binaries of its functions."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from elftools.elf.elffile import ELFFile
+
+from ...domain.arrays import Array, BoolArray
+from ...domain.code import CODE_SCHEMAS, Code, CodeStatus
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.tables import FrameKind, get_column, get_strings
+from .debug_lines import DebugLines, LineRows, OutOfTime, Scope
+from .disassembly import Disassembler
+from .elf import DAMAGED, Binary, open_binary
+from .placement import place_addresses
+
+MAX_INSTRUCTIONS = 3_000_000
+MAX_FUNCTION_BYTES = 8 << 20
+MAX_DEBUG_BYTES = 1 << 30
+UNKNOWN = np.uint64(2**64 - 1)
+_DEBUG_SECTIONS = (".debug_info", ".debug_line", ".debug_str", ".debug_abbrev", ".debug_line_str", ".debug_rnglists")
+
+
+@dataclass(frozen=True)
+class ObjectFile:
+    """A binary, or why there is none. build_id: of the recording, None if it is unknown. debug: a separate file with
+    its debug information, opened by build id."""
+
+    stream: BinaryIO | None
+    status: CodeStatus = CodeStatus.COMPLETE
+    detail: str = ""
+    build_id: str | None = None
+    debug: Callable[[str], BinaryIO | None] = lambda build_id: None
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """The text of a source file, or why there is none."""
+
+    text: str | None
+    detail: str = ""
+
+
+@dataclass
+class CodeBuilder:
+    """Collects the rows of `Code`. deadline_s: CPU time of this process until which debug information may be read."""
+
+    open_object: Callable[[str], ObjectFile]
+    read_source: Callable[[str], SourceText]
+    deadline_s: float
+    objects: list[tuple[str, str | None, str | None, str, str | None]] = field(default_factory=list)
+    symbols: list[tuple[int, str, int, int]] = field(default_factory=list)
+    instructions: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
+    instruction_places: list[Array] = field(default_factory=list)
+    places: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
+    files: dict[str, int] = field(default_factory=dict)
+    frames: list[tuple[Array, int, Array]] = field(default_factory=list)
+
+    def build(self, profile: Profile) -> Code:
+        """The code of all functions with samples, those of modules with the most samples first."""
+        functions, frames = profile.functions, profile.frames
+        function = get_column(frames, "function")
+        names, modules = get_strings(functions, "name"), get_strings(functions, "module")
+        address = frames.column("address").combine_chunks()
+        known = address.is_valid().to_numpy(zero_copy_only=False)
+        address_of = address.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+        offsets = frames.column("symbol_offset").combine_chunks()
+        offset_of = offsets.fill_null(2**64 - 1).to_numpy(zero_copy_only=False).astype(np.uint64)
+        kind = get_column(frames, "kind")
+        code_of = {name: number for number, name in enumerate(dict.fromkeys(modules))}
+        module = np.array([code_of[name] for name in modules], np.int64)[function] if len(names) else np.zeros(0, int)
+        weight = self._count_samples(profile, module, len(code_of))
+        parents = get_column(profile.stacks, "parent")[1:]
+        calling = np.zeros(len(function) + 1, bool)
+        calling[get_column(profile.stacks, "frame")[parents]] = True
+        by_weight = sorted(code_of, key=lambda name: -weight[code_of[name]])
+        for name in by_weight:
+            rows = np.flatnonzero((module == code_of[name]) & known)
+            rows = rows[kind[rows] != int(FrameKind.INLINED)]
+            if len(rows):
+                of_rows = [names[f] for f in function[rows].tolist()]
+                self._add_module(name, rows, of_rows, address_of[rows], offset_of[rows], calling[rows])
+        return self._finish()
+
+    @staticmethod
+    def _count_samples(profile: Profile, module: Array, count: int) -> Array:
+        frame = get_column(profile.stacks, "frame")[get_column(profile.samples, "stack")]
+        frame = frame[frame >= 0]
+        return np.bincount(module[frame], minlength=count)
+
+    def _add_module(
+        self, module: str, rows: Array, names: Sequence[str], address: Array, offset: Array, calling: BoolArray
+    ) -> None:
+        """Add a binary. rows: of `frames`. calling: whether each called another function."""
+        opened = self.open_object(module)
+        if opened.stream is None:
+            self._add_object(module, opened.build_id, None, opened.status, opened.detail)
+            return
+        with opened.stream:
+            try:
+                binary = open_binary(opened.stream, opened.debug)
+            except UnreadableInput as error:
+                self._add_object(module, opened.build_id, None, CodeStatus.UNREADABLE, error.message)
+                return
+            if opened.build_id is not None and binary.build_id != opened.build_id:
+                self._add_object(module, opened.build_id, binary.machine, CodeStatus.REBUILT, opened.detail)
+                return
+            if not len(binary.symbols.start):
+                self._add_object(module, binary.build_id, binary.machine, CodeStatus.NO_SYMBOLS, opened.detail)
+                return
+            target, placed = place_addresses(names, address, offset, binary.symbols)
+            rows, target = rows[placed], target[placed]
+            number = len(self.objects)
+            self.frames.append((rows, number, target))
+            # A caller's address is behind its call, maybe in the next function.
+            both = np.concatenate((target, target[calling[placed]] - np.uint64(1)))
+            inside = np.unique(binary.symbols.find(both))
+            status, detail = self._add_functions(binary, inside[inside >= 0], number)
+            self._add_object(module, binary.build_id, binary.machine, status, detail or opened.detail)
+
+    def _add_object(
+        self, module: str, build_id: str | None, machine: str | None, status: CodeStatus, detail: str
+    ) -> None:
+        self.objects.append((module, build_id, machine, status.value, detail or None))
+
+    def _add_functions(self, binary: Binary, rows: Array, number: int) -> tuple[CodeStatus, str]:
+        """Add functions of a binary. Returns its status, and a detail or an empty text."""
+        engine = Disassembler(binary.machine, binary.elf.little_endian)
+        if not engine.is_known:
+            return CodeStatus.NO_LINES, f"Code of {binary.machine} cannot be disassembled."
+        addresses: dict[int, Array] = {}
+        left_out = 0
+        for row in rows.tolist():
+            start, end = int(binary.symbols.start[row]), int(binary.symbols.end[row])
+            code = binary.read(start, min(end - start, MAX_FUNCTION_BYTES))
+            if len(self.instructions) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
+                left_out += 1
+                continue
+            symbol = len(self.symbols)
+            self.symbols.append((number, binary.symbols.name_of(row), start, end))
+            found = [(symbol, *instruction) for instruction in engine.disassemble(code, start)]
+            self.instructions += [self._name_target(binary, one) for one in found]
+            addresses[start] = np.array([one[1] for one in found], np.uint64)
+        status, detail = self._add_lines(binary, addresses)
+        if left_out:
+            detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
+        return status, detail
+
+    @staticmethod
+    def _name_target(
+        binary: Binary, one: tuple[int, int, int, str, int | None]
+    ) -> tuple[int, int, int, str, int | None]:
+        """The instruction, with the function that a target in another one is in."""
+        symbol, address, size, text, target = one
+        if target is None or target >= 2**64:
+            return (symbol, address, size, text, None)
+        row, own = binary.symbols.find(np.array([target, address], np.uint64)).tolist()
+        if row >= 0 and (row != own or text.startswith("call")):
+            offset = target - int(binary.symbols.start[row])
+            text += f" <{binary.symbols.name_of(row)[:200]}{f'+{offset:#x}' if offset else ''}>"
+        return (symbol, address, size, text, target)
+
+    def _add_lines(self, binary: Binary, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:
+        first_symbol = len(self.symbols) - len(addresses)
+        names = {start: self.symbols[first_symbol + place][1] for place, start in enumerate(addresses)}
+        place_of = {start: np.full(len(found), -1, np.int32) for start, found in addresses.items()}
+        status, detail = CodeStatus.NO_LINES, ""
+        try:
+            dwarf, detail = _open_debug(binary.debug)
+            if dwarf is not None:
+                status = CodeStatus.COMPLETE
+                lines = DebugLines(dwarf, self.deadline_s)
+                for offset, starts in lines.find_units(list(addresses)).items():
+                    try:
+                        rows = lines.read_lines(offset)
+                        scopes = lines.list_scopes(offset, starts)
+                    except DAMAGED:
+                        lines.damaged += 1
+                        continue
+                    for start in starts:
+                        place_of[start] = self._place(addresses[start], names[start], rows, scopes.get(start, []))
+                if lines.damaged:
+                    detail = "Parts of its debug information are damaged."
+        except OutOfTime:
+            detail = "Its debug information was not read completely, because that takes too long."
+        except DAMAGED:
+            detail = "Its debug information is damaged."
+        self.instruction_places += place_of.values()
+        return status, detail
+
+    def _place(self, address: Array, name: str, rows: LineRows, scopes: Sequence[Scope]) -> Array:
+        """The row of `places` of each instruction of a function."""
+        inside = np.full(len(address), -1)
+        for number, scope in enumerate(scopes):
+            for low, high in scope.ranges:
+                first, last = np.searchsorted(address, np.array([low, high], np.uint64)).tolist()
+                inside[first:last] = number
+        file, line = rows.find(address)
+        calls: list[int] = []
+        for scope in scopes:
+            parent, function = (calls[scope.parent], scopes[scope.parent].function) if scope.parent >= 0 else (-1, name)
+            calls.append(self._intern_place(parent, function, scope.file, scope.line))
+        keys = np.stack((inside, file, line), 1)
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        interned = []
+        for scope_number, number, line_number in distinct.tolist():
+            if number < 0:
+                interned.append(-1)
+                continue
+            parent, function = (calls[scope_number], scopes[scope_number].function) if scope_number >= 0 else (-1, name)
+            interned.append(self._intern_place(parent, function, rows.files[number], line_number))
+        return np.array(interned, np.int32)[which.reshape(-1)] if interned else np.zeros(0, np.int32)
+
+    def _intern_place(self, parent: int, function: str, file: str, line: int) -> int:
+        key = (parent, function, self.files.setdefault(file, len(self.files)), line)
+        return self.places.setdefault(key, len(self.places))
+
+    def _finish(self) -> Code:
+        texts = [self.read_source(path) for path in self.files]
+        symbol, address, size, text, target = zip(*self.instructions, strict=True) if self.instructions else [()] * 5
+        frame, number, place = (
+            zip(*((rows, np.full(len(rows), number), at) for rows, number, at in self.frames), strict=True)
+            if self.frames
+            else [(np.zeros(0),)] * 3
+        )
+        columns: dict[str, list[Any]] = {
+            "objects": _transpose(self.objects, 5),
+            "symbols": _transpose(self.symbols, 4),
+            "instructions": [symbol, address, size, text, target, _join(self.instruction_places)],
+            "places": _transpose(list(self.places), 4),
+            "files": [list(self.files), [one.text for one in texts], [one.detail or None for one in texts]],
+            "frames": [_join(frame), _join(number), _join(place)],
+        }
+        return Code(**{name: _make_table(name, parts) for name, parts in columns.items()})
+
+
+def _open_debug(elf: ELFFile) -> tuple[Any, str]:
+    """(the debug information of a binary, why there is none)."""
+    sections = [elf.get_section_by_name(name) for name in _DEBUG_SECTIONS]
+    if sections[0] is None or sections[1] is None:
+        return None, ""
+    # Of a compressed section, the size after decompression.
+    if sum(section.data_size for section in sections if section is not None) > MAX_DEBUG_BYTES:
+        return None, "Its debug information is larger than 1 GiB, and was not read."
+    return elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False), ""
+
+
+def _transpose(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+
+
+def _join(parts: Sequence[Array]) -> Array:
+    return np.concatenate(parts) if len(parts) else np.zeros(0, np.int64)
+
+
+def _make_table(name: str, columns: Sequence[Any]) -> pa.Table:
+    schema = CODE_SCHEMAS[name]
+    arrays = []
+    for column, kind in zip(columns, schema.types, strict=True):
+        if pa.types.is_dictionary(kind):
+            arrays.append(pa.array(column, pa.string()).dictionary_encode())
+        else:
+            arrays.append(pa.array(column, kind, from_pandas=False))
+    return pa.table(arrays, schema=schema)
+
+
+def deadline_after(seconds: float) -> float:
+    """The CPU time of this process in so many seconds."""
+    return time.process_time() + seconds

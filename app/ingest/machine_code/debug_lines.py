@@ -1,0 +1,258 @@
+"""Lines and inlined functions of machine code, from DWARF.
+
+Only the units that contain wanted functions are read. Terms as in the DWARF 5 standard: a unit is a compiled source
+file; its line program (section 6.2) assigns lines to addresses; an inlined subroutine (3.3.8) is an entry with ranges
+of addresses, and with the line that called it.
+"""
+
+import posixpath
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from elftools.dwarf.descriptions import describe_form_class
+from elftools.dwarf.die import DIE
+
+from ...domain.arrays import Array
+from .elf import DAMAGED
+
+MAX_DEPTH = 200
+_SCOPES = frozenset(
+    {"DW_TAG_namespace", "DW_TAG_class_type", "DW_TAG_structure_type", "DW_TAG_module", "DW_TAG_union_type"}
+)
+_BLOCKS = frozenset({"DW_TAG_lexical_block", "DW_TAG_try_block", "DW_TAG_catch_block"})
+_NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
+_REFERENCES = ("DW_AT_abstract_origin", "DW_AT_specification")
+
+
+class OutOfTime(Exception):
+    """The debug information takes longer to read than allowed."""
+
+
+class Scope(NamedTuple):
+    """An inlined call. parent: its index, -1 in the function itself. function: raw name of the inlined function.
+    file, line: of the call. ranges: [start, end) of its code."""
+
+    parent: int
+    function: str
+    file: str
+    line: int
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LineRows:
+    """Rows of line programs by address. address: uint64. file: index in `files`, -1 where the code of a sequence ends.
+    line: 0 if unknown."""
+
+    address: Array
+    file: Array
+    line: Array
+    files: tuple[str, ...]
+
+    def find(self, address: Array) -> tuple[Array, Array]:
+        """(file, line) of each address; file -1 if unknown."""
+        if not len(self.address):
+            return np.full(len(address), -1), np.zeros(len(address), np.int64)
+        row = np.searchsorted(self.address, address, "right") - 1
+        file = np.where(row >= 0, self.file[np.maximum(row, 0)], -1)
+        return file, np.where(file >= 0, self.line[np.maximum(row, 0)], 0)
+
+
+class DebugLines:
+    """The debug information of a binary. deadline_s: CPU time of this process until which it may be read."""
+
+    def __init__(self, dwarf: Any, deadline_s: float) -> None:
+        self._dwarf = dwarf
+        self._deadline_s = deadline_s
+        self._units: list[tuple[int, int, Any]] | None = None
+        self._aranges: Any = None
+        self.damaged = 0
+        """How many units could not be read."""
+        try:
+            self._aranges = dwarf.get_aranges()
+        except DAMAGED:
+            self.damaged += 1
+
+    def find_units(self, starts: Sequence[int]) -> dict[int, list[int]]:
+        """The given starts of functions by the offset of their unit. Functions without a unit are left out."""
+        found: dict[int, list[int]] = {}
+        rest = []
+        for start in starts:
+            offset = None if self._aranges is None else self._aranges.cu_offset_at_addr(start)
+            if offset is None:
+                rest.append(start)
+            else:
+                found.setdefault(int(offset), []).append(start)
+        if rest:
+            ranges = self._unit_ranges()
+            lows = np.array([low for low, _, _ in ranges], np.uint64)
+            for start in rest:
+                place = int(np.searchsorted(lows, np.uint64(start), "right")) - 1
+                if place >= 0 and start < ranges[place][1]:
+                    found.setdefault(ranges[place][2], []).append(start)
+        return found
+
+    def read_lines(self, offset: int) -> LineRows:
+        """The line program of the unit at an offset."""
+        unit = self._dwarf.get_CU_at(offset)
+        program = self._dwarf.line_program_for_CU(unit)
+        rows: list[tuple[int, int, int]] = []
+        if program is None:
+            return LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), ())
+        sequence: list[tuple[int, int, int]] = []
+        for number, entry in enumerate(program.get_entries()):
+            if number % 4096 == 0:
+                self._check_time()
+            state = entry.state
+            if state is None:
+                continue
+            if not state.end_sequence:
+                sequence.append((state.address, state.file, state.line))
+                continue
+            if sequence and sequence[0][0] != 0:
+                rows += sequence
+                rows.append((state.address, -1, 0))
+            sequence = []
+        files = _list_files(unit, program)
+        address = np.array([row[0] % 2**64 for row in rows], np.uint64)
+        # Where one sequence ends and another begins, the latter has the code.
+        number_of = np.array([min(row[1], 2**31 - 1) for row in rows], np.int64)
+        order = np.lexsort((np.arange(len(rows)), number_of >= 0, address))
+        number_of = number_of[order]
+        first = 0 if program.header["version"] >= 5 else 1
+        file = np.where((number_of >= first) & (number_of - first < len(files)), number_of - first, -1)
+        line = np.array([min(max(row[2], 0), 2**31 - 1) for row in rows], np.int64)[order]
+        return LineRows(address[order], file, line, tuple(files))
+
+    def list_scopes(self, offset: int, starts: Sequence[int]) -> dict[int, list[Scope]]:
+        """The inlined calls in functions of a unit, by the start of the function; callers before what they call."""
+        unit = self._dwarf.get_CU_at(offset)
+        program = self._dwarf.line_program_for_CU(unit)
+        files = _list_files(unit, program) if program is not None else []
+        first = 0 if program is not None and program.header["version"] >= 5 else 1
+        wanted = frozenset(starts)
+        found: dict[int, list[Scope]] = {}
+        for function in self._functions(unit.get_top_DIE(), 0):
+            for start in {low for low, _ in self._ranges(function)} & wanted:
+                scopes: list[Scope] = []
+                self._collect(function, -1, scopes, files, first, 0)
+                found[start] = scopes
+        return found
+
+    def _functions(self, parent: DIE, depth: int) -> Iterator[DIE]:
+        for die in parent.iter_children():
+            self._check_time()
+            if die.tag == "DW_TAG_subprogram":
+                if _has_code(die):
+                    yield die
+                # A function may contain others, such as those of Rust's closures.
+                if die.has_children and depth < MAX_DEPTH and "DW_AT_inline" not in die.attributes:
+                    yield from self._nested(die)
+            elif die.tag in _SCOPES and die.has_children and depth < MAX_DEPTH:
+                yield from self._functions(die, depth + 1)
+
+    def _nested(self, function: DIE) -> Iterator[DIE]:
+        yield from (die for die in function.iter_children() if die.tag == "DW_TAG_subprogram" and _has_code(die))
+
+    def _collect(self, die: DIE, parent: int, scopes: list[Scope], files: list[str], first: int, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            return
+        for child in die.iter_children():
+            self._check_time()
+            if child.tag == "DW_TAG_inlined_subroutine":
+                ranges = tuple(self._ranges(child))
+                number = _number(child, "DW_AT_call_file") - first
+                file = files[number] if 0 <= number < len(files) else ""
+                scopes.append(Scope(parent, self._name(child), file, _number(child, "DW_AT_call_line"), ranges))
+                self._collect(child, len(scopes) - 1, scopes, files, first, depth + 1)
+            elif child.tag in _BLOCKS:
+                self._collect(child, parent, scopes, files, first, depth + 1)
+
+    def _name(self, die: DIE) -> str:
+        for _ in range(8):
+            for name in _NAMES:
+                if name in die.attributes:
+                    value = die.attributes[name].value
+                    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+            reference = next((name for name in _REFERENCES if name in die.attributes), None)
+            if reference is None:
+                break
+            die = die.get_DIE_from_attribute(reference)
+        return ""
+
+    def _ranges(self, die: DIE) -> list[tuple[int, int]]:
+        """The code of an entry, [start, end)."""
+        attributes = die.attributes
+        if "DW_AT_ranges" in attributes:
+            return self._listed_ranges(die)
+        if "DW_AT_low_pc" not in attributes or "DW_AT_high_pc" not in attributes:
+            return []
+        low, high = attributes["DW_AT_low_pc"].value, attributes["DW_AT_high_pc"]
+        end = high.value if describe_form_class(high.form) == "address" else low + high.value
+        return [(low, end)] if low < end < 2**64 else []
+
+    def _listed_ranges(self, die: DIE) -> list[tuple[int, int]]:
+        lists = self._dwarf.range_lists()
+        if lists is None:
+            return []
+        top = die.cu.get_top_DIE().attributes
+        base = top["DW_AT_low_pc"].value if "DW_AT_low_pc" in top else 0
+        found = []
+        for entry in lists.get_range_list_at_offset(die.attributes["DW_AT_ranges"].value, cu=die.cu):
+            if hasattr(entry, "base_address"):
+                base = entry.base_address
+                continue
+            moved = 0 if entry.is_absolute else base
+            if entry.begin_offset < entry.end_offset:
+                found.append((entry.begin_offset + moved, entry.end_offset + moved))
+        return [(low, high) for low, high in found if high < 2**64]
+
+    def _unit_ranges(self) -> list[tuple[int, int, int]]:
+        """(start, end, offset) of the code of all units, by start."""
+        if self._units is None:
+            self._units = []
+            for unit in self._dwarf.iter_CUs():
+                self._check_time()
+                try:
+                    top = unit.get_top_DIE()
+                    self._units += [(low, high, unit.cu_offset) for low, high in self._ranges(top)]
+                except DAMAGED:
+                    self.damaged += 1
+            self._units.sort()
+        return self._units
+
+    def _check_time(self) -> None:
+        if time.process_time() > self._deadline_s:
+            raise OutOfTime
+
+
+def _has_code(die: DIE) -> bool:
+    return "DW_AT_low_pc" in die.attributes or "DW_AT_ranges" in die.attributes
+
+
+def _number(die: DIE, name: str) -> int:
+    value = die.attributes[name].value if name in die.attributes else 0
+    return min(value, 2**31 - 1) if isinstance(value, int) and value > 0 else 0
+
+
+def _list_files(unit: Any, program: Any) -> list[str]:
+    """The paths of the files of a line program, absolute if the compiler recorded its directory."""
+    top = unit.get_top_DIE().attributes
+    directory = _text(top["DW_AT_comp_dir"].value) if "DW_AT_comp_dir" in top else ""
+    header = program.header
+    known = [_text(name) for name in header["include_directory"]]
+    # Before version 5, directory 0 is that of the compilation and not listed.
+    directories = known if header["version"] >= 5 else [directory, *known]
+    files = []
+    for entry in header["file_entry"]:
+        number = entry["dir_index"] or 0
+        inside = directories[number] if 0 <= number < len(directories) else ""
+        files.append(posixpath.normpath(posixpath.join(directory, inside, _text(entry["name"]))))
+    return files
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,175 @@
+"""What is needed of an ELF file: functions, machine code, build id.
+
+Headers are read by pyelftools. Symbols are read as columns, because there may be hundreds of thousands.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+from elftools.common.exceptions import DWARFError, ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
+
+from ...domain.arrays import Array
+from ...domain.errors import UnreadableInput
+
+MAX_TABLE_BYTES = 512 << 20
+"""Of a symbol table or its names."""
+MAX_NAME_BYTES = 4096
+DAMAGED = (
+    *(ELFError, DWARFError, zlib.error, struct.error, OSError, LookupError, ValueError, TypeError, AttributeError),
+    *(AssertionError, ArithmeticError, RecursionError),
+)
+"""What pyelftools raises for damaged files."""
+_EXECUTABLE = 1
+_TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
+_FUNCTION_TYPES = (2, 10)
+"""STT_FUNC and STT_GNU_IFUNC."""
+_SYMBOL_64 = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2"), ("value", "u8"), ("size", "u8")]
+_SYMBOL_32 = [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2")]
+
+
+@dataclass(frozen=True, eq=False)
+class Symbols:
+    """Functions of a binary by start: one for each start. start, end: uint64, [start, end). name: offset in `names`."""
+
+    start: Array
+    end: Array
+    name: Array
+    names: bytes
+
+    def name_of(self, row: int) -> str:
+        """The raw name of a function."""
+        begin = int(self.name[row])
+        stop = self.names.find(b"\0", begin, begin + MAX_NAME_BYTES)
+        return self.names[begin : stop if stop >= 0 else begin + MAX_NAME_BYTES].decode(errors="replace")
+
+    def find(self, address: Array) -> Array:
+        """The row of the function that contains each address, -1 for none. address: uint64."""
+        if not len(self.start):
+            return np.full(len(address), -1)
+        row = np.searchsorted(self.start, address, "right") - 1
+        inside = (row >= 0) & (address < self.end[np.maximum(row, 0)])
+        found: Array = np.where(inside, row, -1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Binary:
+    """An opened ELF file. machine: "x64", "AArch64" …, as pyelftools names it. segments: (address, offset in the file,
+    bytes) of the executable parts. debug: the file with its debug information, which may be another one."""
+
+    elf: ELFFile
+    debug: ELFFile
+    machine: str
+    build_id: str | None
+    symbols: Symbols
+    segments: tuple[tuple[int, int, int], ...]
+
+    def read(self, start: int, size: int) -> bytes:
+        """Machine code from an address on; shorter or empty where the file has none."""
+        for address, offset, length in self.segments:
+            if address <= start < address + length:
+                with suppress(OSError, OverflowError):
+                    self.elf.stream.seek(offset + start - address)
+                    return bytes(self.elf.stream.read(min(size, address + length - start)))
+        return b""
+
+
+class _BoundedStream:
+    """A file that is never asked for more bytes than it has: a damaged header may give any size."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._size = stream.seek(0, os.SEEK_END)
+        self.seek, self.tell, self.close = stream.seek, stream.tell, stream.close
+
+    def read(self, size: int = -1) -> bytes:
+        rest = max(0, self._size - self._stream.tell())
+        return self._stream.read(rest if size < 0 else min(size, rest))
+
+
+def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] = lambda build_id: None) -> Binary:
+    """The binary in an ELF file. find_debug: opens the separate file of its symbols and debug information, by build id.
+
+    Raises UnreadableInput for other files.
+    """
+    try:
+        elf = ELFFile(_BoundedStream(stream))
+        segments = tuple(
+            (int(s["p_vaddr"]), int(s["p_offset"]), int(s["p_filesz"]))
+            for s in elf.iter_segments("PT_LOAD")
+            if s["p_flags"] & _EXECUTABLE
+        )
+        build_id = read_build_id(elf)
+        debug = _find_debug(elf, build_id, find_debug)
+        tables = [elf] if debug is elf else [debug, elf]
+        return Binary(elf, debug, elf.get_machine_arch(), build_id, _read_symbols(tables), segments)
+    except DAMAGED:
+        raise UnreadableInput("It is not a valid ELF file.") from None
+
+
+def _find_debug(elf: ELFFile, build_id: str | None, find_debug: Callable[[str], BinaryIO | None]) -> ELFFile:
+    if build_id is None or elf.get_section_by_name(".debug_line") is not None:
+        return elf
+    stream = find_debug(build_id)
+    if stream is None:
+        return elf
+    try:
+        beside = ELFFile(_BoundedStream(stream))
+        return beside if read_build_id(beside) == build_id else elf
+    except DAMAGED:
+        return elf
+
+
+def read_build_id(elf: ELFFile) -> str | None:
+    """The build id, hexadecimal; None without one."""
+    for section in elf.iter_sections("SHT_NOTE"):
+        if not isinstance(section, NoteSection):
+            continue
+        for note in section.iter_notes():
+            if note["n_type"] == "NT_GNU_BUILD_ID":
+                return str(note["n_desc"])
+    return None
+
+
+def _read_symbols(elfs: Sequence[ELFFile]) -> Symbols:
+    parts, names = [], b""
+    for elf, table in [(one, s) for one in elfs for sort in _TABLES for s in one.iter_sections(sort)]:
+        order = "<" if elf.little_endian else ">"
+        kind = np.dtype([(name, order + code) for name, code in (_SYMBOL_64 if elf.elfclass == 64 else _SYMBOL_32)])
+        strings = elf.get_section(table["sh_link"])
+        if table["sh_size"] > MAX_TABLE_BYTES or strings is None or strings["sh_size"] > MAX_TABLE_BYTES:
+            continue
+        data = table.data()
+        found = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
+        found = found[np.isin(found["info"] & 15, _FUNCTION_TYPES) & (found["section"] != 0) & (found["value"] != 0)]
+        columns = [found[name].astype(np.uint64) for name in ("value", "size", "name")]
+        columns.append((found["info"] >> 4).astype(np.uint64))
+        columns[2] += np.uint64(len(names))
+        if elf["e_machine"] == "EM_ARM":
+            # The lowest bit says that it is Thumb code.
+            columns[0] &= ~np.uint64(1)
+        parts.append(columns)
+        names += strings.data() + b"\0"
+    start, size, name, binding = (
+        (np.concatenate(column) for column in zip(*parts, strict=True))
+        if parts
+        else (np.zeros(0, np.uint64) for _ in range(4))
+    )
+    # Of several names for one start the one with a size, then a global one.
+    order_of = np.lexsort((binding != 1, size == 0, start))
+    start, size, name = start[order_of], size[order_of], name[order_of]
+    first = np.ones(len(start), bool)
+    first[1:] = start[1:] != start[:-1]
+    start, size, name = start[first], size[first], name[first]
+    following = np.append(start[1:], start[-1:] + np.uint64(1))
+    # Without a size, a function reaches to the next one. A sum that overflows is not valid.
+    end = np.where(size > 0, start + size, following)
+    return Symbols(start, np.where(end > start, end, start), name.astype(np.int64), names)

@@ -1,0 +1,66 @@
+"""The machine code of a result as Arrow files in the directory `code` next to its profile, so that pages that do not
+need it are as fast as without. Memory-mapped when read; created completely or not at all.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...domain.code import CODE_SCHEMAS, Code
+from ...domain.errors import UnreadableInput
+from .disk import disk_errors, remove_tree, sync_directory
+
+FOLDER = "code"
+
+
+def write_code(code: Code, directory: Path) -> None:
+    """Write `code` to a new directory and flush it to disk. Raises Unavailable if the disk is full."""
+    with disk_errors(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, table in code.tables().items():
+            with open(directory / f"{name}.arrow", "wb") as file:
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+                file.flush()
+                os.fsync(file.fileno())
+        sync_directory(directory)
+
+
+def publish_code(staged: Path, result: Path) -> None:
+    """Make a written directory that of the result, unless it has one. `staged` is removed."""
+    try:
+        with disk_errors(result):
+            try:
+                staged.rename(result / FOLDER)
+            except OSError:
+                # rename never replaces a directory with files.
+                if not (result / FOLDER).exists():
+                    raise
+            sync_directory(result)
+    finally:
+        remove_tree(staged)
+
+
+def stage_code(result: Path) -> Path:
+    """The name of a directory to write code to, which does not exist."""
+    return result / f".{FOLDER}-{secrets.token_hex(4)}"
+
+
+def read_code(result: Path) -> Code | None:
+    """The code of the result in a directory; None if it has none. Raises UnreadableInput if it is damaged."""
+    folder = result / FOLDER
+    if not folder.is_dir():
+        return None
+    tables = {}
+    for name, schema in CODE_SCHEMAS.items():
+        try:
+            with pa.memory_map(os.fspath(folder / f"{name}.arrow")) as file:
+                table = pa.ipc.open_file(file).read_all()
+        except (OSError, pa.ArrowException):
+            table = None
+        if table is None or table.schema != schema:
+            raise UnreadableInput("The machine code stored with this result is damaged. Import the recording again.")
+        tables[name] = table
+    return Code(**tables)

@@ -1,0 +1,46 @@
+"""Reads the machine code of a result's functions, right after it was stored: binaries and sources may change soon."""
+
+import logging
+from pathlib import Path
+
+from perfloom.domain.errors import PerfloomError
+from perfloom.domain.targets import LOCAL
+from perfloom.store.jobs import Job
+
+from .base.context import JobContext
+from .read.rank_folders import PLAN, RECORDING, rank_folders
+
+MIN_SAMPLES = 20
+"""Fewer samples say nothing about lines."""
+log = logging.getLogger(__name__)
+
+
+def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
+    """Read the code of the result of `job`, as far as possible. inputs: what the result was read from.
+
+    Without it the result has all other pages, so that an error is only logged.
+    """
+    from .read import reading
+
+    try:
+        result = context.store.results.get(job.id)
+        if result.samples < MIN_SAMPLES or not result.format.startswith("perf"):
+            return
+        reading.read_code(
+            context.settings,
+            context.store,
+            job.id,
+            _list_recordings(inputs),
+            recorded_here=job.kind == "record" and job.target == LOCAL,
+            started=job.started if job.kind == "record" else None,
+            progress=lambda part, text: None,
+        )
+    except (PerfloomError, OSError, RuntimeError) as error:
+        log.warning("result %s is stored, but without source lines: %s", job.id, error)
+
+
+def _list_recordings(inputs: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The recordings among the inputs, or of the ranks in a directory."""
+    if len(inputs) == 1 and (inputs[0] / PLAN).is_file():
+        return tuple(found for rank in rank_folders(inputs[0]) if (found := rank.files.get(RECORDING)) is not None)
+    return tuple(path for path in inputs if path.is_file())

@@ -1,0 +1,45 @@
+"""Reads the machine code and lines of a stored profile's functions. In the restricted child."""
+
+import mmap
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
+from perfloom.readers.perf_build_ids import read_build_ids
+from perfloom.store.files import columns
+from perfloom.store.files.code import write_code
+
+from .binaries import Binaries
+from .request import AnswerWriter, Request
+
+DEADLINE_S = 30.0
+"""CPU time for the debug information of all binaries of a recording."""
+
+
+def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
+    """Write the code of the profile in `request.out` to `request.code.folder`."""
+    assert request.out is not None and request.code is not None
+    answers.progress(None, "Reading source lines", now=True)
+    build_ids: dict[str, str] = {}
+    for one in request.inputs:
+        for path, build_id in _read_build_ids(one.path).items():
+            build_ids.setdefault(path, build_id)
+    binaries = Binaries(
+        build_ids=build_ids,
+        recorded_here=request.code.recorded_here,
+        started=request.code.started,
+        public=request.code.public,
+        buildid_dir=request.buildid_dir or os.devnull,
+    )
+    builder = CodeBuilder(binaries.open_object, binaries.read_source, deadline_after(DEADLINE_S))
+    folder = Path(request.code.folder)
+    write_code(builder.build(columns.read(Path(request.out))), folder)
+    return (folder,)
+
+
+def _read_build_ids(path: str) -> dict[str, str]:
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+            return read_build_ids(view)
+    return {}
