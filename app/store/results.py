@@ -173,9 +173,16 @@ class Results:
 
     def open_code(self, id: str) -> "Code | None":
         """The machine code of a result, memory-mapped; None if it has none. Raises NotFound, UnreadableInput."""
-        from .files.code import read_code
+        from ..analysis.core.memo import memoize
+        from .files.code import FOLDER, read_code
 
-        return read_code(self.path(id))
+        directory = self.path(id)
+        try:
+            found = os.stat(directory / FOLDER)
+        except FileNotFoundError:
+            return None
+        # The same object as long as the profile is cached.
+        return memoize(self.open(id), ("code", found.st_ino), lambda: read_code(directory), pin=True)
 
     def open_once(self, id: str) -> "Profile":
         """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted

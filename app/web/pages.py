@@ -16,6 +16,7 @@ from ..analysis.formulas.resolution import has_formulas
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
+from ..analysis.source.code_index import has_addresses
 from ..analysis.stacks.branches import has_branches
 from ..analysis.timeline.heat_map import has_heat_map
 from ..analysis.topdown.models import has_topdown
@@ -96,6 +97,7 @@ RESULT_PAGES = (
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
     ResultPage("tree", "Call tree", _has_samples),
+    ResultPage("source", "Source", has_addresses),
     ResultPage("branches", "Branches", has_branches),
     ResultPage("heatmap", "Heat map", has_heat_map),
     ResultPage("steps", "Steps", _has_steps, shows_event=False),

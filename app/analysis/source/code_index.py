@@ -34,6 +34,13 @@ class CodeIndex:
     file: Array
 
 
+def has_addresses(profile: Profile) -> bool:
+    """Whether samples have addresses of machine code."""
+    if not profile.samples.num_rows:
+        return False
+    return bool(profile.frames.column("address").null_count < profile.frames.num_rows)
+
+
 def index_code(profile: Profile, code: Code) -> CodeIndex:
     """The index of a profile's code; built once."""
 

@@ -13,7 +13,9 @@ from ...domain.arrays import Array, BoolArray
 from ...domain.code import CODE_SCHEMAS, Code, CodeStatus
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from ...domain.symbols.demangler import Demangler
 from ...domain.tables import FrameKind, get_column, get_strings
+from ...domain.text import shorten
 from .debug_lines import DebugLines, LineRows, OutOfTime, Scope
 from .disassembly import Disassembler
 from .elf import DAMAGED, Binary, open_binary
@@ -21,6 +23,7 @@ from .placement import place_addresses
 
 MAX_INSTRUCTIONS = 3_000_000
 MAX_FUNCTION_BYTES = 8 << 20
+MAX_NAME = 100
 MAX_DEBUG_BYTES = 1 << 30
 UNKNOWN = np.uint64(2**64 - 1)
 _DEBUG_SECTIONS = (".debug_info", ".debug_line", ".debug_str", ".debug_abbrev", ".debug_line_str", ".debug_rnglists")
@@ -53,6 +56,7 @@ class CodeBuilder:
     open_object: Callable[[str], ObjectFile]
     read_source: Callable[[str], SourceText]
     deadline_s: float
+    demangler: Demangler = field(default_factory=Demangler)
     objects: list[tuple[str, str | None, str | None, str, str | None]] = field(default_factory=list)
     symbols: list[tuple[int, str, int, int]] = field(default_factory=list)
     instructions: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
@@ -151,9 +155,8 @@ class CodeBuilder:
             detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
         return status, detail
 
-    @staticmethod
     def _name_target(
-        binary: Binary, one: tuple[int, int, int, str, int | None]
+        self, binary: Binary, one: tuple[int, int, int, str, int | None]
     ) -> tuple[int, int, int, str, int | None]:
         """The instruction, with the function that a target in another one is in."""
         symbol, address, size, text, target = one
@@ -162,7 +165,8 @@ class CodeBuilder:
         row, own = binary.symbols.find(np.array([target, address], np.uint64)).tolist()
         if row >= 0 and (row != own or text.startswith("call")):
             offset = target - int(binary.symbols.start[row])
-            text += f" <{binary.symbols.name_of(row)[:200]}{f'+{offset:#x}' if offset else ''}>"
+            name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
+            text += f" <{name}{f'+{offset:#x}' if offset else ''}>"
         return (symbol, address, size, text, target)
 
     def _add_lines(self, binary: Binary, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:

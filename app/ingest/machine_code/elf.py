@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 from elftools.common.exceptions import DWARFError, ELFError
@@ -101,7 +101,7 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
     Raises UnreadableInput for other files.
     """
     try:
-        elf = ELFFile(_BoundedStream(stream))
+        elf = ELFFile(cast(BinaryIO, _BoundedStream(stream)))
         segments = tuple(
             (int(s["p_vaddr"]), int(s["p_offset"]), int(s["p_filesz"]))
             for s in elf.iter_segments("PT_LOAD")
@@ -122,7 +122,7 @@ def _find_debug(elf: ELFFile, build_id: str | None, find_debug: Callable[[str], 
     if stream is None:
         return elf
     try:
-        beside = ELFFile(_BoundedStream(stream))
+        beside = ELFFile(cast(BinaryIO, _BoundedStream(stream)))
         return beside if read_build_id(beside) == build_id else elf
     except DAMAGED:
         return elf

@@ -85,8 +85,9 @@ class FlameControls:
 @dataclass(frozen=True)
 class FlameGraphView:
     """One graph on a page. data_url: of its pictures; part: the key of the answer that holds them, empty where it is
-    the answer. zoom_param: of the query. direction: "up" or "down" where that is fixed. sandwich, hotspots: pages to
-    link to from a frame; functions: address that describes a function by its id, reversed_functions: one of the base.
+    the answer. zoom_param: of the query. direction: "up" or "down" where that is fixed. sandwich, hotspots, code: pages
+    to link to from a frame; functions: address that describes a function by its id, reversed_functions: one of the
+    base.
     static_url: the SVG for a page without scripts, empty if there is nothing to draw. empty_text: the text of an empty
     graph.
     """
@@ -100,6 +101,7 @@ class FlameGraphView:
     direction: str = ""
     sandwich: str = ""
     hotspots: str = ""
+    code: str = ""
     functions: str = ""
     reversed_functions: str = ""
 

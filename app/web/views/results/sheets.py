@@ -452,7 +452,7 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
         if column.kind == "id":
             return TableCell(text, "", "num")
         css = CSS_CLASSES[column.kind] + {"word": "", "text": " muted", "code": " muted mono"}[column.kind]
-        return TableCell(shown, title, css)
+        return TableCell(shown, title, css, leads)
     if column.kind == "ratio":
         return TableCell(MISSING if value is None else f"{value:.4g}", "", "num")
     if column.kind == "plain":

@@ -8,6 +8,7 @@ from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import function_id, functions_of
+from ....analysis.source.code_index import has_addresses
 from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder, flame_tree, sandwich, search
 from ....charts.flamegraph import build_flame_payload, build_payload, min_frame_share
 from ....domain.errors import InvalidRequest, NotFound
@@ -64,6 +65,7 @@ class FlamegraphPage(Page):
     function_total: str
     whole: str
     hotspots: str
+    code: str
     download: str
     notes: tuple[str, ...]
     off_cpu: OffCpuLink | None
@@ -85,6 +87,7 @@ def show(id: str) -> Response:
             function_total=_weighs(frame, profile, _function(asked)) if function else "",
             whole=frame.url("flamegraph"),
             hotspots=frame.url("hotspots"),
+            code=frame.url("source", None, ("function", asked)) if function and has_addresses(profile) else "",
             download=current_url(f"/results/{id}/flamegraph.svg", download="1"),
             notes=list_stack_notes(profile),
             off_cpu=None if function else link_off_cpu_recording(frame, profile),
@@ -179,6 +182,7 @@ def build_whole_graph(frame: ResultFrame, profile: Profile) -> FlameGraphView:
         empty_text=_nothing(frame, profile),
         sandwich=f"/results/{frame.id}/flamegraph",
         hotspots=f"/results/{frame.id}/hotspots",
+        code=f"/results/{frame.id}/source" if has_addresses(profile) else "",
         functions=f"/api/v1/results/{frame.id}/functions",
     )
 
@@ -195,6 +199,7 @@ def _sandwich_graphs(frame: ResultFrame, profile: Profile, function: str) -> tup
             direction="up" if part == "callers" else "down",
             sandwich=f"/results/{frame.id}/flamegraph",
             hotspots=f"/results/{frame.id}/hotspots",
+            code=f"/results/{frame.id}/source" if has_addresses(profile) else "",
             functions=f"/api/v1/results/{frame.id}/functions",
         )
         for part in PARTS

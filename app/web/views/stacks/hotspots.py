@@ -14,10 +14,12 @@ from ....domain.profile import Profile
 from ....domain.symbols.short_names import shorten_distinct
 from ...parameters import parse_choice
 from ...rendering import Page, render
+from ...services import current_services
 from ..results.functions import has_modules, place_of, sandwich_urls
 from ..results.missing_data import explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
+from ..results.source_places import describe_places, list_places, place_column
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("hotspots", __name__)
@@ -46,8 +48,12 @@ def show(id: str) -> Response:
     by, with_modules = _by(), has_modules(profile)
     columns, url = hotspot_columns(by, frame), sandwich_urls(frame)
     every = _rows(frame, profile, by)
+    places = describe_places(profile, current_services().store.results.open_code(id)) if by == "function" else {}
     rows, order = _filter_and_sort(frame, every)
     shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
+    if by == "function" and (places or every["file"].notna().any()):
+        rows = rows.assign(place=list_places(rows, places))
+        shown = (*shown[:1], place_column(frame, profile), *shown[1:])
     return render(
         HotspotsPage(
             frame=frame,

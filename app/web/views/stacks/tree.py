@@ -13,6 +13,7 @@ from ....analysis.core.functions import KIND_NAMES, base_name, functions_of
 from ....analysis.core.measurements import absolute_totals, find_share_only_events
 from ....analysis.core.sample_rollup import sum_call_weights
 from ....analysis.core.sample_selection import event_id, event_names
+from ....analysis.source.code_index import has_addresses
 from ....analysis.stacks.flamegraph import FlameTree
 from ....analysis.stacks.tree_table import (
     EventWeights,
@@ -124,6 +125,7 @@ class TreePage(Page):
     frame: ResultFrame
     function: str
     flame_graph: str
+    code: str
     directions: tuple[PageLink, ...]
     sections: tuple[TreeSection, ...]
     main: EventColumn
@@ -155,6 +157,7 @@ def show(id: str) -> Response:
         TreePage(
             frame=frame,
             function=function,
+            code=frame.url("source", None, ("function", function)) if function and has_addresses(profile) else "",
             flame_graph=frame.url("flamegraph", None, *((("function", function),) if function else ())),
             directions=_directions(frame, function),
             sections=sections if any(section.rows for section in sections) else (),

@@ -20,7 +20,7 @@ export function listActions(panel, node, state, canSearch) {
   const name = picture.name(node);
   const pattern = exactly(name);
   const none = picture.functionId(node) < 0;
-  const { sandwich, hotspots } = panel.root.dataset;
+  const { sandwich, hotspots, code } = panel.root.dataset;
   const or = (word) => (state.get(word) ? `${state.get(word)}|${pattern}` : pattern);
   const change = (changes) => () => state.change(changes);
   /** @type {import('./menu.js').Entry[]} */
@@ -46,6 +46,11 @@ export function listActions(panel, node, state, canSearch) {
     // Only digits would be interpreted as an id.
     words.set('function', isShortened(name) || /^\d*$/.test(name) ? id : name);
     list.push({ text: 'Callers and callees', href: link(sandwich, words), disabled: none });
+  }
+  if (code) {
+    const words = state.selection();
+    words.set('function', isShortened(name) || /^\d*$/.test(name) ? id : name);
+    list.push({ text: 'Source and assembly', href: link(code, words), disabled: none });
   }
   if (hotspots) {
     const words = state.selection();

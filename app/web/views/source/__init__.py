@@ -1,0 +1,1 @@
+"""Source lines and instructions of functions."""

@@ -1,0 +1,55 @@
+"""What is missing to show the source of a function, and what to do about it."""
+
+import numpy as np
+
+from ....analysis.core.functions import base_name, function_id, functions_of
+from ....analysis.source.figures import FunctionCode
+from ....domain.code import Code, CodeStatus
+from ....domain.profile import Profile
+
+COMPILE = (
+    "Compile with debug information (gcc, clang and rustc: -g, beside the usual optimization; Cargo: debug = true in "
+    "the profile), then record again."
+)
+PACKAGES = (
+    "For code of the distribution, install its package of debug information (Debian, Ubuntu: names that end in -dbgsym "
+    "or -dbg, such as libc6-dbg; Fedora, RHEL: dnf debuginfo-install), then record again."
+)
+NO_CODE = (
+    "The machine code of this result is not known. It is read right after a recording of perf, on the machine that "
+    "recorded, from the binaries of at least 20 samples: reload this page if the recording has just ended. For an "
+    "import, it is read from binaries of this machine that have the build ids in perf.data."
+)
+_STATUS = {
+    CodeStatus.MISSING: "{module} was not found when the recording was read.",
+    CodeStatus.REBUILT: (
+        "{module} was rebuilt after it was recorded: its build id is another one, so that lines would be wrong. Record "
+        "the program again."
+    ),
+    CodeStatus.NO_SYMBOLS: "{module} has no symbols, so that its functions are not known. Link it without -s and "
+    "do not strip it.",
+    CodeStatus.UNREADABLE: "{module} cannot be read.",
+    CodeStatus.KERNEL: "This is code of the kernel, whose lines and instructions are not read.",
+    CodeStatus.NO_FILE: "This code is in no file: it was generated while the program ran, or its file is not known.",
+    CodeStatus.NO_LINES: f"{{module}} has no debug information, so that there are no lines. {COMPILE} {PACKAGES}",
+}
+
+
+def explain_function(profile: Profile, code: Code | None, function: int | str, found: FunctionCode | None) -> list[str]:
+    """Sentences about the code of a function. found: its code, None without any."""
+    if code is None:
+        return [NO_CODE]
+    functions = functions_of(profile)
+    notes = []
+    modules = {functions.module_of(row) for row in function_id(profile, function).tolist()}
+    for row in code.objects.to_pylist():
+        if row["module"] not in modules:
+            continue
+        text = _STATUS.get(CodeStatus(row["status"]), "")
+        notes.append(" ".join(filter(None, (text.format(module=base_name(row["module"])), row["detail"]))))
+    if found is not None and len(found.rows):
+        if not np.any(found.file >= 0) and not any(notes):
+            notes.append(f"This function was compiled without debug information. {COMPILE}")
+    elif not any(notes):
+        notes.append("None of the addresses of this function is in its binary.")
+    return [note for note in notes if note]
