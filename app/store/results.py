@@ -42,8 +42,8 @@ from .result import (
 )
 
 if TYPE_CHECKING:
-    from ..domain.code import Code
     from ..domain.profile import Profile
+    from ..domain.schemas.code import Code
     from .recovery import RecoveryReport
 
 log = logging.getLogger(__name__)

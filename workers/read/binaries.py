@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from perfloom.domain.code import CodeStatus
+from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
 
 MAX_SOURCE_BYTES = 64 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Array, Float64Array
-from ...domain.code import Code
 from ...domain.profile import Profile
+from ...domain.schemas.code import Code
 from ...domain.selection import Selection
 from ...domain.tables import get_strings
 from ..core.functions import function_id

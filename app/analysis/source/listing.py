@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.code import Code
 from ...domain.profile import Profile
+from ...domain.schemas.code import Code
 from ..core.memo import memoize
 
 CONTEXT = 3

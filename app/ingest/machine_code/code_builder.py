@@ -10,13 +10,13 @@ import pyarrow as pa
 from elftools.elf.elffile import ELFFile
 
 from ...domain.arrays import Array, BoolArray
-from ...domain.code import CODE_SCHEMAS, Code, CodeStatus
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
+from ...domain.schemas.code import CODE_SCHEMAS, Code, CodeStatus
 from ...domain.symbols.demangler import Demangler
 from ...domain.tables import FrameKind, get_column, get_strings
 from ...domain.text import shorten
-from .debug_lines import DebugLines, LineRows, OutOfTime, Scope
+from .debug_lines import DebugLines, InlinedCall, LineRows, OutOfTime
 from .disassembly import Disassembler
 from .elf import DAMAGED, Binary, open_binary
 from .placement import place_addresses
@@ -59,7 +59,8 @@ class CodeBuilder:
     demangler: Demangler = field(default_factory=Demangler)
     objects: list[tuple[str, str | None, str | None, str, str | None]] = field(default_factory=list)
     symbols: list[tuple[int, str, int, int]] = field(default_factory=list)
-    instructions: list[tuple[int, int, int, str, int | None]] = field(default_factory=list)
+    instructions: tuple[list[Any], ...] = field(default_factory=lambda: tuple([] for _ in range(5)))
+    """Columns: symbol, address, bytes, text, target."""
     instruction_places: list[Array] = field(default_factory=list)
     places: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
@@ -142,32 +143,36 @@ class CodeBuilder:
         for row in rows.tolist():
             start, end = int(binary.symbols.start[row]), int(binary.symbols.end[row])
             code = binary.read(start, min(end - start, MAX_FUNCTION_BYTES))
-            if len(self.instructions) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
+            if len(self.instructions[0]) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
                 left_out += 1
                 continue
             symbol = len(self.symbols)
             self.symbols.append((number, binary.symbols.name_of(row), start, end))
-            found = [(symbol, *instruction) for instruction in engine.disassemble(code, start)]
-            self.instructions += [self._name_target(binary, one) for one in found]
-            addresses[start] = np.array([one[1] for one in found], np.uint64)
+            found = list(engine.disassemble(code, start))
+            at, sizes, texts, targets = zip(*found, strict=True) if found else [()] * 4
+            columns = ([symbol] * len(at), at, sizes, *self._name_targets(binary, start, end, texts, targets))
+            for column, values in zip(self.instructions, columns, strict=True):
+                column.extend(values)
+            addresses[start] = np.array(at, np.uint64)
         status, detail = self._add_lines(binary, addresses)
         if left_out:
             detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
         return status, detail
 
-    def _name_target(
-        self, binary: Binary, one: tuple[int, int, int, str, int | None]
-    ) -> tuple[int, int, int, str, int | None]:
-        """The instruction, with the function that a target in another one is in."""
-        symbol, address, size, text, target = one
-        if target is None or target >= 2**64:
-            return (symbol, address, size, text, None)
-        row, own = binary.symbols.find(np.array([target, address], np.uint64)).tolist()
-        if row >= 0 and (row != own or text.startswith("call")):
-            offset = target - int(binary.symbols.start[row])
-            name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
-            text += f" <{name}{f'+{offset:#x}' if offset else ''}>"
-        return (symbol, address, size, text, target)
+    def _name_targets(
+        self, binary: Binary, start: int, end: int, texts: Sequence[str], targets: Sequence[int | None]
+    ) -> tuple[list[str], list[int | None]]:
+        """(texts with the functions that targets outside of [start, end) are in, targets that are addresses)."""
+        named, valid = list(texts), [None if target is None or target >= 2**64 else target for target in targets]
+        for at, target in enumerate(valid):
+            if target is None or (start < target < end):
+                continue
+            row = int(binary.symbols.find(np.array([target], np.uint64))[0])
+            if row >= 0:
+                offset = target - int(binary.symbols.start[row])
+                name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
+                named[at] += f" <{name}{f'+{offset:#x}' if offset else ''}>"
+        return named, valid
 
     def _add_lines(self, binary: Binary, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:
         first_symbol = len(self.symbols) - len(addresses)
@@ -197,7 +202,7 @@ class CodeBuilder:
         self.instruction_places += place_of.values()
         return status, detail
 
-    def _place(self, address: Array, name: str, rows: LineRows, scopes: Sequence[Scope]) -> Array:
+    def _place(self, address: Array, name: str, rows: LineRows, scopes: Sequence[InlinedCall]) -> Array:
         """The row of `places` of each instruction of a function."""
         inside = np.full(len(address), -1)
         for number, scope in enumerate(scopes):
@@ -209,10 +214,11 @@ class CodeBuilder:
         for scope in scopes:
             parent, function = (calls[scope.parent], scopes[scope.parent].function) if scope.parent >= 0 else (-1, name)
             calls.append(self._intern_place(parent, function, scope.file, scope.line))
-        keys = np.stack((inside, file, line), 1)
-        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        # One number for each combination: sorting rows of three takes several times as long.
+        key = ((inside + 1) * (len(rows.files) + 1) + file + 1) * 2**31 + line
+        _, at, which = np.unique(key, return_index=True, return_inverse=True)
         interned = []
-        for scope_number, number, line_number in distinct.tolist():
+        for scope_number, number, line_number in zip(*(v[at].tolist() for v in (inside, file, line)), strict=True):
             if number < 0:
                 interned.append(-1)
                 continue
@@ -226,7 +232,6 @@ class CodeBuilder:
 
     def _finish(self) -> Code:
         texts = [self.read_source(path) for path in self.files]
-        symbol, address, size, text, target = zip(*self.instructions, strict=True) if self.instructions else [()] * 5
         frame, number, place = (
             zip(*((rows, np.full(len(rows), number), at) for rows, number, at in self.frames), strict=True)
             if self.frames
@@ -235,7 +240,7 @@ class CodeBuilder:
         columns: dict[str, list[Any]] = {
             "objects": _transpose(self.objects, 5),
             "symbols": _transpose(self.symbols, 4),
-            "instructions": [symbol, address, size, text, target, _join(self.instruction_places)],
+            "instructions": [*self.instructions, _join(self.instruction_places)],
             "places": _transpose(list(self.places), 4),
             "files": [list(self.files), [one.text for one in texts], [one.detail or None for one in texts]],
             "frames": [_join(frame), _join(number), _join(place)],

@@ -17,6 +17,7 @@ from elftools.dwarf.die import DIE
 
 from ...domain.arrays import Array
 from .elf import DAMAGED
+from .line_program import run_line_program
 
 MAX_DEPTH = 200
 _SCOPES = frozenset(
@@ -31,7 +32,7 @@ class OutOfTime(Exception):
     """The debug information takes longer to read than allowed."""
 
 
-class Scope(NamedTuple):
+class InlinedCall(NamedTuple):
     """An inlined call. parent: its index, -1 in the function itself. function: raw name of the inlined function.
     file, line: of the call. ranges: [start, end) of its code."""
 
@@ -99,45 +100,34 @@ class DebugLines:
         """The line program of the unit at an offset."""
         unit = self._dwarf.get_CU_at(offset)
         program = self._dwarf.line_program_for_CU(unit)
-        rows: list[tuple[int, int, int]] = []
         if program is None:
             return LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), ())
-        sequence: list[tuple[int, int, int]] = []
-        for number, entry in enumerate(program.get_entries()):
-            if number % 4096 == 0:
-                self._check_time()
-            state = entry.state
-            if state is None:
-                continue
-            if not state.end_sequence:
-                sequence.append((state.address, state.file, state.line))
-                continue
-            if sequence and sequence[0][0] != 0:
-                rows += sequence
-                rows.append((state.address, -1, 0))
-            sequence = []
+        program.stream.seek(program.program_start_offset)
+        code = program.stream.read(program.program_end_offset - program.program_start_offset)
+        little = self._dwarf.config.little_endian
+        rows = run_line_program(code, program.header, little_endian=little, check=self._check_time)
         files = _list_files(unit, program)
-        address = np.array([row[0] % 2**64 for row in rows], np.uint64)
+        columns = np.array(rows, np.int64).reshape(-1, 3)
+        number_of = columns[:, 1]
         # Where one sequence ends and another begins, the latter has the code.
-        number_of = np.array([min(row[1], 2**31 - 1) for row in rows], np.int64)
-        order = np.lexsort((np.arange(len(rows)), number_of >= 0, address))
-        number_of = number_of[order]
+        order = np.lexsort((number_of >= 0, columns[:, 0]))
+        address, number_of = columns[order, 0].astype(np.uint64), number_of[order]
         first = 0 if program.header["version"] >= 5 else 1
         file = np.where((number_of >= first) & (number_of - first < len(files)), number_of - first, -1)
-        line = np.array([min(max(row[2], 0), 2**31 - 1) for row in rows], np.int64)[order]
-        return LineRows(address[order], file, line, tuple(files))
+        line = np.clip(columns[order, 2], 0, 2**31 - 1)
+        return LineRows(address, file, line, tuple(files))
 
-    def list_scopes(self, offset: int, starts: Sequence[int]) -> dict[int, list[Scope]]:
+    def list_scopes(self, offset: int, starts: Sequence[int]) -> dict[int, list[InlinedCall]]:
         """The inlined calls in functions of a unit, by the start of the function; callers before what they call."""
         unit = self._dwarf.get_CU_at(offset)
         program = self._dwarf.line_program_for_CU(unit)
         files = _list_files(unit, program) if program is not None else []
         first = 0 if program is not None and program.header["version"] >= 5 else 1
         wanted = frozenset(starts)
-        found: dict[int, list[Scope]] = {}
+        found: dict[int, list[InlinedCall]] = {}
         for function in self._functions(unit.get_top_DIE(), 0):
             for start in {low for low, _ in self._ranges(function)} & wanted:
-                scopes: list[Scope] = []
+                scopes: list[InlinedCall] = []
                 self._collect(function, -1, scopes, files, first, 0)
                 found[start] = scopes
         return found
@@ -157,7 +147,9 @@ class DebugLines:
     def _nested(self, function: DIE) -> Iterator[DIE]:
         yield from (die for die in function.iter_children() if die.tag == "DW_TAG_subprogram" and _has_code(die))
 
-    def _collect(self, die: DIE, parent: int, scopes: list[Scope], files: list[str], first: int, depth: int) -> None:
+    def _collect(
+        self, die: DIE, parent: int, scopes: list[InlinedCall], files: list[str], first: int, depth: int
+    ) -> None:
         if depth > MAX_DEPTH:
             return
         for child in die.iter_children():
@@ -166,7 +158,7 @@ class DebugLines:
                 ranges = tuple(self._ranges(child))
                 number = _number(child, "DW_AT_call_file") - first
                 file = files[number] if 0 <= number < len(files) else ""
-                scopes.append(Scope(parent, self._name(child), file, _number(child, "DW_AT_call_line"), ranges))
+                scopes.append(InlinedCall(parent, self._name(child), file, _number(child, "DW_AT_call_line"), ranges))
                 self._collect(child, len(scopes) - 1, scopes, files, first, depth + 1)
             elif child.tag in _BLOCKS:
                 self._collect(child, parent, scopes, files, first, depth + 1)

@@ -41,6 +41,7 @@ class Disassembler:
         if not self.is_known:
             return
         architecture, mode, self._branch = kinds[machine]
+        self._branches: dict[str, bool] = {}
         self._engine = capstone.Cs(architecture, mode)
         if architecture == capstone.CS_ARCH_X86:
             self._engine.syntax = capstone.CS_OPT_SYNTAX_ATT
@@ -51,9 +52,11 @@ class Disassembler:
         """The instructions of `code`, which begins at the address `start`."""
         if not self.is_known:
             return
+        branches = self._branches
         for address, size, mnemonic, operands in self._engine.disasm_lite(code, start):
-            target = None
-            if self._branch.match(mnemonic):
-                found = _TARGET.search(operands)
-                target = int(found[1], 16) if found else None
-            yield Instruction(address, size, f"{mnemonic:<7} {operands}".rstrip()[:MAX_TEXT], target)
+            is_branch = branches.get(mnemonic)
+            if is_branch is None:
+                is_branch = branches[mnemonic] = bool(self._branch.match(mnemonic))
+            text = f"{mnemonic:<7} {operands}"[:MAX_TEXT] if operands else mnemonic
+            found = _TARGET.search(operands) if is_branch else None
+            yield Instruction(address, size, text, int(found[1], 16) if found else None)

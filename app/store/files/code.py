@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...domain.code import CODE_SCHEMAS, Code
 from ...domain.errors import UnreadableInput
+from ...domain.schemas.code import CODE_SCHEMAS, Code
 from .disk import disk_errors, remove_tree, sync_directory
 
 FOLDER = "code"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from perfloom.domain.builder import ProfileBuilder
-from perfloom.domain.code import Code
 from perfloom.domain.profile import Profile
+from perfloom.domain.schemas.code import Code
 from perfloom.ingest.machine_code.code_builder import CodeBuilder, ObjectFile, SourceText, deadline_after
 
 FOLDER = Path(__file__).parent

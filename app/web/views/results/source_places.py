@@ -7,8 +7,8 @@ import pandas as pd
 
 from ....analysis.core.functions import base_name, functions_of
 from ....analysis.source.code_index import has_addresses, locate_functions
-from ....domain.code import Code
 from ....domain.profile import Profile
+from ....domain.schemas.code import Code
 from .functions import MAX_URL
 from .result_frame import ResultFrame
 from .sheets import ColumnView

@@ -4,8 +4,8 @@ import numpy as np
 
 from ....analysis.core.functions import base_name, function_id, functions_of
 from ....analysis.source.figures import FunctionCode
-from ....domain.code import Code, CodeStatus
 from ....domain.profile import Profile
+from ....domain.schemas.code import Code, CodeStatus
 
 COMPILE = (
     "Compile with debug information (gcc, clang and rustc: -g, beside the usual optimization; Cargo: debug = true in "

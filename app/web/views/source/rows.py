@@ -10,7 +10,7 @@ from ....analysis.source.code_index import CodeIndex
 from ....analysis.source.figures import FunctionCode
 from ....analysis.source.listing import FileLines
 from ....domain.arrays import Array
-from ....domain.code import Code
+from ....domain.schemas.code import Code
 from ....domain.symbols.demangler import Demangler
 from ....domain.tables import get_column
 from ....domain.text import shorten

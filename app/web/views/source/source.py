@@ -14,8 +14,8 @@ from ....analysis.source.code_index import index_code
 from ....analysis.source.figures import Figures, FunctionCode, compute_function_code
 from ....analysis.source.listing import list_lines, text_of_line
 from ....analysis.stacks.hotspots import compute_hotspots
-from ....domain.code import Code
 from ....domain.profile import Profile
+from ....domain.schemas.code import Code
 from ....domain.symbols.short_names import shorten_distinct
 from ...parameters import parse_choice
 from ...rendering import Page, render
