@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -131,3 +132,11 @@ def test_truncated_binaries_give_a_status(kept: float, binary: Path, starts: dic
 )
 def test_the_last_identifier_of_a_name(name: str, word: str) -> None:
     assert base_word(name) == word
+
+
+def test_only_the_needed_parts_of_a_large_binary_are_read(binary: Path, starts: dict[str, int], tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(binary.read_bytes())
+    os.truncate(large, 2 << 30)
+    code, small = build_code(build_profile(large, starts), large), build_code(build_profile(binary, starts), binary)
+    assert code.instructions.equals(small.instructions)
