@@ -150,7 +150,12 @@ class CodeBuilder:
             self.symbols.append((number, binary.symbols.name_of(row), start, end))
             found = list(engine.disassemble(code, start))
             at, sizes, texts, targets = zip(*found, strict=True) if found else [()] * 4
-            columns = ([symbol] * len(at), at, sizes, *self._name_targets(binary, start, end, texts, targets))
+            columns: tuple[Any, ...] = (
+                [symbol] * len(at),
+                at,
+                sizes,
+                *self._name_targets(binary, start, end, texts, targets),
+            )
             for column, values in zip(self.instructions, columns, strict=True):
                 column.extend(values)
             addresses[start] = np.array(at, np.uint64)

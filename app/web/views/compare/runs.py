@@ -65,7 +65,7 @@ class RunLink:
 
 
 @dataclass(frozen=True)
-class PartField:
+class SideField:
     """A field that selects a part of a side. name: of the parameter, as base.thread."""
 
     name: str
@@ -83,7 +83,7 @@ class RunSide:
     runs: tuple[RunLink, ...]
     add: str
     chips: tuple[Chip, ...]
-    fields: tuple[PartField, ...]
+    fields: tuple[SideField, ...]
     hidden_fields: tuple[tuple[str, str], ...]
 
 
@@ -311,7 +311,7 @@ def _build_side(query: _RunsQuery, number: int) -> RunSide:
         current_url_with(("add", key)),
         selection_chips(own, url),
         tuple(
-            PartField(name, label, request.args.get(name, ""))
+            SideField(name, label, request.args.get(name, ""))
             for name, label in zip(names, PART_FIELDS.values(), strict=True)
         ),
         tuple((word, value) for word, value in request.args.items(multi=True) if word not in names),
