@@ -277,9 +277,41 @@ perfloom report ID formulas --by function --focus 'parse_.*'
   [sampled by frequency](definitions.md#weight). Samples without periods (`perf script` without `-F period`) give no
   ratio of two events: perf may have sampled each at another rate.
 * The column `note` says if the events were measured in different runs, so that they do not belong to the same
-  execution, or in different code (`cycles:u` with `instructions`).
+  execution, counted on different ranks, hosts or threads, or in different code (`cycles:u` with `instructions`).
 
 The page *Formulas* of a result shows the same, also for a formula that you write there.
+
+## Instead of an event
+
+The name of a formula can be used wherever an event is chosen and values are shown: choose it next to the events of a
+page, or as `--event` and `event=`:
+
+```
+perfloom report ID threads --event CPI
+perfloom report ID matrix-cells --event IPC --format parquet -o ipc.parquet
+perfloom diff A B --event CPI
+```
+
+An event comes before a formula of the same name. Everywhere the formula is evaluated on the sums of its events, in the
+selected time, threads and functions:
+
+| page, table | value |
+|---|---|
+| hotspots, call tree (`hotspots`, `tree`) | of the self weights and of the totals of a row; the tree has all formulas |
+| event counts (`counts`, `count-shares`) | of each thread and count; of each bar |
+| threads (`threads`, `ranks`) | of each thread, and of each host, rank and process in the tree |
+| matrix (`matrix`, `matrix-cells`) | of each cell, each row, and all that computes or waits in a group |
+| timeline | of each part of the time, as a curve; parts are as long as the longest of its events |
+| comparisons of functions, stacks and counts | base, other, difference, ratio (other ÷ base) |
+
+* A formula is not a sum of parts: it has no share of a total, no stacked parts, no mean and no rate. Such columns are
+  empty.
+* Rows are in the order of the first event of the formula, because small functions have the most extreme values. Sort by
+  the value on the page.
+* Pages that draw weights, such as the flame graph, the heat map and exports to other tools, show the first event of the
+  formula and say so; such tables refuse it.
+* Functions, stacks, cells and parts of the time have only samples; counts of `perf stat` have none of these.
+* Counts of several runs are compared by the formula of their means.
 
 ## Syntax
 

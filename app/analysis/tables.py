@@ -7,9 +7,12 @@ prints one table does not wait for the others.
 import importlib
 from collections.abc import Iterator, Mapping
 
-from .core.schema import Column, Table, records
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from .core.schema import Column, Table, TableRows, records
+from .formulas.measures import refuse_formula
 
-__all__ = ["TABLES", "Column", "Table", "records"]
+__all__ = ["TABLES", "Column", "Table", "records", "table_rows"]
 
 TABLE_MODULES = {
     "summary": "counts.totals",
@@ -24,7 +27,7 @@ TABLE_MODULES = {
     "counts": "counts.totals",
     "count-shares": "counts.shares",
     "count-metrics": "counts.count_metrics",
-    "formulas": "formulas.rows",
+    "formulas": "counts.formula_values",
     "topdown": "topdown.rows",
     "threads": "counts.totals",
     "events": "counts.totals",
@@ -79,3 +82,11 @@ class TableRegistry(Mapping[str, Table]):
 
 
 TABLES = TableRegistry()
+
+
+def table_rows(table: Table, profile: Profile, selection: Selection, by: str | None = None) -> TableRows:
+    """The rows of a table for a selection by a user. Raises InvalidRequest, also for a formula that the table cannot
+    show."""
+    if table.uses_selection and not table.takes_formulas:
+        refuse_formula(profile, selection, f"the table {table.name}")
+    return table.rows(profile, selection, by)

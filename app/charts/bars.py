@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from ..analysis.core.functions import KIND_NAMES, functions_of
 from ..analysis.core.sample_selection import event_names
 from ..analysis.counts.shares import EventShares, build_shares
+from ..analysis.formulas.measures import display_unit
 from ..analysis.stacks.hotspots import function_kinds
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -43,8 +44,8 @@ class BarData:
     """Bars of one event, the longest first. labels: of the bars. totals: of each. longest: the largest total, also of
     bars that are not shown. bars: number of all bars. functions: number of all functions. total: of the event,
     including omitted bars. by_function: False if the event was not sampled, so its functions are unknown and the bars
-    have one color. running_percent: of counts, the share of the time with a hardware counter. note: why there is no
-    total.
+    have one color; also for a formula (is_formula), whose values are not sums of parts. running_percent: of counts, the
+    share of the time with a hardware counter. note: why there is no total.
     """
 
     event: str
@@ -60,6 +61,7 @@ class BarData:
     by_function: bool = True
     running_percent: float | None = None
     note: str = ""
+    is_formula: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,12 @@ def describe_bars(
         series.append(BarSeries("other", "", "unknown", True, others))
     event = shares.event
     return BarData(
-        event=event_names(profile)[event] if event != NO_ID else "",
-        unit=get_strings(profile.events, "unit")[event] if event != NO_ID else "count",
+        event=shares.formula.name if shares.formula else event_names(profile)[event] if event != NO_ID else "",
+        unit=display_unit(shares.formula)
+        if shares.formula
+        else get_strings(profile.events, "unit")[event]
+        if event != NO_ID
+        else "count",
         by=shares.by,
         labels=tuple(shares.participants[bar] for bar in shown),
         totals=totals,
@@ -146,6 +152,7 @@ def describe_bars(
         by_function=shares.by_function,
         running_percent=shares.running_percent,
         note=shares.note,
+        is_formula=shares.formula is not None,
     )
 
 

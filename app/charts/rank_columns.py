@@ -38,8 +38,9 @@ class RankValue:
 
 @dataclass(frozen=True)
 class RankBalance:
-    """Statistics of values by rank. mean: of known values. max, min: the first rank with the
-    greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
+    """Statistics of values by rank. mean: of known values. max, min: the first rank with the greatest and the least.
+    over_mean: the greatest value as a multiple of the mean; None where that is 0. together: the mean is instead the
+    value of all ranks together, as of a formula."""
 
     ranks: int
     hosts: int
@@ -47,6 +48,7 @@ class RankBalance:
     max: RankValue
     min: RankValue
     over_mean: float | None
+    together: bool = False
 
 
 def measure_balance(values: list[RankValue]) -> RankBalance | None:
@@ -66,9 +68,11 @@ def measure_balance(values: list[RankValue]) -> RankBalance | None:
     )
 
 
-def list_legend(svg: str) -> tuple[tuple[str, str], ...]:
-    """(class, label) of the colors of a drawing. Without adjacent ranks in one column, each rank has one."""
-    drawn = [(css, label) for css, label in LEGEND if f'class="{css}"' in svg]
+def list_legend(svg: str, together: bool = False) -> tuple[tuple[str, str], ...]:
+    """(class, label) of the colors of a drawing. Without adjacent ranks in one column, each rank has one. together: see
+    `RankBalance`."""
+    labels = dict(LEGEND) | ({"ranks-mean": "all ranks together"} if together else {})
+    drawn = [(css, label) for css, label in labels.items() if f'class="{css}"' in svg]
     grouped = any(css == "ranks-most" for css, _ in drawn)
     return tuple((css, label if grouped or css != "ranks-least" else "each rank") for css, label in drawn)
 
@@ -90,7 +94,7 @@ def draw_rank_columns(
     svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": role})
     svg.set("viewBox", f"0 0 {WIDTH} {bottom + LABEL_HEIGHT}")
     add_element(svg, "title", {}).text = strip_invalid_xml(
-        f"{event} by rank: {format_quantity(note.mean, unit).text} on average"
+        f"{event} by rank: {format_quantity(note.mean, unit).text} {'together' if note.together else 'on average'}"
     )
     known = [[float(one.value) for one in column if one.value is not None] for column in columns]
     least, more = zip(
@@ -136,7 +140,11 @@ def _format_tooltip(column: list[RankValue], unit: str, balance: RankBalance) ->
         where = f" on {first.host}" if first.host else ""
         if first.value is None:
             return f"rank {first.rank}{where}: {first.note or 'no data'}"
-        share = f", {first.value / balance.mean:.2f} × the mean" if balance.mean else ""
+        share = (
+            f", {first.value / balance.mean:.2f} × {'all together' if balance.together else 'the mean'}"
+            if balance.mean
+            else ""
+        )
         return f"rank {first.rank}{where}: {format_quantity(first.value, unit).text}{share}"
     missing = len(column) - len(values)
     words = f"{format_quantity(min(values), unit).text} to {format_quantity(max(values), unit).text}" if values else ""

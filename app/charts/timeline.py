@@ -2,10 +2,9 @@
 
 A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), rows of their stacks
 (`t12.k0-15`), samples of event 2 (`t12.e2`), instants (`t12.i`), steps (`s0`), a CPU (`x4`), a counter (`c3`), the rate
-of an event (`r1`), the CPUs in use by a thread, process or host (`w12`, `g3`, `h0`), the utilization of a device (`u0`;
-`e0`: of its multiprocessors). A row has at most as many
-boxes as the window has pixels. While there are more than `MAX_BOXES` boxes, or more than `WIRE_BYTES` compressed, cells
-of twice the length are used.
+of an event (`r1`), a formula (`f0`), the CPUs in use by a thread, process or host (`w12`, `g3`, `h0`), the utilization
+of a device (`u0`; `e0`: of its multiprocessors). A row has at most as many boxes as the window has pixels. While there
+are more than `MAX_BOXES` boxes, or more than `WIRE_BYTES` compressed, cells of twice the length are used.
 """
 
 import gzip
@@ -23,6 +22,7 @@ from ..analysis.core.memo import memoize
 from ..analysis.core.sample_selection import event_id, filter_calls, samples_of, select_threads
 from ..analysis.ml.devices import devices_of
 from ..analysis.timeline.cpu_tracks import USE_LETTERS
+from ..analysis.timeline.formula_curves import list_curve_formulas
 from ..analysis.timeline.mipmap import LevelRange, MipmapItems, MipmapLevel, concat_items, single_items
 from ..analysis.timeline.model import KINDS, NO_CODE, Timeline, code_names
 from ..analysis.timeline.series import (
@@ -30,6 +30,7 @@ from ..analysis.timeline.series import (
     load_busy_share,
     load_cpu_use,
     load_event_rate,
+    load_formula_curve,
     load_series_values,
 )
 from ..analysis.timeline.stack_rows import build_stack_rows
@@ -72,14 +73,14 @@ EMPTY_RANGE = LevelRange(
     ),
     slice(0, 0),
 )
-_BAND = re.compile(r"([tscuerxwgh])(-1|\d{1,9})(?:\.(l|i|e(\d{1,6})|(k?)(\d{1,6})-(\d{1,6})))?", re.ASCII)
+_BAND = re.compile(r"([tscuerxwghf])(-1|\d{1,9})(?:\.(l|i|e(\d{1,6})|(k?)(\d{1,6})-(\d{1,6})))?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class TrackBand:
-    """A part of a track. kind: rows, stacks, lane, ticks, cpu, instants, steps, counter, rate or use. number: of the
-    thread, the series, the event or the group, or the index of the rank or CPU. first, last: the rows of slices or
-    stacks, the last included. event: of ticks. group: of use."""
+    """A part of a track. kind: rows, stacks, lane, ticks, cpu, instants, steps, counter, rate, formula or use. number:
+    of the thread, the series, the event, the formula or the group, or the index of the rank or CPU. first, last: the
+    rows of slices or stacks, the last included. event: of ticks. group: of use."""
 
     text: str
     kind: str
@@ -119,6 +120,9 @@ def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline)
         return TrackBand(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
     if letter == "r":
         return TrackBand(text, "rate", number) if part is None and number in list_rated_events(profile) else None
+    if letter == "f":
+        known = part is None and 0 <= number < len(list_curve_formulas(profile))
+        return TrackBand(text, "formula", number) if known else None
     if letter == "x":
         return TrackBand(text, "cpu", number) if part is None and 0 <= number < len(timeline.cpu_rows) else None
     if letter in USE_LETTERS:
@@ -246,6 +250,10 @@ class _View:
                 window = self.start, self.end
                 event_rate = load_event_rate(self.profile, self.timeline, self.selection, band.number, *window)
                 data[band.text] = self._values(event_rate, unit)
+            elif band.kind == "formula":
+                formula = list_curve_formulas(self.profile)[band.number]
+                of_formula = (self.profile, self.timeline, self.selection, formula)
+                data[band.text] = self._values(load_formula_curve(*of_formula, self.start, self.end), unit)
             elif band.kind == "use":
                 of = (self.profile, self.timeline, self.selection, band.group, band.number)
                 data[band.text] = self._values(load_cpu_use(*of, self.start, self.end), unit)

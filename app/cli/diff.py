@@ -215,6 +215,7 @@ def _compare_counts(
 ) -> "tuple[TableRows, list[tuple[str, float]]]":
     """The comparison of counts, and each event that grew by more than its spread, in percent of its base value."""
     from ..analysis.compare.counts import NOT_COMPARED, diff_counts, has_counts
+    from ..analysis.core.sample_selection import event_names
 
     if not (has_counts(base) or has_counts(other)):
         raise InvalidRequest("Neither of them has counts of perf stat; compare their functions.")
@@ -226,7 +227,9 @@ def _compare_counts(
             click.echo(f"perfloom: {row['event']}: {row['note']}.", err=True)
     if apart and len(apart) == len(rows):
         click.echo("perfloom: No event was counted on both sides, so nothing is compared.", err=True)
-    grown = [row for row in rows if row["delta"] is not None and not row["within_spread"]]
+    # A formula can be better when it grows, so only a selected one is a reason to fail.
+    events = {*event_names(base), *event_names(other)} if selection.event is None else {row["event"] for row in rows}
+    grown = [row for row in rows if row["event"] in events and row["delta"] is not None and not row["within_spread"]]
     return found, [(row["event"], _grown(row["delta"], row["base"])) for row in grown]
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..domain.errors import InvalidRequest
 from ..domain.text import shorten
 from .output import escape_controls, open_output, warn_sampled_only, write_table
 
@@ -49,10 +50,20 @@ def diff_runs(
     output: str,
 ) -> int:
     """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`."""
-    from ..analysis.compare import functions
+    from ..analysis.compare import functions, matching
     from ..analysis.compare.verdicts import compare_runs
     from ..analysis.core.schema import TableRows
 
+    if matching.pair_formulas(base[0], other[0], selection, selection):
+        if len(base) + len(other) > 2 or output_format in (MARKDOWN, FOLDED) or fail_above is not None:
+            raise InvalidRequest(
+                "Verdicts are on events, not on formulas. Name an event, or compare two recordings without "
+                f"--fail-above and --format {MARKDOWN} or {FOLDED}.",
+                "event",
+            )
+        found = functions.diff_functions.rows(base[0], other[0], selection, selection, by=by)
+        write_table("Comparison", found, output_format, output, selection)
+        return 0
     if output_format == FOLDED:
         _write_folded(base, other, selection, as_shares is True, output)
         return 0

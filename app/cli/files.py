@@ -55,7 +55,7 @@ LIST_COLUMNS = (
 DEFAULT_LIST_COLUMNS = ("id", "recorded", "created", "name", "format", "duration_ms", "samples", "bytes")
 _ID = re.compile(r"[a-z0-9]{12}")
 _FILTERS = (
-    click.option("--event", metavar="NAME", help="Only this event."),
+    click.option("--event", metavar="NAME", help="Only this event; where tables show values, also a formula."),
     click.option("--thread", "thread", multiple=True, metavar="KEY|NAME", help="Only this thread; may be repeated."),
     click.option("--process", multiple=True, metavar="KEY|NAME", help="Only this process; may be repeated."),
     click.option("--rank", multiple=True, metavar="RANGES", help="Only these ranks, for example 0-63,128."),
@@ -345,7 +345,7 @@ def report(
     *sources, name = arguments
     prefork_reader(sources)
     from ..analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
-    from ..analysis.tables import TABLES
+    from ..analysis.tables import TABLES, table_rows
 
     table = TABLES.get(name)
     if table is None:
@@ -355,7 +355,7 @@ def report(
     refuse_terminal(output_format, output)
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
-    rows = table.rows(profile, selection, by)
+    rows = table_rows(table, profile, selection, by)
     state = loss_impact_of(profile)
     if state and name != "losses":
         click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)

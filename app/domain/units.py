@@ -1,6 +1,7 @@
 """Numbers for display: short enough to compare at a glance, together with the exact value.
 
-Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent" (0–100).
+Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent" (0–100)
+and "ratio" (values of formulas without a unit).
 A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column share one
 (`choose_scale`), so that their digits align. A user who wants all times in one unit selects it once (`set_time_unit`),
 for the request or command being answered.
@@ -28,7 +29,8 @@ TIME_UNIT_PARAMETER = "unit"
 """The parameter of an address that selects a unit; all links of a result carry it."""
 _chosen: ContextVar[str] = ContextVar("time unit", default="")
 # (smaller unit in ns, its number in the larger unit, limit below which this pair is used, names of the units)
-_NUMBERS = frozenset({"", "count", "none"})
+RATIO = "ratio"
+_NUMBERS = frozenset({"", "count", "none", RATIO})
 _LONG_TIMES = (
     (NS_PER_S, 60, 2 * 3600, "min", "s"),
     (60 * NS_PER_S, 60, 2 * 1440, "h", "min"),
@@ -110,6 +112,8 @@ def choose_scale(largest: float | int | None, unit: str) -> Scale:
         power = min(len(_BINARY) - 1, int(math.log(largest, 1024))) if largest >= 1 else 0
         return Scale(unit, 1024**power, _BINARY[power], 0 if power == 0 else 2)
     own = _get_suffix(unit)
+    if unit == RATIO and largest < 1_000:
+        return Scale(unit, 1, "", 4 if largest < 1 else 3 if largest < 100 else 2)
     if largest < 1_000_000:
         return Scale(unit, 1, own.strip(), 2 if own and largest < 10_000 else 0)
     power = min(len(_SI) - 1, int(math.log10(largest)) // 3)

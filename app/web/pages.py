@@ -33,7 +33,7 @@ class ResultPage:
 
     has_data: whether a profile has data for it. uses_selection: whether the selection applies. shows_all_events:
     without a selected event it shows all events, unlike other pages, which show the main event. shows_event: whether it
-    depends on the event.
+    depends on the event. takes_formulas: whether a formula can be shown instead of it.
     """
 
     key: str
@@ -42,6 +42,7 @@ class ResultPage:
     uses_selection: bool = True
     shows_all_events: bool = False
     shows_event: bool = True
+    takes_formulas: bool = False
 
 
 def _always(profile: Profile) -> bool:
@@ -94,9 +95,9 @@ RESULT_PAGES = (
     ResultPage("", "Overview", _always),
     ResultPage("advice", "Advice", _has_advice, shows_event=False),
     ResultPage("flamegraph", "Flame graph", _has_samples),
-    ResultPage("timeline", "Timeline", _has_timeline),
-    ResultPage("hotspots", "Hotspots", _has_samples),
-    ResultPage("tree", "Call tree", _has_samples),
+    ResultPage("timeline", "Timeline", _has_timeline, takes_formulas=True),
+    ResultPage("hotspots", "Hotspots", _has_samples, takes_formulas=True),
+    ResultPage("tree", "Call tree", _has_samples, takes_formulas=True),
     ResultPage("source", "Source", has_addresses),
     ResultPage("branches", "Branches", has_branches),
     ResultPage("heatmap", "Heat map", has_heat_map),
@@ -108,11 +109,11 @@ RESULT_PAGES = (
     ResultPage("critical-path", "Critical path", _has_clocked_work, shows_event=False),
     ResultPage("communication", "Communication", has_communication, shows_event=False),
     ResultPage("memory", "Memory", has_memory, shows_event=False),
-    ResultPage("counts", "Event counts", _has_values, shows_all_events=True),
+    ResultPage("counts", "Event counts", _has_values, shows_all_events=True, takes_formulas=True),
     ResultPage("formulas", "Formulas", has_formulas, shows_event=False),
     ResultPage("topdown", "Top-down", has_topdown, shows_event=False),
-    ResultPage("threads", "Threads", _has_threads),
-    ResultPage("matrix", "Matrix", _has_samples),
+    ResultPage("threads", "Threads", _has_threads, takes_formulas=True),
+    ResultPage("matrix", "Matrix", _has_samples, takes_formulas=True),
     ResultPage("losses", "Losses", _has_losses, uses_selection=False),
     ResultPage("export", "Export", _always, shows_all_events=True),
 )

@@ -5,6 +5,7 @@ each other. Several executions of a command are compared by their means.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,9 @@ from ..core.measurements import (
 )
 from ..core.sample_selection import event_names
 from ..core.schema import Column, TableRows, build_rows, table_function
+from ..formulas.measures import evaluate_totals
+from ..formulas.resolution import ResolvedFormula
+from .matching import list_common_formulas, pair_formulas
 
 NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
@@ -53,7 +57,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Value:
-    """An event on one side. deviation: of the value, in its unit, None if unknown."""
+    """An event or formula on one side. deviation: of the value, in its unit, None if unknown. remark: on a formula."""
 
     source: str = MISSING
     unit: str = ""
@@ -61,6 +65,7 @@ class _Value:
     deviation: float | None = None
     status: str = ""
     missing: int = 0
+    remark: str = ""
 
 
 def has_counts(profile: Profile) -> bool:
@@ -75,16 +80,32 @@ def is_counts_only(profile: Profile) -> bool:
 
 @table_function
 def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> TableRows:
-    """One row for each event that was counted in either, in the order of the other.
+    """One row for each event that was counted in either, in the order of the other; then one for each formula with
+    values of counts that means the same in both, or only the selected formula. Of several runs it is evaluated
+    on the means.
 
     An event that was counted on one side and sampled on the other has a row with a note and no difference.
     """
+    chosen = pair_formulas(base, other, base_selection, other_selection)
+    is_event = (base_selection.event or other_selection.event) is not None and chosen is None
+    if chosen is not None:
+        base_selection, other_selection = (one.replace(event=None) for one in (base_selection, other_selection))
     before, after = _values(base, base_selection), _values(other, other_selection)
-    names = [
-        name
-        for name in dict.fromkeys([*after, *before])
-        if COUNTED in (before.get(name, _Value()).source, after.get(name, _Value()).source)
-    ]
+    names = (
+        []
+        if chosen
+        else [
+            name
+            for name in dict.fromkeys([*after, *before])
+            if COUNTED in (before.get(name, _Value()).source, after.get(name, _Value()).source)
+        ]
+    )
+    for one, two in [chosen] if chosen else [] if is_event else list_common_formulas(base, other):
+        b, a = _formula_value(base, one, before), _formula_value(other, two, after)
+        # A formula without a value is explained by its events.
+        if chosen or (COUNTED in (b.source, a.source) and b.value is not None and a.value is not None):
+            names.append(one.name)
+            before[one.name], after[one.name] = b, a
     pairs = [(before.get(name, _Value()), after.get(name, _Value())) for name in names]
     deltas = [_delta(b, a) for b, a in pairs]
     return build_rows(
@@ -131,6 +152,23 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )
     return values
+
+
+def _formula_value(profile: Profile, formula: ResolvedFormula, values: Mapping[str, _Value]) -> _Value:
+    """The formula on the values of its events."""
+    names = event_names(profile)
+    parts = {event: values.get(names[event], _Value()) for event in formula.parts}
+    sources = {part.source for part in parts.values()}
+    sums = {event: np.array(np.nan if part.value is None else float(part.value)) for event, part in parts.items()}
+    value = float(evaluate_totals(profile, formula, sums))
+    return _Value(
+        source=sources.pop() if len(sources) == 1 else MISSING if MISSING in sources else SAMPLED,
+        unit=formula.formula.unit,
+        value=None if math.isnan(value) else value,
+        status="ok" if not math.isnan(value) else "without a value",
+        missing=sum(part.missing for part in parts.values()),
+        remark=formula.note or "",
+    )
 
 
 def _count_value(rows: list[Measurement], unit: str) -> _Value:
@@ -185,6 +223,8 @@ def _note(base: _Value, other: _Value) -> str:
             notes.append(f"{value.status or 'not counted'} in the {side}")
         elif value.source == MISSING:
             notes.append(f"not recorded in the {side}")
+        elif value.remark:
+            notes.append(f"{value.remark} in the {side}")
         elif value.missing:
             notes.append(f"{value.missing:,} intervals or CPUs of the {side} were not counted")
     return "; ".join(notes)

@@ -1,5 +1,6 @@
 """Differences between two profiles, by function or stack."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +18,16 @@ from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names
 from ..core.schema import Column, TableRows, build_rows, table_function
+from ..formulas.measures import evaluate_weights
+from ..formulas.resolution import ResolvedFormula
 from ..stacks.call_tree import build_call_tree
 from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
-from .matching import NOT_FOUND, locate_frames, map_functions, pair_events
+from .matching import NOT_FOUND, locate_frames, map_functions, pair_events, pair_formulas
 
 BY = ("function", "stack")
-FEW_SAMPLES = "few"
-STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
+FEW_SAMPLES, UNDEFINED = "few", "undefined"
+STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES, UNDEFINED)
 NOT_SAMPLED = -1
 """As a number of samples: the weights are not from samples."""
 _DELTA = "other_{0} − base_{0}, with the base scaled first if the comparison is normalized; "
@@ -38,26 +41,27 @@ COLUMNS = (
         "status",
         "",
         "grew, shrank, appeared, vanished or same, by total, or by self if the totals are equal; few if the values "
-        f"differ but both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a conclusion.",
+        f"differ but both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a conclusion; undefined if a "
+        "formula has no value on one side.",
     ),
-    Column("base_self", "event", "Weight of the function itself in the base profile, as measured, if known.", "Int64"),
+    Column("base_self", "event", "Weight of the function itself in the base profile, as measured, if known.", "number"),
     Column(
-        "other_self", "event", "Weight of the function itself in the other profile, as measured, if known.", "Int64"
+        "other_self", "event", "Weight of the function itself in the other profile, as measured, if known.", "number"
     ),
-    Column("delta_self", "event", _DELTA.format("self"), "Int64"),
+    Column("delta_self", "event", _DELTA.format("self"), "number"),
     Column(
         "base_total",
         "event",
         "Weight of the function and its callees in the base profile, as measured, if known.",
-        "Int64",
+        "number",
     ),
     Column(
         "other_total",
         "event",
         "Weight of the function and its callees in the other profile, as measured, if known.",
-        "Int64",
+        "number",
     ),
-    Column("delta_total", "event", _DELTA.format("total"), "Int64"),
+    Column("delta_total", "event", _DELTA.format("total"), "number"),
     Column("base_self_percent", "%", "base_self in percent of everything selected in the base.", "float64"),
     Column("other_self_percent", "%", "other_self in percent of everything selected in the other.", "float64"),
     Column(
@@ -70,8 +74,16 @@ COLUMNS = (
     Column("base_total_percent", "%", "base_total in percent of everything selected in the base.", "float64"),
     Column("other_total_percent", "%", "other_total in percent of everything selected in the other.", "float64"),
     Column("delta_total_percent", "%", "delta_total in percent, computed like delta_self_percent.", "float64"),
-    Column("base_samples", "", "Number of samples in base_total; missing if weights are not sampled.", "Int64"),
-    Column("other_samples", "", "Number of samples in other_total; missing if weights are not sampled.", "Int64"),
+    Column(
+        "base_samples",
+        "",
+        "Number of samples in base_total; of a formula, of the rarest of its events. Missing if weights are not "
+        "sampled.",
+        "Int64",
+    ),
+    Column("other_samples", "", "Number of samples in other_total, in the same way.", "Int64"),
+    Column("ratio_self", "", "other_self ÷ base_self, with the base scaled as for delta_self.", "Float64"),
+    Column("ratio_total", "", "other_total ÷ base_total, with the base scaled as for delta_total.", "Float64"),
 )
 
 
@@ -85,6 +97,17 @@ class _Side:
     whole: int
     own_samples: Array
     total_samples: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Aligned:
+    """The functions (stacks) of both, by item. base, other: their values. shown: the items with weight. describe: makes
+    the names and modules of items."""
+
+    base: _Side
+    other: _Side
+    shown: Array
+    describe: Callable[[list[int]], dict[str, list[Any]]]
 
 
 @table_function
@@ -107,18 +130,26 @@ def diff_functions(
     that both have; sampled events without a total are always compared by share. `invert` has no effect, `recursion`
     affects only stacks.
 
+    Of a formula, the values on the sums of its events, in the order of the first one; nothing is scaled, and only the
+    percentages of differences exist: of the value of the base.
+
     status_of: "self" or "total" if only that is shown, so that the status refers to it; None: as the column describes.
 
     Raises InvalidRequest if there is no event to compare.
     """
     check_choice("by", by, BY)
-    compared = _functions if by == "function" else _stacks
+    align = _align_functions if by == "function" else _align_stacks
+    formulas = pair_formulas(base, other, base_selection, other_selection)
+    if formulas is not None:
+        return _diff_formula(base, other, base_selection, other_selection, *formulas, align, status_of)
     names, units = event_names(other), get_strings(other.events, "unit")
     values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
     for before, after in pair_events(base, other, base_selection, other_selection):
         unknown = unknown_columns(base, other, before, after)
         scaled = normalize or bool(unknown)
-        part = compared(base, other, base_selection, other_selection, before, after, scaled, status_of)
+        aligned = align(base, other, base_selection, other_selection, before, after)
+        columns, order = _measure_columns(aligned.base, aligned.other, aligned.shown, scaled, status_of)
+        part = aligned.describe(order) | columns
         for side in unknown:
             for name in (f"{side}_self", f"{side}_total"):
                 part[name] = [None] * len(part["name"])
@@ -137,10 +168,9 @@ def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> t
     return (*guessed, "delta") if guessed else ()
 
 
-def _functions(
-    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
-) -> dict[str, list[Any]]:
-    before, after, normalize, status_of = rest
+def _align_functions(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, before: int, after: int
+) -> _Aligned:
     rows, own, total, whole = function_weights(other, other_selection, after)
     base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
     own_samples, total_samples = _function_samples(other, other_selection, after, len(rows))
@@ -160,8 +190,9 @@ def _functions(
     names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
     modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
     shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
-    columns, order = _measure_columns(one, two, shown, normalize, status_of)
-    return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
+    return _Aligned(
+        one, two, shown, lambda order: {"name": [names[i] for i in order], "module": [modules[i] for i in order]}
+    )
 
 
 def _function_samples(profile: Profile, selection: Selection, event: int, count: int) -> tuple[Array, Array]:
@@ -173,10 +204,9 @@ def _function_samples(profile: Profile, selection: Selection, event: int, count:
     return own, total
 
 
-def _stacks(
-    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
-) -> dict[str, list[Any]]:
-    before, after, normalize, status_of = rest
+def _align_stacks(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, before: int, after: int
+) -> _Aligned:
     sides = []
     for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
         tree = build_call_tree(profile, selection.frame_filter, selection.recursion, kinds=False)
@@ -203,21 +233,85 @@ def _stacks(
     )
     rows = np.flatnonzero((one.own != 0) | (two.own != 0))
     rows = rows[rows != ROOT]
-    columns, order = _measure_columns(one, two, rows, normalize, status_of)
     base_nodes = np.flatnonzero(alone)
-    names, modules = [], []
     known_here, known_there = functions_of(other), functions_of(base)
-    for i in order:
-        here = i < len(tree)
-        functions, of = (known_here, tree) if here else (known_there, base_tree)
-        node = i if here else int(base_nodes[i - len(tree)])
-        modules.append(functions.module_of(int(of.function[node])))
-        path = []
-        while node != ROOT:
-            path.append(functions.name_of(int(of.function[node])))
-            node = int(of.parent[node])
-        names.append(";".join(reversed(path)))
-    return {"name": names, "module": modules, **columns}
+
+    def describe(order: list[int]) -> dict[str, list[Any]]:
+        names, modules = [], []
+        for i in order:
+            here = i < len(tree)
+            functions, of = (known_here, tree) if here else (known_there, base_tree)
+            node = i if here else int(base_nodes[i - len(tree)])
+            modules.append(functions.module_of(int(of.function[node])))
+            path = []
+            while node != ROOT:
+                path.append(functions.name_of(int(of.function[node])))
+                node = int(of.parent[node])
+            names.append(";".join(reversed(path)))
+        return {"name": names, "module": modules}
+
+    return _Aligned(one, two, rows, describe)
+
+
+def _diff_formula(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    one: ResolvedFormula,
+    two: ResolvedFormula,
+    align: Callable[..., _Aligned],
+    status_of: str | None,
+) -> TableRows:
+    """The rows of a formula, which is `one` in the base and `two` in the other."""
+    selections = base_selection.replace(event=None), other_selection.replace(event=None)
+    # The same items for each event, because they do not depend on it.
+    parts = {name: align(base, other, *selections, before, two.events[name]) for name, before in one.events.items()}
+    lead = next(iter(parts.values()))
+    shown = np.unique(np.concatenate([part.shown for part in parts.values()]))
+    weight = lead.base.own[shown] + lead.other.own[shown]
+    total = lead.base.total[shown] + lead.other.total[shown]
+    shown = shown[np.lexsort((shown, -total, -weight))]
+    data: dict[str, Array] = {}
+    for name, word in (("self", "own"), ("total", "total")):
+        for side, profile, formula in (("base", base, one), ("other", other, two)):
+            sums = {formula.events[event]: getattr(getattr(part, side), word)[shown] for event, part in parts.items()}
+            data[f"{side}_{name}"] = evaluate_weights(profile, formula, sums)
+        before, after = data[f"base_{name}"], data[f"other_{name}"]
+        data[f"delta_{name}"] = after - before
+        data[f"ratio_{name}"] = _divide(after, before)
+        data[f"delta_{name}_percent"] = 100.0 * _divide(after - before, np.abs(before))
+        data |= dict.fromkeys((f"base_{name}_percent", f"other_{name}_percent"), np.full(len(shown), np.nan))
+    samples = {
+        side: np.min([getattr(part, side).total_samples[shown] for part in parts.values()], axis=0)
+        for side in ("base", "other")
+    }
+    sampled = not any((count == NOT_SAMPLED).any() for count in samples.values())
+    data["status"] = _formula_status(data, status_of or "total")
+    missing = {side: getattr(lead, side).total[shown] == 0 for side in ("base", "other")}
+    data["status"][missing["base"] & ~missing["other"]] = "appeared"
+    data["status"][missing["other"] & ~missing["base"]] = "vanished"
+    if sampled:
+        few = np.maximum(samples["base"], samples["other"]) < MIN_COMPARED_SAMPLES
+        data["status"][few & (data["status"] != "same")] = FEW_SAMPLES
+    for side, count in samples.items():
+        data[f"{side}_samples"] = count.astype(object) if sampled else np.full(len(shown), None)
+    described = lead.describe(shown.tolist())
+    described |= {"event": [two.name] * len(shown), "unit": [two.formula.unit] * len(shown)}
+    return build_rows(COLUMNS, described | data)
+
+
+def _formula_status(data: dict[str, Array], of: str) -> Array:
+    delta = data[f"delta_{of}"]
+    status = np.where(delta > 0, "grew", np.where(delta < 0, "shrank", "same")).astype(object)
+    status[np.isnan(delta)] = UNDEFINED
+    return status
+
+
+def _divide(values: Array, by: Array) -> Array:
+    """values ÷ by, NaN where that is 0."""
+    found: Array = np.divide(values, by, out=np.full(len(values), np.nan), where=by != 0)
+    return found
 
 
 def _align_base(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
@@ -246,6 +340,7 @@ def _measure_columns(
         data[f"base_{name}_percent"] = to_percent(before, base.whole)
         data[f"other_{name}_percent"] = to_percent(after, other.whole)
         data[f"delta_{name}_percent"] = to_percent(after - before * factor, round(base.whole * factor))
+        data[f"ratio_{name}"] = _divide(after, before * factor)
     data["status"] = _status(data, status_of)
     sampled = not ((base.total_samples == NOT_SAMPLED).any() or (other.total_samples == NOT_SAMPLED).any())
     if sampled:

@@ -19,6 +19,8 @@ from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import event_id, event_names
+from ..formulas.measures import find_formula, list_sampled_formulas
+from ..formulas.resolution import ResolvedFormula, resolve_formulas
 from ..stacks.shapes import TreeShape
 
 NOT_FOUND = -1
@@ -54,6 +56,37 @@ def pair_events(
         f"{_some(event_names(other))}. Record both with the same event.",
         "event",
     )
+
+
+def pair_formulas(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
+) -> tuple[ResolvedFormula, ResolvedFormula] | None:
+    """The formula that a selection names instead of an event, in both profiles; None for events. Raises InvalidRequest
+    if only one of them has it."""
+    name = other_selection.event or base_selection.event
+    found = find_formula(base, name), find_formula(other, name)
+    if found[0] is not None and found[1] is not None and found[0].formula == found[1].formula:
+        return found[0], found[1]
+    if found == (None, None):
+        return None
+    if found[0] is not None and found[1] is not None:
+        raise InvalidRequest(
+            f"{found[1].name} is {found[0].formula.expression} in the base and {found[1].formula.expression} in the "
+            "other. Compare a formula whose events both have.",
+            "event",
+        )
+    side = "base" if found[0] is None else "other"
+    raise InvalidRequest(f"The {side} does not have the events of the formula {shorten(name or '')}.", "event")
+
+
+def list_common_formulas(
+    base: Profile, other: Profile, sampled: bool = False
+) -> list[tuple[ResolvedFormula, ResolvedFormula]]:
+    """The formulas that mean the same in both. sampled: only those with values of samples."""
+    found = list_sampled_formulas if sampled else resolve_formulas
+    before = {one.name: one for one in found(base)}
+    pairs = [(before.get(one.name), one) for one in found(other)]
+    return [(b, a) for b, a in pairs if b is not None and b.formula == a.formula]
 
 
 def _mode(profile: Profile, event: int) -> str | None:

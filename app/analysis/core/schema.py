@@ -113,7 +113,7 @@ def table_function(compute: Callable[P, TableRows]) -> TableFunction[P]:
 class Table:
     """A table of a profile. compute: computes the rows; if `by` is not empty, it accepts one of these groupings, by
     default the first. single_row: it always has one row, which JSON shows as one object. uses_selection: whether the
-    selection applies.
+    selection applies. takes_formulas: whether the event of the selection can be a formula (`formulas.measures`).
     """
 
     name: str
@@ -123,12 +123,14 @@ class Table:
     single_row: bool = False
     by: tuple[str, ...] = ()
     uses_selection: bool = True
+    takes_formulas: bool = False
 
     def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> TableRows:
         """Its rows, one per value of the grouping `by`. Raises InvalidRequest, also if the selection refers to
         something that the profile does not have, even if the table would not use it."""
         if self.uses_selection:
-            check_selection(profile, selection)
+            # A table that takes formulas finds out what the event is.
+            check_selection(profile, selection.replace(event=None) if self.takes_formulas else selection)
         if not by:
             return self.compute.rows(profile, selection)
         if by not in self.by:

@@ -33,7 +33,7 @@ def counted_values(
     rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
     for m in rows:
         if m.value is not None:
-            label = _count_label(m, group, groups)
+            label = label_participant(m, group, groups)
             found[label] = found.get(label, 0) + m.value
     return found, running_percent(rows)
 
@@ -41,10 +41,12 @@ def counted_values(
 def _counted_labels(profile: Profile, group: FlameGroup) -> set[str]:
     """The labels of everything that was counted, as in `counted_values`."""
     groups = groups_of(profile, group)
-    return {_count_label(m, group, groups) for m in measure_counts(profile, Selection(), each_cpu=False)}
+    return {label_participant(m, group, groups) for m in measure_counts(profile, Selection(), each_cpu=False)}
 
 
-def _count_label(m: Measurement, group: FlameGroup, groups: FlameGroups) -> str:
+def label_participant(m: Measurement, group: FlameGroup, groups: FlameGroups) -> str:
+    """The label of the participant of which something was measured: a group, or where no thread is known, the CPU, the
+    rank or "(all)". groups: those of `group`."""
     return groups.labels[groups.thread_groups[m.thread]] if m.thread >= 0 else _total_label(m, group)
 
 

@@ -20,6 +20,7 @@ from ..core.measurements import (
 )
 from ..core.sample_selection import event_names, match_places, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
+from ..formulas.measures import evaluate_groups, measure_parts, selected_formula
 from .totals import format_numbers
 
 RANKS = (
@@ -66,19 +67,28 @@ RankKey = tuple[int, int | None, str | None]
 
 @table_function
 def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each rank, run and event; a rank without measurements has one row without an event.
+    """One row for each rank, run and event; a rank without measurements has one row without an event. A formula has one
+    row for each rank and run, of all runs if its parts are from different ones, without percentages.
 
     Sorted by run, event and rank.
     """
     rank_facts = _rank_facts(profile, selection)
     found: dict[tuple[int, RankKey], list[Measurement]] = defaultdict(list)
-    for m in list_measurements(profile, selection):
-        found[m.event, _key(m)].append(m)
+    formula = selected_formula(profile, selection)
+    for m in measure_parts(profile, selection, formula) if formula else list_measurements(profile, selection):
+        run, rank, host = _key(m)
+        if formula:
+            found[formula.lead, (0 if formula.across_runs else run, rank, host)].append(m)
+        else:
+            found[m.event, (run, rank, host)].append(m)
     if not selection.divides_ranks:
         for key in rank_facts.keys() - {key for _, key in found}:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
-    value = {one: best_total(found[one]) for one in order}
+    if formula is None:
+        value = {one: best_total(found[one]) for one in order}
+    else:
+        value = dict(zip(order, evaluate_groups(profile, formula, [found[one] for one in order]), strict=True))
     # Counts and samples are never added.
     counted = {one: any(m.source == "counted" and m.value is not None for m in found[one]) for one in order}
     whole: dict[tuple[int, int, bool], list[int | float]] = defaultdict(list)
@@ -92,8 +102,12 @@ def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
         if row["recorded"] and rank is not None and row["start_ns"] is not None
     )
     names, units = [*event_names(profile), None], [*get_strings(profile.events, "unit"), None]
+    if formula is not None:
+        names[formula.lead], units[formula.lead] = formula.name, formula.formula.unit
 
     def share(one: tuple[int, RankKey], scale: float) -> float | None:
+        if formula is not None:
+            return None
         total = sum(whole[one[0], one[1][0], counted[one]])
         return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
 
@@ -193,7 +207,7 @@ def _ms(nanoseconds: int | None) -> float | None:
 
 
 TABLES = (
-    Table("ranks", "Ranks", RANKS, compute_ranks),
+    Table("ranks", "Ranks", RANKS, compute_ranks, takes_formulas=True),
     Table("runs", "Runs", RUNS, compute_runs),
 )
 """The tables of this module."""

@@ -19,13 +19,21 @@ from ...domain.units import NS_PER_S
 from ..core.common_columns import EVENT, HOST, MPI_RANK, UNIT
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
 from ..core.functions import functions_of
-from ..core.measurements import find_share_only_events, measure_counts
+from ..core.measurements import (
+    Measurement,
+    find_counted_events,
+    find_share_only_events,
+    measure_counts,
+    running_percent,
+)
 from ..core.sample_rollup import list_rollups
 from ..core.sample_selection import event_id, event_names, filter_calls, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.thread_sums import sum_threads
+from ..formulas.measures import describe_formula, evaluate_groups, measure_parts, selected_formula
+from ..formulas.resolution import ResolvedFormula
 from ..stacks.call_tree import build_call_tree
-from .participants import counted_values
+from .participants import counted_values, label_participant
 from .totals import selected_ns
 
 BY = ("process", "thread", "rank", "host")
@@ -79,9 +87,10 @@ class _Parts:
 class EventShares:
     """The totals of one event by participant, the largest first; participants without any are omitted.
 
-    by_function: whether the parts by function are known. total: over all participants. running_percent: of counts, the
-    share of the time with a hardware counter. note: why there is no total. functions: rows of `functions` with weight,
-    the largest first. places: the participant of each thread, NO_ID if it is omitted.
+    event: the first one of a formula. by_function: whether the parts by function are known. formula: whose values these
+    are, which are not parts of the total; None for an event. total: over all participants. running_percent: of counts,
+    the share of the time with a hardware counter. note: why there is no total. functions: rows of `functions` with
+    weight, the largest first. places: the participant of each thread, NO_ID if it is omitted.
     """
 
     event: int
@@ -95,6 +104,7 @@ class EventShares:
     functions: Array
     places: Array
     parts: _Parts
+    formula: ResolvedFormula | None = None
 
     def sum_parts(self, participants: Sequence[int], functions: Sequence[int]) -> Array:
         """int64 [participant, function]: the parts of these participants (indices) in these rows of `functions`."""
@@ -128,8 +138,12 @@ class EventShares:
 
 
 def build_shares(profile: Profile, selection: Selection, by: str = "process") -> EventShares:
-    """The totals of the selected event (None: the main one). Raises InvalidRequest."""
+    """The totals of the selected event (None: the main one), or the values of the selected formula. Raises
+    InvalidRequest."""
     check_choice("by", by, BY)
+    formula = selected_formula(profile, selection)
+    if formula is not None:
+        return _evaluate_shares(profile, selection, by, formula)
     event = event_id(profile, selection.event)
     groups = groups_of(profile, FlameGroup(by))
     guessed = event in find_share_only_events(profile)
@@ -161,6 +175,33 @@ def build_shares(profile: Profile, selection: Selection, by: str = "process") ->
         functions=_order_functions(profile, parts),
         places=of_group[groups.thread_groups] if sampled else np.full(threads, NO_ID),
         parts=parts,
+    )
+
+
+def _evaluate_shares(profile: Profile, selection: Selection, by: str, formula: ResolvedFormula) -> EventShares:
+    group = FlameGroup(by)
+    groups, rows = groups_of(profile, group), measure_parts(profile, selection, formula, each_cpu=False)
+    found: dict[str, list[Measurement]] = {}
+    for m in rows:
+        found.setdefault(label_participant(m, group, groups), []).append(m)
+    values = dict(zip(found, evaluate_groups(profile, formula, list(found.values())), strict=True))
+    known = {label: value for label, value in values.items() if value is not None}
+    names = sorted(known, key=lambda label: -known[label])
+    [total] = evaluate_groups(profile, formula, [rows])
+    none = np.zeros(0, np.int64)
+    return EventShares(
+        event=formula.lead,
+        by=by,
+        participants=tuple(names),
+        totals=tuple(known[name] for name in names),
+        total=total,
+        by_function=False,
+        running_percent=running_percent(m for m in rows if m.source == "counted"),
+        note="" if total is not None else describe_formula(profile, formula, rows),
+        functions=none,
+        places=np.full(profile.threads.num_rows, NO_ID),
+        parts=_Parts(none, none, none),
+        formula=formula,
     )
 
 
@@ -210,10 +251,10 @@ def sum_reference(
     """The value that is 100 % for the shares of a selection: the total of the participant `reference` in the selected
     time and functions, even if its threads or ranks are not selected; None: of all selected participants.
 
-    The result is None if there is no such total, or if it is 0.
+    The result is None if there is no such total, or if it is 0; of a formula also without a participant.
     """
     if reference is None:
-        return sum(shares.totals) or None
+        return None if shares.formula else sum(shares.totals) or None
     if selection.has_places:
         shares = build_shares(profile, selection.without_places(), shares.by)
     return dict(zip(shares.participants, shares.totals, strict=True)).get(reference) or None
@@ -223,10 +264,13 @@ def sum_reference(
 def compute_count_shares(
     profile: Profile, selection: Selection, by: str = "process", reference: str | None = None
 ) -> TableRows:
-    """One row for each event, participant and function with a value; one row for each count.
+    """One row for each event, participant and function with a value; one row for each count. A formula has one row for
+    each participant, and no parts.
 
     Sorted by event, then by the total of the participant, then by value, descending. reference: a participant.
     """
+    if selected_formula(profile, selection) is not None:
+        return _rows_of(profile, selection, by, reference)
     parts = [
         _rows_of(profile, selection.replace(event=event_names(profile)[event]), by, reference)
         for event in select_events(profile, selection)
@@ -263,6 +307,10 @@ def _rows_of(profile: Profile, selection: Selection, by: str, reference: str | N
 
     places = np.array(_list_places(profile, shares), object).reshape(len(shares.participants), len(PLACES))
     event, unit = event_names(profile)[shares.event], get_strings(profile.events, "unit")[shares.event]
+    source = "sampled" if shares.by_function else "counted"
+    if shares.formula is not None:
+        event, unit, seconds = shares.formula.name, shares.formula.formula.unit, None
+        source = "counted" if find_counted_events(profile) & set(shares.formula.parts) else "sampled"
     return build_rows(
         COUNT_SHARES,
         {
@@ -273,11 +321,11 @@ def _rows_of(profile: Profile, selection: Selection, by: str, reference: str | N
             "function": named(known.names_of),
             "module": named(known.modules_of),
             "value": value.astype(object),
-            "percent": 100.0 * value.astype(np.float64) / amount,
+            "percent": unknown if shares.formula else 100.0 * value.astype(np.float64) / amount,
             "total": total,
             "reference_percent": unknown if whole is None else 100.0 * amount / whole,
             "total_per_s": unknown if seconds is None else amount / seconds,
-            "source": np.full(rows, "sampled" if shares.by_function else "counted", object),
+            "source": np.full(rows, source, object),
         },
     )
 
@@ -297,5 +345,7 @@ def _list_places(profile: Profile, shares: EventShares) -> list[list[Any]]:
     return [[next(iter(known)) if len(known) == 1 else None for known in sets] for sets in found]
 
 
-TABLES = (Table("count-shares", "Counts by participant", COUNT_SHARES, compute_count_shares, by=BY),)
+TABLES = (
+    Table("count-shares", "Counts by participant", COUNT_SHARES, compute_count_shares, by=BY, takes_formulas=True),
+)
 """The tables of this module."""

@@ -1,6 +1,6 @@
 """Threads as a tree: host, rank, process, thread, with their totals of one event; small ones are folded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,11 @@ from ...domain.list_text import to_ranges
 from ...domain.profile import Profile
 from ...domain.selection import UNKNOWN_HOST, Selection
 from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
-from ..core.measurements import measure_counts
+from ..core.measurements import find_counted_events, find_share_only_events, measure_counts
 from ..core.sample_selection import event_id, hosts_of, ranks_of, select_threads, threads_of
 from ..core.thread_sums import sum_threads
+from ..formulas.measures import evaluate_totals, select_parts, selected_formula, use_lead_event
+from ..formulas.resolution import ResolvedFormula
 from .participants import MAX_THREADS, Changes, name_process, name_threads
 
 LEVELS = (FlameGroup.HOST, FlameGroup.RANK, FlameGroup.PROCESS, FlameGroup.THREAD)
@@ -25,17 +27,17 @@ MAX_NODES = 200
 class ThreadNode:
     """A host, rank, process or thread, in preorder, the largest first.
 
-    key: of the node, for `select_nodes`; empty for folded ones. depth: from 0. value: of its threads. percent: of all
-    threads. threads: their number. checked: whether all of them are selected, by thread or rank. covered: whether a
-    node above is checked, which includes this one. folded: number of nodes in a row of those that are too small; 0 for
-    a node.
+    key: of the node, for `select_nodes`; empty for folded ones. depth: from 0. value: of its threads; None if a formula
+    has none. percent: of all threads; of a formula, that of its first event. threads: their number. checked: whether
+    all of them are selected, by thread or rank. covered: whether a node above is checked, which includes this one.
+    folded: number of nodes in a row of those that are too small; 0 for a node.
     """
 
     level: str
     label: str
     key: str
     depth: int
-    value: int | float
+    value: int | float | None
     percent: float
     threads: int
     checked: bool
@@ -54,13 +56,31 @@ def build_thread_tree(profile: Profile, selection: Selection, noise_percent: flo
 
     noise_percent: nodes with less of the total are folded, unless any of their threads is checked by itself.
     """
-    value = sum_thread_values(profile, selection.without_places())
+    everywhere, formula = selection.without_places(), selected_formula(profile, selection)
+    value = sum_thread_values(profile, use_lead_event(profile, everywhere))
     chosen = select_threads(profile, selection)
     checked = np.zeros(len(value), bool) if chosen is None else chosen
     tree = _NodeList(profile, value, checked, noise_percent)
     kind = threads_of(profile).kind
+    if formula is not None:
+        parts = {
+            event: sum_thread_values(profile, part)
+            for event, part in select_parts(profile, everywhere, formula).items()
+        }
+        tree.evaluate = lambda inside: evaluate_threads(profile, formula, parts, inside)
     tree.add(np.array([n for n in range(len(value)) if kind[n] != "track"], np.int64), list_levels(profile), 0)
     return tuple(tree.nodes)
+
+
+def evaluate_threads(
+    profile: Profile, formula: ResolvedFormula, parts: Mapping[int, Array], inside: Array
+) -> float | None:
+    """The formula on the sums of these threads. parts: of each event the values of `sum_thread_values`."""
+    if (find_share_only_events(profile) & parts.keys()) - find_counted_events(profile):
+        return None
+    sums = {event: np.array([float(sum(values[inside].tolist()))]) for event, values in parts.items()}
+    [value] = evaluate_totals(profile, formula, sums).tolist()
+    return None if np.isnan(value) else value
 
 
 def sum_thread_values(profile: Profile, selection: Selection) -> Array:
@@ -81,6 +101,7 @@ class _NodeList:
         self.keys = threads_of(profile).key
         self.value, self.checked = value, checked
         self.total = sum(value.tolist())
+        self.evaluate: Callable[[Array], float | None] | None = None
         self.noise = noise_percent
         self.nodes: list[ThreadNode] = []
 
@@ -111,7 +132,7 @@ class _NodeList:
             label=label,
             key="" if folded else f"{level}:{self.keys[inside[0]]}",
             depth=depth,
-            value=value,
+            value=value if self.evaluate is None else self.evaluate(inside),
             percent=100 * value / self.total if self.total else 0.0,
             threads=len(inside),
             checked=bool(self.checked[inside].all()),

@@ -42,6 +42,8 @@ from ..core.sample_selection import (
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, records, table_function
 from ..core.slice_selection import has_clock, select_slices
 from ..core.thread_sums import sum_threads
+from ..formulas.measures import measure_formula, name_table, selected_formula, use_lead_event
+from ..formulas.resolution import ResolvedFormula
 from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
@@ -303,18 +305,22 @@ def _events(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_counts(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each event and thread with samples, and one for each count.
+    """One row for each event and thread with samples, and one for each count. Of a formula one for each place where a
+    part was measured.
 
     Sorted by event, then by value, descending.
     """
-    if not profile.counts.num_rows:
+    formula = selected_formula(profile, selection)
+    if formula is None and not profile.counts.num_rows:
         return _sampled_counts(profile, selection)
-    rows = sort_measurements(list_measurements(profile, selection))
+    rows = sort_measurements(
+        measure_formula(profile, selection, formula) if formula else list_measurements(profile, selection)
+    )
     table = threads_of(profile)
     return build_rows(
         COUNTS,
         {
-            **_common(profile, rows),
+            **_common(profile, rows, formula),
             "thread": [table.name[m.thread] or None if m.thread >= 0 else None for m in rows],
             "cpu": [m.cpu for m in rows],
             "source": [m.source for m in rows],
@@ -372,16 +378,23 @@ def _sampled_counts(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_threads(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
+    """One row for each thread and event with samples or counts; a thread with neither has one row with zeros. A formula
+    has no percentages.
 
     Sorted by event, then by value, descending.
     """
-    return memoize_table("threads", profile, selection, lambda: _threads(profile, selection))
+    name = name_table("threads", profile, selection)
+    return memoize_table(name, profile, selection, lambda: _threads(profile, selection))
 
 
 def _threads(profile: Profile, selection: Selection) -> TableRows:
-    rows = measure_samples(profile, selection) + measure_counts(profile, selection, each_cpu=False)
-    rows = sort_measurements(rows + list_idle_threads(profile, selection, {m.thread for m in rows}))
+    formula = selected_formula(profile, selection)
+    if formula is None:
+        rows = measure_samples(profile, selection) + measure_counts(profile, selection, each_cpu=False)
+    else:
+        rows = measure_formula(profile, selection, formula, each_cpu=False)
+    idle = list_idle_threads(profile, use_lead_event(profile, selection), {m.thread for m in rows})
+    rows = sort_measurements(rows + ([m._replace(value=None, status=None) for m in idle] if formula else idle))
     table = threads_of(profile)
     whole: dict[tuple[int, str], int | float] = {}
     for m in rows:
@@ -393,7 +406,7 @@ def _threads(profile: Profile, selection: Selection) -> TableRows:
     return build_rows(
         THREADS,
         {
-            **_common(profile, rows),
+            **_common(profile, rows, formula),
             "name": [
                 table.name[m.thread] or None if m.thread >= 0 else of_counter(m, "(all threads)", "CPU {}")
                 for m in rows
@@ -401,7 +414,7 @@ def _threads(profile: Profile, selection: Selection) -> TableRows:
             "kind": [table.kind[m.thread] or None if m.thread >= 0 else of_counter(m, "thread", "cpu") for m in rows],
             "samples": [m.samples for m in rows],
             "percent": [
-                None if m.value is None else 100 * m.value / total if total else 0.0
+                None if m.value is None or formula else 100 * m.value / total if total else 0.0
                 for m in rows
                 for total in (whole[m.event, m.source],)
             ],
@@ -417,12 +430,12 @@ def format_numbers(numbers: Iterable[int | None]) -> str:
     return format_ranges(to_ranges(sorted(known)), "-", ",")
 
 
-def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
-    """The columns common to counts and threads."""
+def _common(profile: Profile, rows: list[Measurement], formula: ResolvedFormula | None) -> dict[str, list[Any]]:
+    """The columns common to counts and threads. formula: whose values these are, None for events."""
     table, names, units = threads_of(profile), event_names(profile), get_strings(profile.events, "unit")
     return {
-        "event": [names[m.event] if m.event >= 0 else None for m in rows],
-        "unit": [units[m.event] if m.event >= 0 else None for m in rows],
+        "event": [formula.name if formula else names[m.event] if m.event >= 0 else None for m in rows],
+        "unit": [formula.formula.unit if formula else units[m.event] if m.event >= 0 else None for m in rows],
         "process": [table.process[m.thread] or None if m.thread >= 0 else None for m in rows],
         "pid": [table.pid[m.thread] if m.thread >= 0 else None for m in rows],
         "tid": [table.tid[m.thread] if m.thread >= 0 else None for m in rows],
@@ -452,8 +465,8 @@ def _duration_ms(profile: Profile, selection: Selection) -> float | None:
 TABLES = (
     Table("summary", "Summary", SUMMARY, compute_summary, single_row=True),
     Table("losses", "What could not be read", LOSSES, compute_losses, uses_selection=False),
-    Table("counts", "Event counts", COUNTS, compute_counts),
-    Table("threads", "Threads", THREADS, compute_threads),
+    Table("counts", "Event counts", COUNTS, compute_counts, takes_formulas=True),
+    Table("threads", "Threads", THREADS, compute_threads, takes_formulas=True),
     Table("events", "Events", EVENTS, compute_events),
 )
 """The tables of this module."""

@@ -26,6 +26,7 @@ _SYNONYMS = {
 _SEVERAL = -1
 NOT_TOGETHER = "the events were measured in different runs"
 MIXED_MODIFIERS = "the events were not measured in the same code (kernel, user)"
+OTHER_PLACES = "the events were not counted on the same ranks, hosts or threads, so not together"
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,34 @@ class ResolvedFormula:
     """A formula and the events that it means.
 
     steps: with the names of other formulas replaced. events: row of `events` by name. note: what its reader must know,
-    or None.
+    or None. across_runs: whether they were measured in different runs of the command.
     """
 
     formula: Formula
     steps: tuple[Step, ...]
     events: Mapping[str, int]
     note: str | None
+    across_runs: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.formula.name
+
+    @property
+    def title(self) -> str:
+        """Its name with its unit."""
+        return f"{self.name}, {self.formula.unit}" if self.formula.unit else self.name
+
+    @property
+    def lead(self) -> int:
+        """Its first event, which is used where only an event can be: widths, shares, the order of rows."""
+        return next(iter(self.events.values()))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Its events, each once, the first one first."""
+        return tuple(dict.fromkeys(self.events.values()))
 
 
 def resolve_formulas(profile: Profile) -> tuple[ResolvedFormula, ...]:
@@ -67,16 +89,15 @@ def resolve_formula(profile: Profile, formula: Formula) -> ResolvedFormula:
     """A formula with the events that it means. Raises FormulaError if one was not measured."""
     formulas = (*additional_formulas(), *BUILTIN_FORMULAS)
     by_name = _choose_formulas(profile, [one for one in formulas if one.name != formula.name])
-    events = find_events(profile)
-    for step in expand(formula, {name: one for name, one in by_name.items() if _row(events, name) is None}):
+    steps, events = _expand(profile, formula, by_name), find_events(profile)
+    for step in steps:
         if isinstance(step, Name) and _row(events, step.text) is None:
             hint = " Write spaces around a minus sign." if "-" in step.text else ""
             names = event_names(profile)
             known = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
             raise FormulaError(f"{step.text[:80]!r} was not measured. Measured: {known}.{hint}", step.position)
-    resolved = _resolve(profile, formula, by_name)
-    assert resolved is not None
-    if not resolved.events:
+    resolved = _bind(profile, formula, steps)
+    if resolved is None or not resolved.events:
         raise FormulaError("The formula names no event; write for example cycles / instructions.")
     return resolved
 
@@ -119,32 +140,50 @@ def _canonical(name: str) -> str:
 
 def _resolve(profile: Profile, formula: Formula, by_name: Mapping[str, Formula]) -> ResolvedFormula | None:
     """None if an event was not measured, or the formula is wrong."""
-    events = find_events(profile)
     try:
-        # A name is an event rather than a formula.
-        steps = expand(formula, {name: inner for name, inner in by_name.items() if _row(events, name) is None})
+        return _bind(profile, formula, _expand(profile, formula, by_name))
     except FormulaError:
         return None
-    rows: dict[str, int] = {}
+
+
+def _expand(profile: Profile, formula: Formula, by_name: Mapping[str, Formula]) -> tuple[Step, ...]:
+    """The steps with the names of other formulas replaced; a name is an event rather than a formula."""
+    events = find_events(profile)
+    return expand(formula, {name: inner for name, inner in by_name.items() if _row(events, name) is None})
+
+
+def _bind(profile: Profile, formula: Formula, steps: tuple[Step, ...]) -> ResolvedFormula | None:
+    """None if an event was not measured."""
+    events, rows = find_events(profile), dict[str, int]()
     for step in steps:
         if isinstance(step, Name):
             row = _row(events, step.text)
             if row is None:
                 return None
             rows[step.text] = row
-    return ResolvedFormula(formula, steps, rows, note_events(profile, set(rows.values())))
+    events_used = set(rows.values())
+    return ResolvedFormula(
+        formula, steps, rows, note_events(profile, events_used), _are_across_runs(profile, events_used)
+    )
 
 
 def note_events(profile: Profile, events: Collection[int]) -> str | None:
     """Whether events were measured in different runs or in different code, or None."""
     names = event_names(profile)
     notes = []
-    if profile.runs.num_rows > 1 and len({_runs_of(profile).get(event) for event in events}) > 1:
+    if _are_across_runs(profile, events):
         notes.append(NOT_TOGETHER)
+    places = _places_of(profile)
+    if len({places[event] for event in events if event in places}) > 1:
+        notes.append(OTHER_PLACES)
     hardware = {_modifiers(names[event]) for event in events if not names[event].endswith("-clock")}
     if len(hardware) > 1:
         notes.append(MIXED_MODIFIERS)
     return "; ".join(notes) or None
+
+
+def _are_across_runs(profile: Profile, events: Collection[int]) -> bool:
+    return profile.runs.num_rows > 1 and len({_runs_of(profile).get(event) for event in events}) > 1
 
 
 def _runs_of(profile: Profile) -> Mapping[int, frozenset[int | None]]:
@@ -157,6 +196,20 @@ def _runs_of(profile: Profile) -> Mapping[int, frozenset[int | None]]:
         return {event: frozenset(numbers) for event, numbers in runs.items()}
 
     return memoize(profile, "runs of events", build)
+
+
+def _places_of(profile: Profile) -> Mapping[int, frozenset[tuple[object, ...]]]:
+    """The ranks, hosts and threads on which each event was counted, also without success. Samples do not say where
+    their event was measured but did not occur."""
+
+    def build() -> Mapping[int, frozenset[tuple[object, ...]]]:
+        words = ["event", "rank", "host", "thread"]
+        found: dict[int, set[tuple[object, ...]]] = {}
+        for row in profile.counts.select(words).group_by(words).aggregate([]).to_pylist():
+            found.setdefault(row["event"], set()).add((row["rank"], row["host"], row["thread"]))
+        return {event: frozenset(places) for event, places in found.items()}
+
+    return memoize(profile, "places of events", build)
 
 
 def _modifiers(name: str) -> frozenset[str]:

@@ -18,7 +18,10 @@ from ..core.memo import memoize
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
+from ..core.thread_sums import sum_threads
 from ..core.trees import find_outermost
+from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula
+from ..formulas.resolution import ResolvedFormula
 from .call_tree import CallTree, build_call_tree
 
 BY = ("function", "module", "thread")
@@ -28,13 +31,13 @@ COLUMNS = (
     Column("module", "", "Program or library of the function, as named in the recording."),
     EVENT,
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
-    Column("self", "event", f"Weight of the samples in the function itself; {_UNKNOWN}.", "Int64"),
+    Column("self", "event", f"Weight of the samples in the function itself; {_UNKNOWN}.", "number"),
     Column(
         "total",
         "event",
         "Weight of the samples taken in the function or in anything it called. A sample counts once however often "
         f"the function is on its stack; {_UNKNOWN}.",
-        "Int64",
+        "number",
     ),
     Column(
         "self_percent",
@@ -63,14 +66,16 @@ class _Labels:
 
 @table_function
 def compute_hotspots(profile: Profile, selection: Selection, by: str = "function") -> TableRows:
-    """One row for each event and function (module, thread) with any weight; sorted by self weight, descending.
+    """One row for each event and function (module, thread) with any weight; sorted by self weight, descending. Of a
+    formula, its values on the sums of its events, sorted by the self weight of the first one, without percentages.
 
     A function is a display name in a module. Hidden frames are omitted, and their callers get their self weight.
     `invert` and `recursion` have no effect. by "module": name and module are both the module. by "thread":
     name is the thread's, module its process, and self equals total.
     """
     check_choice("by", by, BY)
-    return memoize_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
+    name = name_table(f"hotspots by {by}", profile, selection)
+    return memoize_table(name, profile, selection, lambda: _hotspots(profile, selection, by))
 
 
 def list_top_functions(profile: Profile, selection: Selection, event: int, most: int) -> tuple[TableRows, int]:
@@ -82,6 +87,9 @@ def list_top_functions(profile: Profile, selection: Selection, event: int, most:
 
 
 def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
+    formula = selected_formula(profile, selection)
+    if formula is not None:
+        return build_rows(COLUMNS, _of_formula(profile, selection, by, formula))
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
@@ -89,6 +97,32 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
         labels = _labels(profile, selection.frame_filter, by, tree)
         parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
     return build_rows(COLUMNS, _join_parts(profile, parts))
+
+
+def _of_formula(profile: Profile, selection: Selection, by: str, formula: ResolvedFormula) -> dict[str, Any]:
+    """The columns of a formula: the rows with weight of any of its events."""
+    parts = select_parts(profile, selection, formula)
+    if by == "thread":
+        own = {event: sum_threads(profile, chosen, event).weight for event, chosen in parts.items()}
+        function, total = np.arange(profile.threads.num_rows), own
+    else:
+        weights = {event: function_weights(profile, chosen, event, by) for event, chosen in parts.items()}
+        function = weights[formula.lead][0]
+        own = {event: found[1] for event, found in weights.items()}
+        total = {event: found[2] for event, found in weights.items()}
+    shown = np.flatnonzero(
+        np.any([own[event] != 0 for event in parts] + [total[event] != 0 for event in parts], axis=0)
+    )
+    order = shown[np.lexsort((shown, -total[formula.lead][shown], -own[formula.lead][shown]))]
+    count = len(order)
+    return {
+        **_describe_rows(profile, function[order], by),
+        "event": [formula.name] * count,
+        "unit": [formula.formula.unit] * count,
+        "self": evaluate_weights(profile, formula, own)[order],
+        "total": evaluate_weights(profile, formula, total)[order],
+        **dict.fromkeys(("self_percent", "total_percent"), np.full(count, np.nan)),
+    }
 
 
 def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
@@ -152,20 +186,32 @@ def _places(
     function, own, total, everything = function_weights(profile, selection, event, by)
     shown = np.flatnonzero((own != 0) | (total != 0))
     order = shown[np.lexsort((shown, -total[shown], -own[shown]))][:most]
-    rows = function[order]
-    functions = functions_of(profile)
-    module = functions.modules_of(rows)
-    per_function = by == "function"
-    lines = take_values(profile.functions, "start_line", rows) if per_function else [None] * len(rows)
-    files = take_values(profile.functions, "file", rows) if per_function else [None] * len(rows)
     return {
-        "name": functions.names_of(rows) if per_function else [m or "[unknown]" for m in module],
-        "module": module,
+        **_describe_rows(profile, function[order], by),
         "event": event,
         "self": own[order],
         "total": total[order],
         "everything": everything,
         "count": len(shown),
+    }
+
+
+def _describe_rows(profile: Profile, rows: Array, by: str) -> dict[str, list[Any]]:
+    """Names, modules and places of these rows of `functions`, by thread of these threads."""
+    if by == "thread":
+        threads = threads_of(profile)
+        return {
+            "name": [threads.name[i] or threads.key[i] for i in rows.tolist()],
+            "module": [threads.process[i] for i in rows.tolist()],
+            **{name: [None] * len(rows) for name in ("kind", "file", "line")},
+        }
+    functions, per_function = functions_of(profile), by == "function"
+    module = functions.modules_of(rows)
+    lines = take_values(profile.functions, "start_line", rows) if per_function else [None] * len(rows)
+    files = take_values(profile.functions, "file", rows) if per_function else [None] * len(rows)
+    return {
+        "name": functions.names_of(rows) if per_function else [m or "[unknown]" for m in module],
+        "module": module,
         "kind": [KIND_NAMES[k] for k in function_kinds(profile)[rows].tolist()] if per_function else [None] * len(rows),
         "file": [f or None for f in files],
         "line": lines,
@@ -178,15 +224,11 @@ def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, An
     rows = np.flatnonzero(weight)
     order = rows[np.lexsort((rows, -weight[rows]))]
     return {
-        "name": [threads.name[i] or threads.key[i] for i in order],
-        "module": [threads.process[i] for i in order],
+        **_describe_rows(profile, order, "thread"),
         "event": event,
         "self": weight[order],
         "total": weight[order],
         "everything": int(weight.sum()),
-        "kind": [None] * len(order),
-        "file": [None] * len(order),
-        "line": [None] * len(order),
     }
 
 
@@ -210,5 +252,5 @@ def to_percent(value: Array, total: int) -> Float64Array:
     return value * (100.0 / total) if total else np.zeros(len(value))
 
 
-TABLES = (Table("hotspots", "Hotspots", COLUMNS, compute_hotspots, by=BY),)
+TABLES = (Table("hotspots", "Hotspots", COLUMNS, compute_hotspots, by=BY, takes_formulas=True),)
 """The tables of this module."""

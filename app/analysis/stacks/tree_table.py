@@ -1,11 +1,12 @@
 """The call tree as a table, one row per frame, in preorder: top-down, or inverted (bottom-up)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, Float64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import ROOT, take_values
@@ -13,8 +14,11 @@ from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, function_id, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
+from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names, select_events
 from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, memoize_table, table_function
+from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula, use_lead_event
+from ..formulas.resolution import ResolvedFormula
 from .flamegraph import FlameGroup, FlameTree, flame_tree, sandwich
 from .layout import subtree_totals
 from .shapes import TreeShape, sandwich_shapes, shape_of
@@ -30,9 +34,9 @@ COLUMNS = (
         "event",
         "Weight of the samples whose stack ends here: in the function itself; with --invert, the stacks whose "
         "outermost function this is.",
-        "Int64",
+        "number",
     ),
-    Column("total", "event", "Weight of the samples whose stack contains this path.", "Int64"),
+    Column("total", "event", "Weight of the samples whose stack contains this path.", "number"),
     Column("self_percent", "%", "self in percent of the whole selection of this event.", "float64"),
     Column("total_percent", "%", "total in percent of the same.", "float64"),
     Column("kind", "", "Kind of code: user, kernel, jit, inlined, python, operator, gpu_kernel or unknown."),
@@ -96,16 +100,51 @@ def find_weights(event: int, calls: Array, shape: TreeShape, ids: Array) -> Even
     return EventWeights(event, np.where(is_last, weights[row], 0), totals[row], int(totals[ROOT]))
 
 
+def evaluate_frames(
+    profile: Profile, formula: ResolvedFormula, calls: Mapping[int, Array], shape: TreeShape, ids: Array
+) -> tuple[Float64Array, Float64Array]:
+    """(self, total) of a formula at frames of a shape, by their ids, see `find_weights`. calls: by event."""
+    weights = {event: find_weights(event, calls[event], shape, ids) for event in formula.parts}
+    own = evaluate_weights(profile, formula, {event: found.own for event, found in weights.items()})
+    total = evaluate_weights(profile, formula, {event: found.total for event, found in weights.items()})
+    return own, total
+
+
 @table_function
 def compute_tree(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each event and frame with any weight, in preorder, the heaviest sibling first."""
+    """One row for each event and frame with any weight, in preorder, the heaviest sibling first. Of a formula, its
+    values in the tree of its first event, without percentages."""
 
     def build() -> TableRows:
-        events = select_events(profile, selection) if profile.samples.num_rows else []
+        formula = selected_formula(profile, selection)
+        if formula is not None:
+            return _formula_rows(profile, selection, formula)
+        events = select_events(profile, selection)
+        events = events if profile.samples.num_rows else []
         parts = [_rows(profile, select_tree(profile, selection, event).tree, event) for event in events]
         return concatenate_rows(COLUMNS, parts) if parts else build_rows(COLUMNS, {c.name: [] for c in COLUMNS})
 
-    return memoize_table("tree", profile, selection, build)
+    return memoize_table(name_table("tree", profile, selection), profile, selection, build)
+
+
+def _formula_rows(profile: Profile, selection: Selection, formula: ResolvedFormula) -> TableRows:
+    if not profile.samples.num_rows:
+        return build_rows(COLUMNS, {c.name: [] for c in COLUMNS})
+    branch = select_tree(profile, use_lead_event(profile, selection), formula.lead)
+    calls = {
+        event: sum_call_weights(profile, chosen, event)
+        for event, chosen in select_parts(profile, selection, formula).items()
+    }
+    own, total = evaluate_frames(profile, formula, calls, branch.shape, branch.tree.id[1:])
+    count = len(own)
+    values: dict[str, Any] = {
+        "event": [formula.name] * count,
+        "unit": [formula.formula.unit] * count,
+        "self": own,
+        "total": total,
+        **dict.fromkeys(("self_percent", "total_percent"), np.full(count, np.nan)),
+    }
+    return build_rows(COLUMNS, {**_rows(profile, branch.tree, formula.lead).values, **values})
 
 
 def _rows(profile: Profile, tree: FlameTree, event: int) -> TableRows:
@@ -135,4 +174,4 @@ def _rows(profile: Profile, tree: FlameTree, event: int) -> TableRows:
     )
 
 
-TABLES = (Table("tree", "Call tree", COLUMNS, compute_tree),)
+TABLES = (Table("tree", "Call tree", COLUMNS, compute_tree, takes_formulas=True),)

@@ -11,7 +11,9 @@ from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ..core.flame_groups import FlameGroup
 from ..core.memo import memoize
+from ..formulas.resolution import ResolvedFormula
 from ..ml.devices import devices_of, sm_efficiency_of
+from .formula_curves import compute_formula_curve
 from .model import Timeline
 from .tracks import series_bounds, time_extent
 from .usage import MinimapSeries, compute_cpu_use, compute_event_rate
@@ -92,6 +94,21 @@ def load_event_rate(
     whole = time_extent(profile, timeline)
     rate = compute_event_rate(profile, timeline, selection, event, whole.first_ns, whole.last_ns)
     return _cut(rate, whole.first_ns, start_ns, end_ns)
+
+
+def load_formula_curve(
+    profile: Profile,
+    timeline: Timeline,
+    selection: Selection,
+    formula: ResolvedFormula,
+    start_ns: int,
+    end_ns: int,
+) -> SeriesValues:
+    """The curve of a formula in [start_ns, end_ns), beginning with the value at its start, with parts of the total
+    time."""
+    whole = time_extent(profile, timeline)
+    curve = compute_formula_curve(profile, timeline, selection, formula, whole)
+    return _cut(curve, whole.first_ns, start_ns, end_ns)
 
 
 def load_cpu_use(

@@ -26,6 +26,7 @@ from ..core.slice_selection import device_work_of
 from ..core.windows import find_duration_events
 from ..ml.devices import devices_of, sm_efficiency_of
 from .cpu_tracks import list_cpu_tracks, list_use_tracks
+from .formula_curves import compute_formula_curve, list_curve_formulas
 from .model import Timeline
 from .track import GLOBAL_GROUP, EventTicks, TimeExtent, TimelineTrack, group_label
 from .usage import compute_event_rate, describe_rate, find_cpu_event, has_slice_time, list_rated_events, sum_by_thread
@@ -63,6 +64,7 @@ def list_tracks(
         *_series_tracks(profile, selection),
         *hosts,
         *_rate_tracks(profile, timeline, selection),
+        *_formula_tracks(profile, timeline, selection),
     ]
     words = search.casefold().split()
     if words:
@@ -296,6 +298,27 @@ def _rate_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> 
             name = describe_rate(profile, timeline, event)
             key = f"rate/{event_names(profile)[event]}"
             found.append(TimelineTrack(f"r{event}", key, "counter", name, GLOBAL_GROUP, low=0.0, high=most))
+    return found
+
+
+def _formula_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+    """The curves of formulas, of the selected threads together."""
+    whole, found = time_extent(profile, timeline), []
+    for number, formula in enumerate(list_curve_formulas(profile)):
+        curve = compute_formula_curve(profile, timeline, selection, formula, whole)
+        known = curve.values[~np.isnan(curve.values)]
+        if len(known):
+            found.append(
+                TimelineTrack(
+                    id=f"f{number}",
+                    key=f"formula/{formula.name}",
+                    kind="counter",
+                    name=formula.title,
+                    group=GLOBAL_GROUP,
+                    low=min(0.0, float(known.min())),
+                    high=float(known.max()),
+                )
+            )
     return found
 
 

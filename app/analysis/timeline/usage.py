@@ -177,15 +177,16 @@ def compute_usage(
     guessed: list[int],
     *,
     drawn: bool = False,
+    bin_ns: int = 0,
 ) -> MinimapSeries:
     """The usage by events of threads, pair by pair, from `first_ns` to `last_ns`. guessed: the events whose samples are
-    counted, because their weights give no total. drawn: count the time over which samples are drawn."""
+    counted, because their weights give no total. drawn: count the time over which samples are drawn. bin_ns: the least
+    length of the parts."""
     length = last_ns - first_ns
     finest = max(1, -(-length // BINS))
     wanted = event * timeline.threads + thread
     lasts = np.array([drawn or span is SampleSpan.AFTER for span in timeline.spans], bool)
-    # Weights of clocks are in ns, like the parts; other events are counts per second.
-    scale = np.array([1.0 if span is SampleSpan.BEFORE else float(NS_PER_S) for span in timeline.spans])
+    scale = np.array([scale_of(span) for span in timeline.spans])
     parts: list[tuple[MipmapItems, Array]] = []
     covered_ns = samples = 0.0
     for pyramid in timeline.samples:
@@ -202,12 +203,18 @@ def compute_usage(
         covered_ns, samples = covered_ns + covered[taken].sum(), samples + items.count[taken].sum()
     grain = MIN_SAMPLES_PER_BIN * covered_ns / samples if samples else 0.0
     step = _find_time_step([items for items, _ in parts])
-    size = max(finest, min(int(grain), length // MIN_BINS), step)
+    size = max(finest, min(int(grain), length // MIN_BINS), step, bin_ns)
     # A slice that begins at the last time is a part, too.
     used = np.zeros(-(-(length + (size == step)) // size))
     for items, weight in parts:
         used += bin_weights(items, weight, first_ns, size, len(used))
     return MinimapSeries(used / size, size, unit)
+
+
+def scale_of(span: SampleSpan) -> float:
+    """What the usage of an event is per weight and ns: weights of clocks are in ns, as the parts; others are counts per
+    second."""
+    return 1.0 if span is SampleSpan.BEFORE else float(NS_PER_S)
 
 
 def _find_time_step(parts: list[MipmapItems]) -> int:

@@ -5,7 +5,7 @@ import math
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
-from ..formulas.rows import evaluate_formulas
+from ..counts.formula_values import evaluate_formulas
 from .models import Category, ResolvedModel, resolve_models
 
 SLACK_PERCENT = 0.5

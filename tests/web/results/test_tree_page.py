@@ -83,8 +83,8 @@ def test_all_events_are_side_by_side(stored: Callable[..., str], browser_client:
     stored(branches())
     page = browser_client.page(f"{PAGE}?hide=^work$")
     assert "cpu-clock page-faults" in text_of(page)
-    assert cells_of(page, "idle") == ["5", "5.00", "0", "0.00", "3", "0"]
-    assert cells_of(page, "inner") == ["80", "80.00", "80", "80.00", "0", "0"]
+    assert cells_of(page, "idle") == ["5", "5.00", "0", "0.00", "3", "0", "600\xa0M\xa0/s", "–"]
+    assert cells_of(page, "inner") == ["80", "80.00", "80", "80.00", "0", "0", "0\xa0/s", "0\xa0/s"]
 
 
 def test_callers_and_callees(stored: Callable[..., str], browser_client: Browser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....analysis.tables import TABLES
+from ....analysis.tables import TABLES, table_rows
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.units import NS_PER_MS, format_utc_iso
 from ....store import Result
@@ -65,7 +65,7 @@ def table(id: str, table: str) -> AnyResponse:
     if found is None:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     profile, selection = current_services().store.results.open(id), request_selection()
-    data = found.frame(profile, selection, request.args.get("by"))
+    data = table_rows(found, profile, selection, request.args.get("by")).to_frame()
     return table_response(
         f"{current_services().store.results.get(id).name} {table}",
         data,

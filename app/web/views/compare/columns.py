@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from ....analysis.compare.functions import FEW_SAMPLES, STATUSES
+from ....analysis.compare.functions import FEW_SAMPLES, STATUSES, UNDEFINED
 from ..results.result_frame import PageLink
 from ..results.sheets import Bar as RowBar
 from ..results.sheets import ColumnView
@@ -16,13 +16,16 @@ STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 
 def status_column() -> ColumnView:
     """The status of a row."""
-    few = "Fewer than 30 samples on both sides: too few to compare"
+    titles = {
+        FEW_SAMPLES: "Fewer than 30 samples on both sides: too few to compare",
+        UNDEFINED: "The formula has no value on one side: a divisor is 0",
+    }
     return ColumnView(
         "status",
         "Status",
         "status",
         shorten=lambda status: STATUS_WORDS.get(status, status),
-        title=lambda row: few if row["status"] == FEW_SAMPLES else "",
+        title=lambda row: titles.get(row["status"], ""),
     )
 
 

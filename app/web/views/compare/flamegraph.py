@@ -72,7 +72,8 @@ def difference() -> DifferenceView:
 
     Responses with this page must have the policy `flame_controls.PAGE_POLICY`.
     """
-    pair, selection = _pair(), request_selection()
+    pair = _pair()
+    selection = request_selection(pair.other_profile)
     reverse = ControlSwitch(
         "reverse", "1", "Show vanished", "Draw the frames of the base, with its widths", pair.reverse
     )
@@ -150,7 +151,8 @@ def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
 def get_json() -> Response:
     """Like the flame graph of one result, with the weight of each frame in the base. base, other: ids; `normalise=1|0`;
     reverse=1: widths and frames are those of the base."""
-    pair, selection = _pair(), request_selection()
+    pair = _pair()
+    selection = request_selection(pair.other_profile)
     data = build_difference_payload(
         pair.base_profile,
         pair.other_profile,
@@ -169,14 +171,16 @@ def get_json() -> Response:
 @blueprint.get("/api/v1/compare/flamegraph/search")
 def matches() -> Response:
     """The functions that match `q`, of the result whose frames are drawn."""
-    match = search(_pair().displayed, request_selection(), parse_pattern())
+    pair = _pair()
+    match = search(pair.displayed, request_selection(pair.other_profile), parse_pattern())
     return jsonify(format_search(match))
 
 
 @blueprint.get("/compare/flamegraph.svg")
 def get_svg() -> Response:
     """The same picture as SVG, as for one result."""
-    pair, selection, look = _pair(), request_selection(), parse_svg_style()
+    pair, look = _pair(), parse_svg_style()
+    selection = request_selection(pair.other_profile)
     tree = flame_diff(
         pair.base_profile,
         pair.other_profile,

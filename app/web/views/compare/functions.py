@@ -9,10 +9,12 @@ from werkzeug.wrappers import Response
 
 from ....analysis.compare.counts import has_counts, is_counts_only
 from ....analysis.compare.functions import BY, COLUMNS, STATUSES, diff_functions, unknown_columns
-from ....analysis.compare.matching import main_event_pair, pair_events
+from ....analysis.compare.matching import list_common_formulas, main_event_pair, pair_events, pair_formulas
 from ....analysis.compare.tables import COMPARED_TABLES, has_table
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
+from ....analysis.formulas.measures import display_unit, use_lead_event
+from ....analysis.formulas.resolution import ResolvedFormula
 from ....analysis.nsight.matching import pair_trace_with_report
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
@@ -28,6 +30,7 @@ from ...services import current_services
 from ..results.flame_controls import PAGE_POLICY
 from ..results.result_frame import (
     PageLink,
+    formula_links,
     measure_text,
     page_params,
     request_selection,
@@ -109,6 +112,7 @@ class SelectionBar:
     reset: str
     page_params: Pairs
     kept_params: Pairs
+    formulas: tuple[PageLink, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,8 @@ class ComparePage(Page):
 
 @dataclass(frozen=True)
 class _FunctionsQuery:
-    """What is compared, and how. `_parse_query` raises for invalid parameters."""
+    """What is compared, and how. `_parse_query` raises for invalid parameters. formula: that of the table; the graph
+    shows its first event."""
 
     base: Result
     other: Result
@@ -150,10 +155,16 @@ class _FunctionsQuery:
     normalize: bool
     status: str
     has_estimates: bool
+    formula: ResolvedFormula | None
 
     @property
     def profiles(self) -> tuple[Profile, Profile]:
         return self.base_profile, self.other_profile
+
+    @property
+    def by_share(self) -> bool:
+        """Whether the table has shares."""
+        return self.normalize and self.formula is None
 
     @property
     def delta(self) -> str:
@@ -292,7 +303,12 @@ def _parse_query() -> _FunctionsQuery:
     selection = request_selection()
     by, measure = parse_choice("by", BY, "function"), parse_choice("of", MEASURES, "self")
     status = parse_choice("status", STATUSES)
-    before, after = main_event_pair(base_profile, other_profile, selection, selection)
+    formulas = pair_formulas(base_profile, other_profile, selection, selection)
+    shown = use_lead_event(other_profile, selection)
+    if formulas is None:
+        before, after = main_event_pair(base_profile, other_profile, shown, shown)
+    else:
+        before, after = formulas[0].lead, formulas[1].lead
     guessed = bool(unknown_columns(base_profile, other_profile, before, after))
     return _FunctionsQuery(
         base=base,
@@ -306,13 +322,14 @@ def _parse_query() -> _FunctionsQuery:
         measure=measure,
         normalize=parse_flag("normalise", request.args.get("normalise") or "1") or guessed,
         status=status,
-        has_estimates=guessed,
+        has_estimates=guessed and formulas is None,
+        formula=formulas[1] if formulas else None,
     )
 
 
 def _rows(asked: _FunctionsQuery) -> pd.DataFrame:
     selection = asked.selection
-    if asked.event >= 0:
+    if asked.event >= 0 and asked.formula is None:
         selection = selection.replace(event=event_names(asked.other_profile)[asked.event])
     return diff_functions(
         asked.base_profile, asked.other_profile, selection, selection, asked.by, asked.normalize, asked.measure
@@ -325,20 +342,22 @@ def _with_status(asked: _FunctionsQuery, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _filter_and_sort(asked: _FunctionsQuery, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
     sides = {"change": "delta", "base": "base", "other": "other"}
+    columns = {word: asked.delta.replace("delta", side, 1) for word, side in sides.items()}
     return filter_and_sort(
         _with_status(asked, rows),
         _columns(asked, ""),
-        "-change",
+        # Small functions have the most extreme values of a formula.
+        "" if asked.formula else "-change",
         SEARCHED_COLUMNS,
-        sort_columns={word: asked.delta.replace("delta", side, 1) for word, side in sides.items()},
+        sort_columns=columns | {"ratio": f"ratio_{asked.measure}"},
         magnitudes=("change",),
     )
 
 
 def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
-    suffix = f"{asked.measure}_percent" if asked.normalize else asked.measure
-    what = "Share of the total" if asked.normalize else "Weight"
-    unit = "percent" if asked.normalize else unit
+    suffix = f"{asked.measure}_percent" if asked.by_share else asked.measure
+    what = asked.formula.name if asked.formula else "Share of the total" if asked.by_share else "Weight"
+    unit = display_unit(asked.formula) if asked.formula else "percent" if asked.by_share else unit
     found = (
         ColumnView("name", "Function", "name", shorten_page=shorten_distinct)
         if asked.by == "function"
@@ -354,11 +373,12 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
             "Other minus base; sorted by absolute value",
             "weight",
             unit=unit,
-            unit_label="points" if asked.normalize else None,
+            unit_label="points" if asked.by_share else None,
             sort="change",
             signed=True,
             tone=change_tone(asked.delta),
         ),
+        ColumnView(f"ratio_{asked.measure}", "Ratio", "ratio", sort="ratio", extra=asked.formula is None),
     )
     return inherit_descriptions(COLUMNS, found)
 
@@ -446,30 +466,29 @@ def _links(word: str, choices: tuple[tuple[str, str], ...], now: str) -> tuple[P
 
 
 def _bar(asked: _FunctionsQuery, unit: str) -> SelectionBar:
-    own = page_params()
-    names = event_names(asked.other_profile)
+    own, names = page_params(), event_names(asked.other_profile)
+    event = names[asked.event] if asked.event >= 0 else ""
 
     def url(selection: Selection) -> str:
         return with_query("/compare", selection.to_query() + own)
 
-    common = pair_events(
-        asked.base_profile,
-        asked.other_profile,
-        asked.selection.replace(event=None),
-        asked.selection.replace(event=None),
-    )
+    every = asked.selection.replace(event=None)
+    common = [names[after] for _, after in pair_events(*asked.profiles, every, every)]
     return SelectionBar(
         selection=asked.selection,
-        event=names[asked.event] if asked.event >= 0 else "",
+        event=event,
         unit=unit,
-        measure=measure_text(asked.other_profile, names[asked.event] if asked.event >= 0 else ""),
+        measure=asked.formula.formula.expression + "; the graph shows its first event"
+        if asked.formula
+        else measure_text(asked.other_profile, event),
         events=tuple(
-            PageLink(names[after], names[after], url(asked.selection.replace(event=names[after])), after == asked.event)
-            for _, after in common
+            PageLink(name, name, url(every.replace(event=name)), name == event and asked.formula is None)
+            for name in common
         ),
+        formulas=formula_links([one for _, one in list_common_formulas(*asked.profiles, True)], asked.selection, url),
         time_units=time_unit_links(asked.other_profile),
         chips=selection_chips(asked.selection, url),
         reset=url(Selection(event=asked.selection.event)),
         page_params=own,
-        kept_params=asked.selection.replace(event=None).to_query() + own,
+        kept_params=every.to_query() + own,
     )

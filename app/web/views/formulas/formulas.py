@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
+from ....analysis.counts.formula_values import BY, evaluate_formulas
 from ....analysis.formulas.resolution import ResolvedFormula, resolve_formula, resolve_formulas
-from ....analysis.formulas.rows import BY, evaluate_formulas
 from ....analysis.tables import TABLES
 from ....domain.formulas.formula import MAX_FORMULA_CHARS, Formula, FormulaError
 from ....domain.profile import Profile

@@ -11,8 +11,9 @@ from ....analysis.core.flame_groups import FlameGroup, groups_of
 from ....analysis.core.measurements import find_share_only_events
 from ....analysis.core.sample_selection import event_id, hosts_of, ranks_of
 from ....analysis.matrix.balance import find_balances, format_balance
+from ....analysis.matrix.formula_cells import FormulaMatrix, build_formula_matrix
 from ....analysis.matrix.groups import BY, default_by, matrix_groups
-from ....analysis.matrix.matrix import build_matrix
+from ....analysis.matrix.matrix import Matrix, build_matrix
 from ....analysis.matrix.rows import COMPUTING, WAITING
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
@@ -74,13 +75,17 @@ class MatrixPage(Page):
 def show(id: str) -> Response:
     """A page of functions, for some of the groups."""
     frame, profile = open_result_frame(id, "matrix")
-    event, choice = event_id(profile, frame.event or None), _parse_choice(profile, frame)
-    matrix = build_matrix(profile, frame.selection, event, choice.by)
+    event, choice = event_id(profile, frame.lead_event or None), _parse_choice(profile, frame)
+    matrix: Matrix | FormulaMatrix = (
+        build_matrix(profile, frame.selection, event, choice.by)
+        if frame.formula is None
+        else build_formula_matrix(profile, frame.selection, frame.formula, choice.by)
+    )
     sheet, groups = build_matrix_sheet(frame, profile, event, matrix, choice)
     return render(
         MatrixPage(
             frame=frame,
-            finding=_find(frame, profile, event, choice.by),
+            finding=None if choice.is_formula else _find(frame, profile, event, choice.by),
             notes=_notes(profile, frame.selection, choice.by),
             switches=_switches(profile, choice),
             sheet=sheet,
@@ -114,14 +119,16 @@ def _download(id: str, file_format: str, table: str) -> Response:
 
 
 def _parse_choice(profile: Profile, frame: ResultFrame) -> MatrixChoice:
-    shares = event_id(profile, frame.event or None) in find_share_only_events(profile)
+    is_formula = frame.formula is not None
+    shares = not is_formula and event_id(profile, frame.event or None) in find_share_only_events(profile)
     return MatrixChoice(
         by=parse_choice("by", BY) or default_by(profile),
         shown=parse_choice("state", SHOWN, ALL),
-        value="percent" if shares else parse_choice("cells", VALUES, VALUE),
+        value="percent" if shares else VALUE if is_formula else parse_choice("cells", VALUES, VALUE),
         shade=parse_choice("shade", SHADES, SHADES[0]),
         order=parse_choice("order", ORDERS, NUMBER),
         shares_only=shares,
+        is_formula=is_formula,
     )
 
 
@@ -180,7 +187,7 @@ def _switches(profile: Profile, choice: MatrixChoice) -> tuple[tuple[str, tuple[
         ),
         *(
             (("Cells", links("cells", {VALUE: "Value", "percent": "%"}, choice.value, VALUE)),)
-            if not choice.shares_only
+            if not (choice.shares_only or choice.is_formula)
             else ()
         ),
         ("Shade by", links("shade", {"table": "Table", "row": "Row"}, choice.shade, SHADES[0])),

@@ -11,12 +11,14 @@ import pandas as pd
 import re2
 
 from ....analysis.core.flame_groups import FlameGroup, groups_of
+from ....analysis.core.schema import TableRows
 from ....analysis.counts.participants import name_threads, select_process
 from ....analysis.matrix.balance import find_balances
 from ....analysis.matrix.cells import MatrixCells
+from ....analysis.matrix.formula_cells import FormulaMatrix
 from ....analysis.matrix.groups import MatrixGroups
 from ....analysis.matrix.matrix import Matrix
-from ....analysis.matrix.rows import COMPUTING, WAITING, matrix_table_rows
+from ....analysis.matrix.rows import COMPUTING, WAITING, formula_table_rows, matrix_table_rows
 from ....analysis.tables import TABLES
 from ....domain.arrays import Array
 from ....domain.profile import Profile
@@ -46,6 +48,8 @@ VALUES = (VALUE, "percent")
 SHADES = ("table", "row")
 NUMBER = "number"
 ORDERS = (NUMBER, "most")
+FORMULA_COLUMNS = ("name", "value", "min", "max")
+"""The columns of a formula: it has no shares, and its values no mean."""
 LEVELS = 10
 """How many shades there are."""
 _PLACE = "FUNCTION-OF-THE-ROW"
@@ -55,7 +59,7 @@ MAX_LABEL = 24
 @dataclass(frozen=True)
 class MatrixChoice:
     """The parameters of the page: what the groups are, which functions are shown, what cells show, what their shade is
-    relative to, and the order of the groups."""
+    relative to, and the order of the groups. is_formula: whether the values are of a formula, which has no shares."""
 
     by: str
     shown: str
@@ -63,10 +67,11 @@ class MatrixChoice:
     shade: str
     order: str
     shares_only: bool
+    is_formula: bool
 
 
 def build_matrix_sheet(
-    frame: ResultFrame, profile: Profile, event: int, matrix: Matrix, choice: MatrixChoice
+    frame: ResultFrame, profile: Profile, event: int, matrix: Matrix | FormulaMatrix, choice: MatrixChoice
 ) -> tuple[Sheet, Pager]:
     """A page of the table, and the position in the groups. Raises InvalidRequest."""
     cells, groups = matrix.cells, matrix.cells.groups
@@ -75,7 +80,7 @@ def build_matrix_sheet(
     if choice.order != NUMBER:
         order = np.lexsort((order, -cells.totals.computing))
     shown = order[(page - 1) * GROUP_PAGE : page * GROUP_PAGE]
-    every = matrix_table_rows(profile, event, matrix).to_frame()
+    every = _table(frame, profile, event, matrix).to_frame()
     every["place"] = matrix.place
     every["outlier_text"] = ""
     outliers = every.loc[every["outlier"], ["most", "since_ms"]]
@@ -86,15 +91,23 @@ def build_matrix_sheet(
     columns = _columns(frame, profile, cells, choice, shown)
     statistics = [column for column in columns if not column.column.startswith("group")]
     rows, sort = filter_and_sort(
-        every, statistics, "-percent" if choice.shares_only else "-value", ("name", "module", "state")
+        every,
+        statistics,
+        # Small functions have the most extreme values of a formula.
+        "" if choice.is_formula else "-percent" if choice.shares_only else "-value",
+        ("name", "module", "state"),
     )
-    dense = _dense(cells, rows["place"].to_numpy(), shown, choice.value)
+    values = matrix.value if isinstance(matrix, FormulaMatrix) else cells.weight.astype(np.float64)
+    dense = _dense(cells, values, rows["place"].to_numpy(), shown, choice.value)
     rows = rows.assign(**{f"group{n}": dense[:, n] for n in range(len(shown))}, focus="")
     window = slice((parse_page() - 1) * PAGE_SIZE, parse_page() * PAGE_SIZE)
     focus = rows["focus"].to_numpy(object, copy=True)
     focus[window] = [quote_plus(focus_on(name)) for name in rows["name"].iloc[window]]
     rows["focus"] = focus
-    totals = _totals(profile, frame, event, cells, choice, shown)
+    if isinstance(matrix, FormulaMatrix):
+        totals = _formula_totals(matrix, shown)
+    else:
+        totals = _totals(profile, frame, event, cells, choice, shown)
     columns = _with_shades(columns, rows, choice)
     before, _, after = frame.url("flamegraph", frame.selection.focus_on(_PLACE)).partition(_PLACE)
     sheet = build_sheet(
@@ -110,6 +123,13 @@ def build_matrix_sheet(
     return replace(sheet, rows=_total_rows(rows, totals, columns, sort) + sheet.rows), _build_group_pager(
         page, groups, choice.by
     )
+
+
+def _table(frame: ResultFrame, profile: Profile, event: int, matrix: Matrix | FormulaMatrix) -> TableRows:
+    if isinstance(matrix, FormulaMatrix):
+        assert frame.formula is not None
+        return formula_table_rows(profile, frame.formula, matrix)
+    return matrix_table_rows(profile, event, matrix)
 
 
 def focus_on(name: str) -> str:
@@ -130,7 +150,7 @@ def _columns(
     def amount(column: str, label: str, **more: Any) -> ColumnView:
         return ColumnView(column, label, "value", unit=frame.unit, scale="cells", **more)
 
-    statistics = (
+    statistics: tuple[ColumnView, ...] = (
         ColumnView(
             "name", "Function", "name", shorten=shorten_symbol, tag=lambda r: "waiting" * (r["state"] == WAITING)
         ),
@@ -144,6 +164,8 @@ def _columns(
             "outlier_text", "Outlier", "word", sort="", description="Which group is an outlier, and since when."
         ),
     )
+    if choice.is_formula:
+        statistics = tuple(column for column in statistics if column.column in FORMULA_COLUMNS)
     groups = tuple(
         ColumnView(
             f"group{place}",
@@ -200,13 +222,13 @@ def _cell_link(
     return lambda row: f"{before}{row['focus']}{after}" if row["focus"] else ""
 
 
-def _dense(cells: MatrixCells, place: Array, shown: Array, value: str) -> Array:
-    """The cells of some rows and groups: float64, NaN without samples."""
+def _dense(cells: MatrixCells, values: Array, place: Array, shown: Array, value: str) -> Array:
+    """The values of the cells of some rows and groups: float64, NaN without samples."""
     found = np.full((len(cells.rows), len(shown)), np.nan) if len(shown) else np.zeros((len(cells.rows), 0))
     column = np.full(len(cells.groups) + 1, -1, np.int64)
     column[shown] = np.arange(len(shown))
     inside = column[cells.group] >= 0
-    weight = cells.weight[inside].astype(np.float64)
+    weight = values[inside]
     if value == "percent":
         whole = cells.totals.whole[cells.group[inside]]
         weight = np.divide(100.0 * weight, whole, out=np.zeros(len(weight)), where=whole > 0)
@@ -268,6 +290,29 @@ def _totals(
                 "imbalance_percent": 100.0 * (float(some.max()) / mean - 1) if mean and len(some) > 1 else None,
                 "outlier_text": cells.groups.labels[outlier.most] if outlier else "",
                 **{f"group{n}": value for n, value in enumerate(part.tolist())},
+            }
+        )
+    return pd.DataFrame(records).astype({"name": "str"})
+
+
+def _formula_totals(matrix: FormulaMatrix, shown: Array) -> pd.DataFrame:
+    """A row for all functions that compute and one for all that wait: the formula of their sums."""
+    compared = matrix.cells.groups.role >= 0
+    records = []
+    for place, (state, values, whole) in enumerate(
+        ((COMPUTING, matrix.computing, matrix.all_computing), (WAITING, matrix.waiting, matrix.all_waiting))
+    ):
+        known = values[compared & ~np.isnan(values)]
+        records.append(
+            {
+                "name": f"All {state}",
+                "focus": "",
+                "state": state,
+                "place": -1 - place,
+                "value": whole,
+                "min": known.min() if len(known) else None,
+                "max": known.max() if len(known) else None,
+                **{f"group{n}": value for n, value in enumerate(values[shown].tolist())},
             }
         )
     return pd.DataFrame(records).astype({"name": "str"})

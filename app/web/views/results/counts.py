@@ -10,7 +10,6 @@ from flask import Blueprint, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from ....analysis.core.patterns import exact_pattern
 from ....analysis.core.sample_selection import hosts_of, ranks_of
 from ....analysis.core.schema import records
 from ....analysis.counts.participants import Changes, list_labels, list_selected_labels, select_participants
@@ -39,12 +38,11 @@ from ....charts.bars import (
 from ....domain.errors import InvalidRequest
 from ....domain.list_text import abbreviate_names
 from ....domain.profile import Profile
-from ....domain.selection import MAX_PATTERN_CHARS
 from ....domain.text import shorten
 from ....domain.units import MISSING, Quantity, format_caveat, format_quantity
 from ...parameters import parse_choice
 from ...rendering import Page, render
-from .functions import MAX_URL, sandwich_urls
+from .functions import MAX_URL, append_query, function_query, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes
 from .sheets import (
@@ -223,9 +221,7 @@ def show(id: str) -> Response:
 def download_metrics(id: str, file_format: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
-    return table_file_response(
-        f"{frame.name} metrics", file_format, TABLES["count-metrics"].frame(profile, frame.selection), profile
-    )
+    return table_file_response(f"{frame.name} metrics", file_format, _metric_rows(frame, profile), profile)
 
 
 @blueprint.get(f"/results/<id>/count-shares.{FILE_RULE}")
@@ -311,7 +307,7 @@ def _chart(
     selections = select_participants(profile, view.by, data.labels)
     url = sandwich_urls(frame, event)
     # Made once for all bars.
-    queries = {series.name: _function_query(event, series.name) for series in data.series if not series.other}
+    queries = {series.name: function_query(event, series.name) for series in data.series if not series.other}
     return EventChart(
         event=event,
         total=total._replace(text=data.note) if data.note else total,
@@ -358,7 +354,9 @@ def _scale(
     frame: ResultFrame, profile: Profile, view: _CountsView, shares: EventShares, data: BarData
 ) -> tuple[BarScale, str, str]:
     """(how values are written, their heading, a note)."""
-    absolute = BarScale(data.unit), "Total", ""
+    absolute = BarScale(data.unit), "Value" if data.is_formula else "Total", ""
+    if data.is_formula and (view.values == PER_S or (view.values == PERCENT and view.reference is None)):
+        return *absolute[:2], "Values of a formula have no sum and no rate. Choose one as 100 % to compare."
     if view.values == PERCENT:
         selection = frame.selection.replace(event=data.event)
         reference = sum_reference(profile, selection, shares, view.reference)
@@ -386,12 +384,12 @@ def _bar_row(
     label, selection = data.labels[bar], frame.selection
     # Made once for the links of a bar, because a page has hundreds.
     address = frame.url(None, selection.replace(**changes, event=None), *frame.page_params)
-    link = _append(address, urlencode([("event", selection.event)] if selection.event else [])) if changes else ""
+    link = append_query(address, urlencode([("event", selection.event)] if selection.event else [])) if changes else ""
     reference = current_url_with(("reference", label), ("values", PERCENT))
 
     def part_url(series: BarSeries) -> str:
         query = queries[series.name]
-        return _append(address, query) if query else ""
+        return append_query(address, query) if query else ""
 
     return BarRow(
         label=label,
@@ -404,25 +402,14 @@ def _bar_row(
     )
 
 
-def _function_query(event: str, name: str) -> str:
-    """The parameters that select an event and a function, in addition to a focus; empty if the pattern is too long."""
-    pattern = exact_pattern(name)
-    pairs = [("event", event), ("focus", pattern)]
-    return urlencode(pairs, errors="replace") if len(pattern) <= MAX_PATTERN_CHARS else ""
-
-
-def _append(address: str, query: str) -> str:
-    """An address with more parameters; empty if it would be too long."""
-    found = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
-    return found if len(found) <= MAX_URL else ""
-
-
 def _reading(charts: list[BarData]) -> str:
     sampled, counted = (
         any(data.labels and data.by_function is by_function for data in charts) for by_function in (True, False)
     )
     if not (counted or sampled) and any(data.note for data in charts):
         return ""
+    if any(data.is_formula for data in charts):
+        return "A formula of the sums of each bar, which has no parts."
     if counted and not sampled:
         return "Counted, not sampled: totals without functions."
     stacked = "Each bar is divided by its top functions"
@@ -439,7 +426,7 @@ def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
     """The range over several intervals of a metric: a mean of ratios is not the ratio of the total."""
     if not profile.count_metrics.num_rows:
         return ()
-    rows = TABLES["count-metrics"].frame(profile, frame.selection)
+    rows = _metric_rows(frame, profile)
     keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
     groupby = rows.groupby(keys, dropna=False, sort=False)
     found = groupby["value"].agg(["min", "max"]).join(groupby["start_ms"].count().rename("intervals")).reset_index()
@@ -460,6 +447,12 @@ def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
             )
         )
     return tuple(metrics)
+
+
+def _metric_rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
+    """Of the selected event; perf knows no formulas."""
+    selection = frame.selection.replace(event=None) if frame.formula else frame.selection
+    return TABLES["count-metrics"].frame(profile, selection)
 
 
 def _metric(value: float | None, unit: str) -> str:

@@ -229,7 +229,8 @@ def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
                 continue
             # The first grouping is the default.
             words = [("by", by)] if by and by != table.by[0] else []
-            files = tuple((form, frame.url(f"tables/{name}.{form}", None, *words)) for form in TABLE_FORMATS)
+            chosen = frame.asked if table.takes_formulas else frame.selection
+            files = tuple((form, frame.url(f"tables/{name}.{form}", chosen, *words)) for form in TABLE_FORMATS)
             found.append(TableFiles(table.title + (f" by {by}" if words else ""), files))
     return tuple(found)
 

@@ -12,7 +12,7 @@ from flask import Blueprint, Response, current_app, request
 from itsdangerous import BadData, SignatureExpired, URLSafeTimedSerializer
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....analysis.tables import TABLES
+from ....analysis.tables import TABLES, table_rows
 from ....domain.errors import Forbidden, NotFound
 from ....domain.selection import Selection, parse_flag
 from ....exporters import EXPORTERS, Exporter
@@ -46,7 +46,7 @@ def table(id: str, table: str, file_format: str) -> Response:
     store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
     profile = store.results.open(id)
-    data = found.frame(profile, request_selection(), by)
+    data = table_rows(found, profile, request_selection(), by).to_frame()
     return table_file_response(name, file_format, data, *figures_of(table, profile), columns=found.columns)
 
 

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlencode
 
 import pandas as pd
 
 from ....analysis.core.functions import base_name, functions_of
+from ....analysis.core.patterns import exact_pattern
 from ....analysis.core.schema import records
 from ....domain.profile import Profile
+from ....domain.selection import MAX_PATTERN_CHARS
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.units import Quantity, choose_scale
 from .result_frame import ResultFrame
@@ -81,6 +83,19 @@ def sandwich_urls(frame: ResultFrame, event: str | None = None) -> Callable[[str
         return found if len(found) <= MAX_URL else ""
 
     return url
+
+
+def function_query(event: str, name: str) -> str:
+    """The parameters that select an event and a function, in addition to a focus; empty if the pattern is too long."""
+    pattern = exact_pattern(name)
+    pairs = [("event", event), ("focus", pattern)]
+    return urlencode(pairs, errors="replace") if len(pattern) <= MAX_PATTERN_CHARS else ""
+
+
+def append_query(address: str, query: str) -> str:
+    """An address with more parameters; empty if it would be too long."""
+    found = f"{address}{'&' if '?' in address else '?'}{query}" if query else address
+    return found if len(found) <= MAX_URL else ""
 
 
 def place_of(row: dict[str, Any]) -> str:

@@ -28,6 +28,7 @@ from ....domain.units import (
 )
 from .column_choice import ColumnChoice, ColumnOption, build_choice, parse_columns, unambiguous_labels
 from .tables import (
+    AS_LISTED,
     PAGE_SIZE,
     ColumnHeading,
     Pager,
@@ -275,6 +276,8 @@ def filter_and_sort(
     """
     order = parse_order(words(columns), default)
     rows = filter_rows(rows, parse_search(), search)
+    if order is AS_LISTED:
+        return rows, order
     # Stable, so that equal rows keep the order of the table.
     rows = rows.sort_values(
         (sort_columns or {}).get(order.column, order.column),

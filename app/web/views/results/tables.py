@@ -62,9 +62,16 @@ class SortOrder:
         return ("-" if self.descending else "") + self.column
 
 
+AS_LISTED = SortOrder("as listed", False)
+"""The order of the table itself, where no column has it."""
+
+
 def parse_order(columns: Sequence[str], default: str) -> SortOrder:
-    """The order requested by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
+    """The order requested by `sort`, else `default` ("-total"; "": AS_LISTED). Raises InvalidRequest for a column not
+    offered."""
     word = request.args.get("sort") or default
+    if not word:
+        return AS_LISTED
     order = SortOrder(word.removeprefix("-"), word.startswith("-"))
     if order.column not in columns:
         raise InvalidRequest(

@@ -74,7 +74,7 @@ def list_group_pairs(frame: ResultFrame, profile: Profile, totals_of_ranks: Tota
 
 def _find_totals(frame: ResultFrame, profile: Profile) -> tuple[str, Totals]:
     """(process, or thread if one process has samples or counts; the totals by label)."""
-    selection = frame.selection.replace(event=frame.event or None).without_places()
+    selection = frame.selection.replace(event=frame.lead_event or None).without_places()
     values, kind = sum_thread_values(profile, selection), threads_of(profile).kind
     real = np.array([word == "thread" for word in kind], bool)
     for group in (FlameGroup.PROCESS, FlameGroup.THREAD):

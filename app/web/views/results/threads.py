@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.flame_groups import rank_label
 from ....analysis.core.measurements import (
+    Measurement,
     find_counted_events,
     find_share_only_events,
     measure_counts,
@@ -22,6 +23,7 @@ from ....analysis.core.sample_selection import event_id, ranks_of
 from ....analysis.core.schema import records
 from ....analysis.core.waiting_functions import waiting_pattern
 from ....analysis.counts.thread_tree import ThreadNode, build_thread_tree, list_levels, select_nodes
+from ....analysis.formulas.measures import evaluate_groups, measure_parts, name_table, selected_formula
 from ....analysis.matrix.cells import sum_groups
 from ....analysis.matrix.groups import matrix_groups
 from ....analysis.tables import TABLES
@@ -97,11 +99,13 @@ class ThreadTreeRow:
 class ThreadTree:
     """Threads by host, rank and process, to select from.
 
-    action: of the form; fields: what it keeps. noise: the choices of the threshold. levels: what its rows are. opened:
-    whether it was used. all, none: the page with all, or no, check boxes checked.
+    share_of: the event whose shares it has, empty for that of the page. action: of the form; fields: what it keeps.
+    noise: the choices of the threshold. levels: what its rows are. opened: whether it was used. all, none: the page
+    with all, or no, check boxes checked.
     """
 
     rows: tuple[ThreadTreeRow, ...]
+    share_of: str
     action: str
     fields: Pairs
     noise: tuple[PageLink, ...]
@@ -211,7 +215,7 @@ def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
     checked = parse_choice("checked", ("", "all", "none"), "")
     selection = frame.selection.replace(event=frame.event or None)
     nodes = build_thread_tree(profile, selection, float(noise)) if frame.event else ()
-    is_share = bool(frame.event) and event_id(profile, frame.event) in find_share_only_events(profile)
+    is_share = _has_only_shares(frame, profile)
 
     # Made once, because there are hundreds of rows.
     compared: dict[str, str] = {
@@ -240,6 +244,7 @@ def _tree(frame: ResultFrame, profile: Profile) -> ThreadTree:
             )
             for node in nodes
         ),
+        share_of=frame.lead,
         action=f"/results/{frame.id}/threads/select",
         fields=frame.selection.without_places().to_query()
         + [pair for pair in frame.page_params if pair[0] != "checked"],
@@ -268,9 +273,12 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     balance = measure_balance(values)
     if balance is None:
         return None
+    if frame.formula is not None:
+        [whole] = evaluate_groups(profile, frame.formula, [measure_parts(profile, selection, frame.formula)])
+        balance = replace(balance, mean=whole or 0.0, over_mean=None, together=True)
     hosts = f" on {balance.hosts:,} hosts" if balance.hosts > 1 else ""
-    mean = f"{format_quantity(balance.mean, frame.unit).text} on average"
-    caveat = format_caveat(running_percent(measure_counts(profile, selection)))
+    mean = f"{format_quantity(balance.mean, frame.unit).text} {'together' if balance.together else 'on average'}"
+    caveat = "" if frame.formula else format_caveat(running_percent(measure_counts(profile, selection)))
     svg = draw_rank_columns(
         frame.event,
         frame.unit,
@@ -288,7 +296,7 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         uneven=balance.over_mean is not None and balance.over_mean > UNEVEN,
         # `draw_rank_columns` escapes every name and uses neither script nor style; tests hold it to that.
         svg=Markup(svg),
-        legend=list_legend(svg),
+        legend=list_legend(svg, balance.together),
         table=frame.url("ranks.csv"),
         matrix=frame.url("matrix", None, ("by", "rank")),
     )
@@ -296,9 +304,9 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
 
 def _pairs(frame: ResultFrame, profile: Profile) -> tuple[GroupPair, ...]:
     """The groups that are often compared; ranks by what they compute, like the chart."""
-    selection = frame.selection.replace(event=frame.event or None).without_places()
+    selection = frame.selection.replace(event=frame.lead_event or None).without_places()
     totals: dict[str, int | float] | None = {}
-    if not frame.event or event_id(profile, frame.event) in find_share_only_events(profile):
+    if not frame.event or event_id(profile, frame.lead_event) in find_share_only_events(profile):
         totals = None
     elif len(ranks_of(profile)) > 1:
         values, _ = _rank_values(profile, selection)
@@ -306,15 +314,20 @@ def _pairs(frame: ResultFrame, profile: Profile) -> tuple[GroupPair, ...]:
     return list_group_pairs(frame, profile, totals)
 
 
+def _has_only_shares(frame: ResultFrame, profile: Profile) -> bool:
+    if not frame.event or frame.formula:
+        return False
+    return event_id(profile, frame.event) in find_share_only_events(profile)
+
+
 def _rank_values(profile: Profile, selection: Selection) -> tuple[list[RankValue], bool]:
     """(the total of each rank, in order of the ranks; whether they are without waiting)."""
-    return memoize(
-        profile, ("rank values", selection, waiting_pattern()), lambda: _build_rank_values(profile, selection)
-    )
+    name = name_table("rank values", profile, selection)
+    return memoize(profile, (name, selection, waiting_pattern()), lambda: _build_rank_values(profile, selection))
 
 
 def _build_rank_values(profile: Profile, selection: Selection) -> tuple[list[RankValue], bool]:
-    found: dict[int, RankValue] = {}
+    formula, found = selected_formula(profile, selection), dict[int, RankValue]()
     for row in records(TABLES["ranks"].rows(profile, selection)):
         rank = row["rank"]
         if rank is None or row["recorded"] is False:
@@ -322,6 +335,14 @@ def _build_rank_values(profile: Profile, selection: Selection) -> tuple[list[Ran
         before = found.get(rank, RankValue(rank, None))
         value = before.value if row["value"] is None else (before.value or 0) + row["value"]
         found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
+    if formula is not None:
+        groups: dict[int, list[Measurement]] = {rank: [] for rank in found}
+        for m in measure_parts(profile, selection, formula):
+            if m.rank in groups:
+                groups[m.rank].append(m)
+        values = evaluate_groups(profile, formula, list(groups.values()))
+        of_all_runs = [replace(found[rank], value=value) for rank, value in zip(groups, values, strict=True)]
+        return sorted(of_all_runs, key=lambda one: one.rank), False
     computing = _computing_by_rank(profile, selection)
     for rank, weight in computing.items():
         if rank in found and found[rank].value is not None:
@@ -364,7 +385,7 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
         *places,
         ColumnView("samples", "Samples"),
         ColumnView("value", frame.event or "Value", "value", unit=frame.unit, caveat=scaled),
-        ColumnView("percent", "%", "percent", sort=""),
+        *(() if frame.formula else (ColumnView("percent", "%", "percent", sort=""),)),
         ColumnView("key", "Flame graph", "link", sort="", link=flamegraph),
     )
     return inherit_descriptions(TABLES["threads"].columns, found)

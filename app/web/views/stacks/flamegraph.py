@@ -104,7 +104,7 @@ def get_svg(id: str) -> Response:
     """
     store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
-    selection, part = request_selection(), request.args.get("part", "")
+    selection, part = request_selection(profile), request.args.get("part", "")
     look = parse_svg_style(part)
     return flame_svg_response(
         _tree(profile, selection, look.min_px / look.width),
@@ -120,9 +120,10 @@ def get_svg(id: str) -> Response:
 @blueprint.get("/api/v1/results/<id>/flamegraph")
 def get_json(id: str) -> Response:
     """The frames visible at `width` pixels below the frame `zoom`: see `charts.flamegraph.build_payload`."""
+    profile = current_services().store.results.open(id)
     data = build_flame_payload(
-        current_services().store.results.open(id),
-        request_selection(),
+        profile,
+        request_selection(profile),
         group=parse_group(),
         order=parse_order(),
         zoom=parse_number("zoom"),
@@ -134,7 +135,8 @@ def get_json(id: str) -> Response:
 @blueprint.get("/api/v1/results/<id>/flamegraph/search")
 def matches(id: str) -> Response:
     """The functions that match `q`: `{"functions": [ids], "matched": weight, "percent": of all, "is_literal"}`."""
-    match = search(current_services().store.results.open(id), request_selection(), parse_pattern())
+    profile = current_services().store.results.open(id)
+    match = search(profile, request_selection(profile), parse_pattern())
     return jsonify(format_search(match))
 
 
@@ -144,7 +146,7 @@ def callers_and_callees(id: str) -> Response:
     `zoom` is then a frame of it."""
     profile = current_services().store.results.open(id)
     part = request.args.get("part", "")
-    trees = _sandwich(profile, request_selection(), part, min_frame_share(parse_width()))
+    trees = _sandwich(profile, request_selection(profile), part, min_frame_share(parse_width()))
     return jsonify(
         {
             key: build_payload(tree, profile, width_px=parse_width())
@@ -213,7 +215,7 @@ def _nothing(frame: ResultFrame, profile: Profile) -> str:
 
 
 def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
-    selection = request_selection()
+    selection = request_selection(profile)
     color = ControlChoice(
         "colour", "Color by", parse_choice("colour", COLOR_LABELS, "kind"), "kind", tuple(COLOR_LABELS.items())
     )

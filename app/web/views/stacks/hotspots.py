@@ -18,7 +18,7 @@ from ...services import current_services
 from ..results.functions import has_modules, place_of, sandwich_urls
 from ..results.missing_data import explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions, largest_bar
 from ..results.source_places import describe_places, list_places, place_column
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
@@ -77,7 +77,8 @@ def show(id: str) -> Response:
                 noun=by,
                 total_rows=len(every),
                 url=(lambda row: url(row["name"] or "")) if by == "function" else None,
-                bar=("self_percent", "total_percent"),
+                bar=largest_bar(rows, "self") if frame.formula else ("self_percent", "total_percent"),
+                bar_label="Self, relative to the largest" if frame.formula else "Share",
                 mark="kind",
                 wide=False,
             ),
@@ -104,7 +105,7 @@ def hotspot_columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     def title(row: dict[str, Any]) -> str:
         return "\n".join(filter(None, (row["name"], place_of(row))))
 
-    found = (
+    found: tuple[ColumnView, ...] = (
         ColumnView(
             *("name", by.capitalize(), "name"), title=title, shorten_page=shorten_distinct if by == "function" else None
         ),
@@ -114,6 +115,8 @@ def hotspot_columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
         weight("total", "Total", "including callees"),
         ColumnView("total_percent", "%", "percent", sort=""),
     )
+    if frame.formula:
+        found = tuple(column for column in found if column.kind != "percent")
     return inherit_descriptions(TABLES["hotspots"].columns, found)
 
 
@@ -127,11 +130,12 @@ def _rows(frame: ResultFrame, profile: Profile, by: str) -> pd.DataFrame:
 
 def _filter_and_sort(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
     # Events that were sampled, not counted, have only shares to sort by.
-    unknown = [word for word in ("self", "total") if rows[word].isna().all()]
+    unknown = [] if frame.formula else [word for word in ("self", "total") if rows[word].isna().all()]
     return filter_and_sort(
         rows,
         hotspot_columns("function", frame),
-        "-self",
+        # Small functions have the most extreme values of a formula.
+        "" if frame.formula else "-self",
         ("name", "module"),
         sort_columns={word: f"{word}_percent" for word in unknown},
     )

@@ -1,7 +1,7 @@
 """/results/<id>/tree: the call tree, top-down or bottom-up, or callers and callees of a function, with all events."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +13,8 @@ from ....analysis.core.functions import KIND_NAMES, base_name, functions_of
 from ....analysis.core.measurements import absolute_totals, find_share_only_events
 from ....analysis.core.sample_rollup import sum_call_weights
 from ....analysis.core.sample_selection import event_id, event_names
+from ....analysis.formulas.measures import display_unit, evaluate_weights, list_sampled_formulas
+from ....analysis.formulas.resolution import ResolvedFormula
 from ....analysis.source.code_index import has_addresses
 from ....analysis.stacks.flamegraph import FlameTree
 from ....analysis.stacks.tree_table import (
@@ -28,7 +30,7 @@ from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import ROOT, take_values
-from ....domain.units import Quantity, Scale, choose_scale
+from ....domain.units import Quantity, Scale, choose_scale, format_quantity
 from ...rendering import Page, render
 from ..results.functions import MAX_URL, has_modules, place_of
 from ..results.missing_data import explain_flat_stacks, explain_no_samples
@@ -44,6 +46,8 @@ ROWS_STEP, MAX_ROWS = 300, 3_000
 MAX_TOGGLES = 200
 """More would make the address too long."""
 MAX_INDENT = 40
+MAX_FORMULAS = 8
+"""With columns, without that of the page."""
 STATE_PARAMETERS = ("toggle", "expand", "rows")
 
 
@@ -71,7 +75,8 @@ class TreeState:
 
 @dataclass(frozen=True)
 class EventColumn:
-    """The weights of an event. url: of the page with this as its event, None for the present one."""
+    """The weights of an event, or the values of a formula on its sums. url: of the page with this as its event, None
+    for the event whose weights order the rows."""
 
     event: str
     unit: str
@@ -84,7 +89,7 @@ class TreeRow:
     """A frame. key: see `TreeState`. parent: the key of its parent, empty at the top. toggle: address with the row
     expanded or collapsed, empty without children; expand: with all below. name, module: complete. url: callers and
     callees. bars: self and total in percent. cells: total, total in percent, self, self in percent of the page's event,
-    then total and self of each other event."""
+    then total and self of each other event and formula."""
 
     key: str
     parent: str
@@ -118,8 +123,8 @@ class TreeSection:
 @dataclass(frozen=True)
 class TreePage(Page):
     """`/results/<id>/tree`. function: whose callers and callees are shown, or empty. flame_graph: the same as one.
-    others: the other events. more: the page with more rows. expand_all: with all rows expanded; reset: with the
-    heaviest path."""
+    others: the formulas and the other events. more: the page with more rows. expand_all: with all rows expanded; reset:
+    with the heaviest path."""
 
     template: ClassVar[str] = "results/tree.html"
     frame: ResultFrame
@@ -184,7 +189,7 @@ def download_table(id: str, file_format: str) -> Response:
 
 def _branches(frame: ResultFrame, profile: Profile, function: str) -> list[tuple[str, str, TreeBranch]]:
     """The trees of the page with their titles and the prefixes of their keys."""
-    event = event_id(profile, frame.event)
+    event = event_id(profile, frame.lead_event)
     if not function:
         return [("", "", select_tree(profile, frame.selection, event, MIN_SHARE))]
     callers, callees = select_branches(profile, frame.selection, event, function, MIN_SHARE)
@@ -233,7 +238,8 @@ class _RowMaker:
         self._frame = frame
         self._profile = profile
         self._state = state
-        self._event = event_id(profile, frame.event)
+        self._event = event_id(profile, frame.lead_event)
+        self._shown, self._formulas = _list_formulas(frame, profile)
         self._others = [e for e in range(profile.events.num_rows) if e != self._event]
         events = (self._event, *self._others)
         self._calls = {event: sum_call_weights(profile, frame.selection, event) for event in events}
@@ -241,18 +247,25 @@ class _RowMaker:
         # The same scales for all trees of the page.
         self._scales = {event: choose_scale(int(calls.sum()), units[event]) for event, calls in self._calls.items()}
         self.main = self._column(self._event)
-        self.others = tuple(self._column(event) for event in self._others)
+        self.others = (
+            *(self._formula_column(formula) for formula in self._shown),
+            *(self._column(event) for event in self._others),
+            *(self._formula_column(formula) for formula in self._formulas),
+        )
 
     def section(self, title: str, prefix: str, branch: TreeBranch, limit: int) -> TreeSection:
         tree = branch.tree
-        found = list(_visible(tree, prefix, self._state, limit + 1))
-        visible, more = found[:limit], len(found) > limit
+        expanded = list(_visible(tree, prefix, self._state, limit + 1))
+        visible, more = expanded[:limit], len(expanded) > limit
         rows = np.array([row for row, _ in visible], np.int64)
         main = EventWeights(self._event, tree.self_weight[rows], tree.total_weight[rows], tree.total)
         columns = [_cells(self._profile, main, self._scales[main.event], percents=True)]
-        for event in self._others:
-            weights = find_weights(event, self._calls[event], branch.shape, tree.id[rows])
+        found = {event: find_weights(event, self._calls[event], branch.shape, tree.id[rows]) for event in self._others}
+        sums = {self._event: main} | found
+        columns += [_formula_cells(self._profile, formula, sums) for formula in self._shown]
+        for event, weights in found.items():
             columns.append(_cells(self._profile, weights, self._scales[event], percents=False))
+        columns += [_formula_cells(self._profile, formula, sums) for formula in self._formulas]
         functions = functions_of(self._profile)
         of = tree.function[rows]
         names, modules = functions.names_of(of), functions.modules_of(of)
@@ -300,6 +313,15 @@ class _RowMaker:
             cells=tuple(cell for column in columns for cell in column[at]),
         )
 
+    def _formula_column(self, formula: ResolvedFormula) -> EventColumn:
+        # Each value has its unit, because they differ more than weights.
+        return EventColumn(
+            event=formula.name,
+            unit="",
+            url=current_url_with(("event", formula.name)),
+            title=f"{formula.formula.expression}, of the sums of each row",
+        )
+
     def _column(self, event: int) -> EventColumn:
         name, is_main = event_names(self._profile)[event], event == self._event
         known = event not in find_share_only_events(self._profile)
@@ -309,6 +331,31 @@ class _RowMaker:
             url=None if is_main else current_url_with(("event", name)),
             title=f"Weight of the samples of {name}" + ("" if known else ", in percent: its samples give only shares"),
         )
+
+
+def _list_formulas(
+    frame: ResultFrame, profile: Profile
+) -> tuple[tuple[ResolvedFormula, ...], tuple[ResolvedFormula, ...]]:
+    """(that of the page, others) with columns."""
+    shown = () if frame.formula is None else (frame.formula,)
+    names = {one.name for one in shown}
+    others = [one for one in list_sampled_formulas(profile) if one.name not in names]
+    return shown, tuple(others[:MAX_FORMULAS])
+
+
+def _formula_cells(
+    profile: Profile, formula: ResolvedFormula, weights: Mapping[int, EventWeights]
+) -> list[tuple[Quantity, ...]]:
+    """The cells of each row for a formula: total and self."""
+    unit = display_unit(formula)
+    total, own = (
+        evaluate_weights(profile, formula, sums).tolist()
+        for sums in (
+            {event: weights[event].total for event in formula.parts},
+            {event: weights[event].own for event in formula.parts},
+        )
+    )
+    return [tuple(format_quantity(value, unit) for value in pair) for pair in zip(total, own, strict=True)]
 
 
 def _cells(profile: Profile, weights: EventWeights, scale: Scale, *, percents: bool) -> list[tuple[Quantity, ...]]:

@@ -12,7 +12,7 @@ from ....domain.profile import Profile
 from ..results.flame_controls import FlameGraphView
 from ..results.functions import sandwich_urls
 from ..results.missing_data import explain_no_samples
-from ..results.result_frame import ResultFrame
+from ..results.result_frame import ResultFrame, show_lead_event
 from ..results.sheets import SheetRow, build_headings, build_rows, column_scales
 from ..results.tables import ColumnHeading, current_url_with
 from ..stacks.flamegraph import build_whole_graph
@@ -54,6 +54,7 @@ def build_selected_range(frame: ResultFrame, profile: Profile, *, omit_large: bo
     the functions and the picture of the graph if the result is large."""
     if not profile.samples.num_rows:
         return None
+    frame = show_lead_event(frame, profile)
     graph = build_whole_graph(frame, profile)
     part = SelectedRange(
         time=frame.time_text,

@@ -1,7 +1,7 @@
 """/results/<id>/timeline: threads, streams and series over time; and its data as JSON."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response
 from ....analysis.core.measurements import weight_unit
 from ....analysis.core.sample_selection import event_id, match_places, samples_of
 from ....analysis.core.windows import resolve_step, step_windows
+from ....analysis.formulas.measures import selected_formula
 from ....analysis.timeline.details import (
     find_slice,
     find_step,
@@ -23,6 +24,7 @@ from ....analysis.timeline.details import (
     summarize_slice,
 )
 from ....analysis.timeline.flows import list_flows
+from ....analysis.timeline.formula_curves import compute_formula_curve
 from ....analysis.timeline.minimap import Minimap, build_minimap
 from ....analysis.timeline.model import KINDS, Timeline
 from ....analysis.timeline.search import find_next_hit, search
@@ -47,7 +49,13 @@ from ..results.flame_controls import (
     parse_width,
 )
 from ..results.missing_data import explain_no_timeline
-from ..results.result_frame import PageLink, ResultFrame, open_result_frame, request_selection
+from ..results.result_frame import (
+    PageLink,
+    ResultFrame,
+    open_result_frame,
+    request_selection,
+    show_lead_event,
+)
 from ..results.tables import current_url_with, parse_search
 from .selected_range import SHOW_PARAMETER, SelectedRange, build_selected_range
 
@@ -109,7 +117,9 @@ def show(id: str) -> Response:
     """The page."""
     frame, profile = open_result_frame(id, "timeline")
     timeline = current_services().store.timelines.get(id, profile)
-    found, left_out = ([], 0) if timeline is None else list_tracks(profile, timeline, frame.selection)
+    found, left_out = (
+        ([], 0) if timeline is None else list_tracks(profile, timeline, show_lead_event(frame, profile).selection)
+    )
     reason = explain_no_timeline(profile)
     response = render(
         TimelinePage(
@@ -159,7 +169,7 @@ def get_svg(id: str) -> Response:
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
-    selection = request_selection()
+    selection = request_selection(profile)
     found, _ = list_tracks(profile, timeline, selection)
     whole = time_extent(profile, timeline)
     start = whole.first_ns if selection.start_ns is None else selection.start_ns
@@ -209,7 +219,7 @@ def get_json(id: str) -> Response:
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
-    found, left_out = list_tracks(profile, timeline, request_selection(), parse_search())
+    found, left_out = list_tracks(profile, timeline, request_selection(profile), parse_search())
     whole = time_extent(profile, timeline)
     return _json(
         {
@@ -219,11 +229,22 @@ def get_json(id: str) -> Response:
             "last_ns": whole.last_ns,
             "tracks": [asdict(track) | {"not_drawn": format_clipped(track)} for track in found],
             "left_out": left_out,
-            "busy": _busy(build_minimap(profile, timeline, request_selection(), whole)),
+            "busy": _busy(_strips(profile, timeline)),
             "step": _step_window(profile),
             "kinds": KINDS,
         }
     )
+
+
+def _strips(profile: Profile, timeline: Timeline) -> Minimap:
+    """The strips above the tracks: of the event, or the curve of the formula, at 0 where it has no value."""
+    whole = time_extent(profile, timeline)
+    minimap = build_minimap(profile, timeline, request_selection(profile), whole)
+    formula = selected_formula(profile, request_selection())
+    if formula is None:
+        return minimap
+    curve = compute_formula_curve(profile, timeline, request_selection(), formula, whole)
+    return replace(minimap, host=MinimapSeries(np.nan_to_num(curve.values), curve.bin_ns, formula.title))
 
 
 def _busy(minimap: Minimap) -> dict[str, Any]:
@@ -246,7 +267,7 @@ def _busy(minimap: Minimap) -> dict[str, Any]:
 
 def _step_window(profile: Profile) -> list[int] | None:
     """The time range of the selected step over the selected ranks; None without a step."""
-    selection = request_selection()
+    selection = request_selection(profile)
     if selection.step is None:
         return None
     windows = step_windows(profile, resolve_step(profile, selection.step))
@@ -263,7 +284,7 @@ def get_viewport(id: str) -> Response:
     if timeline is None:
         return _preparing()
     bands = parse_bands([text for text in request.args.get("bands", "").split(",") if text], profile, timeline)
-    answer = build_viewport(profile, timeline, request_selection(), bands, *_window(), parse_width())
+    answer = build_viewport(profile, timeline, request_selection(profile), bands, *_window(), parse_width())
     if request.accept_encodings["gzip"] <= 0:
         return Response(answer.json, mimetype="application/json")
     # Compressed already, to limit its size.
@@ -295,11 +316,13 @@ def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: 
         found = find_slice(timeline, band.number, row, start, end)
         return None if found is None else slice_details(profile, timeline, found)
     if band.kind in ("lane", "stacks", "ticks"):
-        event = band.event if band.kind == "ticks" else int(lane_event(profile, request_selection())[band.number])
+        event = (
+            band.event if band.kind == "ticks" else int(lane_event(profile, request_selection(profile))[band.number])
+        )
         depth = _parse_ns("row", 0) if band.kind == "stacks" else None
         return summarize_samples(profile, timeline, event, band.number, start, end, depth)
     if band.kind == "cpu":
-        event = event_id(profile, request_selection().event)
+        event = event_id(profile, request_selection(profile).event)
         return summarize_cpu_samples(profile, timeline, event, band.number, start, end)
     if band.kind == "instants":
         return list_instants(profile, timeline, band.number, start, end)
@@ -320,17 +343,18 @@ def slice_by_number(id: str, number: int) -> Response:
 @blueprint.get("/api/v1/results/<id>/timeline/flows")
 def flows(id: str) -> Response:
     """The flows with an end that begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
-    return _json(list_flows(current_services().store.results.open(id), request_selection(), *_window()))
+    profile = current_services().store.results.open(id)
+    return _json(list_flows(profile, request_selection(profile), *_window()))
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/search")
 def matches(id: str) -> Response:
     """The matches of `q`: `{"functions", "hits", "total", "unit", "percent", "is_literal"}`."""
     profile = current_services().store.results.open(id)
-    match = search(profile, request_selection(), parse_pattern())
+    match = search(profile, request_selection(profile), parse_pattern())
     unit = "ns"
     if not profile.slices.num_rows:
-        event = event_id(profile, request_selection().event)
+        event = event_id(profile, request_selection(profile).event)
         unit = weight_unit(profile, event) if event >= 0 else "count"
     return jsonify(
         functions=match.functions,
@@ -352,7 +376,7 @@ def next_match(id: str) -> Response:
     row = _parse_ns("row", -1)
     hit = find_next_hit(
         profile,
-        request_selection(),
+        request_selection(profile),
         parse_pattern(),
         _parse_ns("from", 0),
         row if row >= 0 else None,

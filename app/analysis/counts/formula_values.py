@@ -8,23 +8,16 @@ import numpy as np
 from ...domain.arrays import Float64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
-from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
+from ..core.flame_groups import FlameGroup, groups_of
 from ..core.functions import functions_of
-from ..core.measurements import (
-    Measurement,
-    best_total,
-    find_counted_events,
-    find_share_only_events,
-    list_measurements,
-    missing_total_note,
-)
-from ..core.sample_selection import event_names
+from ..core.measurements import Measurement, find_share_only_events, list_measurements
+from ..core.sample_selection import check_selection, event_names
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
+from ..formulas.measures import describe_formula, evaluate_totals, evaluate_weights, sum_measurements, use_lead_event
+from ..formulas.resolution import ResolvedFormula, resolve_formulas
 from ..stacks.hotspots import function_weights
-from .evaluation import evaluate
-from .resolution import ResolvedFormula, resolve_formulas
+from .participants import label_participant
 
-WITHOUT_PERIODS = "samples were recorded without periods, so that they give no totals"
 BY = ("selection", "function", "module", "thread", "process", "rank", "host")
 COLUMNS = (
     Column("formula", "", "Name of the formula."),
@@ -57,13 +50,13 @@ COLUMNS = (
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """Sums of events. names, modules: of the places. own: self weights, by event; None where there are none. total: by
-    event; NaN is missing. notes: why an event has no total."""
+    event; NaN is missing. sampled: whether they are weights of samples, without counts."""
 
     names: Sequence[str | None]
     modules: Sequence[str | None]
     own: Mapping[int, Float64Array] | None
     total: Mapping[int, Float64Array]
-    notes: Mapping[int, str]
+    sampled: bool = False
 
 
 @table_function
@@ -73,6 +66,7 @@ def compute_formulas(profile: Profile, selection: Selection, by: str = "selectio
     A formula is evaluated on sums, never averaged. The selected event has no effect. Functions and modules have only
     samples. Places are sorted by the weight of the first event of the formula, descending.
     """
+    check_selection(profile, use_lead_event(profile, selection))
     return evaluate_formulas(profile, selection, by, resolve_formulas(profile))
 
 
@@ -94,44 +88,35 @@ def _formulas(profile: Profile, selection: Selection, by: str, formulas: tuple[R
         else _participants(profile, selection, events, by)
     )
     values: dict[str, list[object]] = {column.name: [] for column in COLUMNS}
+    everywhere = list_measurements(profile, selection)
     for resolved in formulas:
-        _append(values, profile, resolved, sums)
+        _append(values, profile, resolved, sums, describe_formula(profile, resolved, everywhere))
     return build_rows(COLUMNS, values)
 
 
-def _append(values: dict[str, list[object]], profile: Profile, resolved: ResolvedFormula, sums: _Sums) -> None:
+def _append(
+    values: dict[str, list[object]], profile: Profile, resolved: ResolvedFormula, sums: _Sums, note: str
+) -> None:
     """Append the rows of a formula."""
     events = list(resolved.events.values())
     shown = np.any([(sums.total[event] != 0) & ~np.isnan(sums.total[event]) for event in events], axis=0)
     # The selection as a whole has no name, and always a row.
     rows = np.arange(1) if sums.names == [None] else np.flatnonzero(shown)
-    rows = rows[np.argsort(-np.nan_to_num(sums.total[events[0]][rows]), kind="stable")]
+    rows = rows[np.argsort(-np.nan_to_num(sums.total[resolved.lead][rows]), kind="stable")]
     places = rows.tolist()
     formula, count = resolved.formula, len(rows)
-    notes: list[str | None] = [
-        resolved.note,
-        *dict.fromkeys(sums.notes[event] for event in events if event in sums.notes),
-    ]
-    lacking = len(set(events)) > 1 and not _find_unweighted(profile).isdisjoint(events)
-    if lacking:
-        notes.append(WITHOUT_PERIODS)
-
-    def results(of: Mapping[int, Float64Array]) -> list[object]:
-        if lacking:
-            return [np.nan] * count
-        return list(evaluate(resolved.steps, {name: of[event][rows] for name, event in resolved.events.items()}))
-
+    evaluated = evaluate_weights if sums.sampled else evaluate_totals
     columns: dict[str, list[object]] = {
         "formula": [formula.name] * count,
         "expression": [formula.expression] * count,
         "unit": [formula.unit] * count,
         "name": [sums.names[row] for row in places],
         "module": [sums.modules[row] for row in places],
-        "self": [np.nan] * count if sums.own is None else results(sums.own),
-        "total": results(sums.total),
-        "event": [event_names(profile)[events[0]]] * count,
-        "weight": list(sums.total[events[0]][rows]),
-        "note": ["; ".join(note for note in notes if note) or None] * count,
+        "self": [np.nan] * count if sums.own is None else list(evaluated(profile, resolved, sums.own)[rows]),
+        "total": list(evaluated(profile, resolved, sums.total)[rows]),
+        "event": [event_names(profile)[resolved.lead]] * count,
+        "weight": list(sums.total[resolved.lead][rows]),
+        "note": [note or None] * count,
     }
     for name, column in columns.items():
         values[name].extend(column)
@@ -151,59 +136,18 @@ def _functions(profile: Profile, selection: Selection, events: Sequence[int], by
             functions = functions_of(profile)
             modules = list(functions.modules_of(function))
             names = list(functions.names_of(function)) if by == "function" else [m or "[unknown]" for m in modules]
-    return _Sums(names, modules, own, total, _notes(profile, selection, events))
+    return _Sums(names, modules, own, total, sampled=True)
 
 
 def _participants(profile: Profile, selection: Selection, events: Sequence[int], by: str) -> _Sums:
-    groups = groups_of(profile, FlameGroup(by)) if by != "selection" else None
-
-    def label(m: Measurement) -> str | None:
-        if groups is None:
-            return None
-        if m.thread >= 0:
-            return groups.labels[int(groups.thread_groups[m.thread])]
-        if by == "rank":
-            return rank_label(m.rank)
-        return host_label(m.host) if by == "host" else "(all)"
-
-    found: dict[str | None, dict[int, list[Measurement]]] = {} if groups else {None: {}}
+    group = FlameGroup(by) if by != "selection" else None
+    found: dict[str | None, list[Measurement]] = {} if group else {None: []}
+    groups = groups_of(profile, group) if group else None
     for m in list_measurements(profile, selection):
-        found.setdefault(label(m), {}).setdefault(m.event, []).append(m)
-    names = list(found)
-    counted = set(profile.counts.column("event").to_pylist())
-    total = {
-        event: np.array([_total(found[name].get(event, ()), event in counted) for name in names], np.float64)
-        for event in events
-    }
-    return _Sums(names, [None] * len(names), None, total, _notes(profile, selection, events))
+        label = None if group is None or groups is None else label_participant(m, group, groups)
+        found.setdefault(label, []).append(m)
+    return _Sums(list(found), [None] * len(found), None, sum_measurements(profile, events, list(found.values())))
 
 
-def _total(rows: Sequence[Measurement], counted: bool) -> float:
-    """The total of an event, NaN if unknown. An event that is only sampled has no weight where it has no samples."""
-    value = best_total(rows) if rows or counted else 0
-    return np.nan if value is None else float(value)
-
-
-def _notes(profile: Profile, selection: Selection, events: Sequence[int]) -> dict[int, str]:
-    """By event why it has no total in the selection."""
-    rows: dict[int, list[Measurement]] = {event: [] for event in events}
-    for m in list_measurements(profile, selection):
-        if m.event in rows:
-            rows[m.event].append(m)
-    names = event_names(profile)
-    notes = {event: missing_total_note(found) for event, found in rows.items()}
-    for event, found in rows.items():
-        missing = sum(m.missing for m in found)
-        if missing and not notes[event]:
-            notes[event] = f"{names[event]} was not counted in {missing} intervals or on so many CPUs"
-    return {event: note for event, note in notes.items() if note}
-
-
-def _find_unweighted(profile: Profile) -> frozenset[int]:
-    """The events whose samples were recorded without periods, so that they say nothing about the counts of events."""
-    weighted = profile.events.column("weighted").to_pylist()
-    return frozenset(n for n, known in enumerate(weighted) if not known) - find_counted_events(profile)
-
-
-TABLES = (Table("formulas", "Formulas", COLUMNS, compute_formulas, by=BY),)
+TABLES = (Table("formulas", "Formulas", COLUMNS, compute_formulas, by=BY, takes_formulas=True),)
 """The tables of this module."""

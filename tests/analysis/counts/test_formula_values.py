@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from perfloom.analysis.core.flame_groups import FlameGroup
 from perfloom.analysis.core.sample_selection import event_names
 from perfloom.analysis.core.schema import records
+from perfloom.analysis.counts.formula_values import BY, compute_formulas
 from perfloom.analysis.formulas.additional import set_additional_formulas
 from perfloom.analysis.formulas.builtin import BUILTIN_FORMULAS
+from perfloom.analysis.formulas.measures import WITHOUT_PERIODS
 from perfloom.analysis.formulas.resolution import MIXED_MODIFIERS, find_events, resolve_formula, resolve_formulas
-from perfloom.analysis.formulas.rows import BY, WITHOUT_PERIODS, compute_formulas
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.formulas.formula import Formula, FormulaError
@@ -107,6 +108,16 @@ def places(profile: Profile, sample: brute.Sample, by: str) -> set[tuple[str | N
     if by == "module":
         return {(frame[1] or "[unknown]", frame[1]) for frame in sample.stack}
     return {(brute.group_of(profile, sample, FlameGroup(by)), None)}
+
+
+def test_counts_of_single_cpus_have_their_own_rows() -> None:
+    builder = ProfileBuilder("perf-stat")
+    for name, values in {"cycles": (4, 6), "instructions": (2, 2)}.items():
+        event = builder.intern_event(name, "count")
+        for cpu, value in enumerate(values):
+            builder.add_count(run=0, thread=-1, cpu=cpu, event=event, value=value, status="ok")
+    found = totals(builder.finish(), "thread")
+    assert (found["CPI", "CPU 0"], found["CPI", "CPU 1"]) == (2, 3)
 
 
 def test_names_mean_events_as_recorded_or_without_modifiers() -> None:
