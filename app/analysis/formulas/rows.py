@@ -112,7 +112,7 @@ def _append(values: dict[str, list[object]], profile: Profile, resolved: Resolve
         resolved.note,
         *dict.fromkeys(sums.notes[event] for event in events if event in sums.notes),
     ]
-    lacking = len(set(events)) > 1 and not _find_unweighted(profile).isdisjoint(events)
+    lacking = len(set(events)) > 1 and not find_unweighted_events(profile).isdisjoint(events)
     if lacking:
         notes.append(WITHOUT_PERIODS)
 
@@ -199,7 +199,7 @@ def _notes(profile: Profile, selection: Selection, events: Sequence[int]) -> dic
     return {event: note for event, note in notes.items() if note}
 
 
-def _find_unweighted(profile: Profile) -> frozenset[int]:
+def find_unweighted_events(profile: Profile) -> frozenset[int]:
     """The events whose samples were recorded without periods, so that they say nothing about the counts of events."""
     weighted = profile.events.column("weighted").to_pylist()
     return frozenset(n for n, known in enumerate(weighted) if not known) - find_counted_events(profile)
