@@ -26,6 +26,7 @@ TABLE_MODULES = {
     "count-metrics": "counts.count_metrics",
     "formulas": "formulas.rows",
     "topdown": "topdown.rows",
+    "ratios": "ratios.rows",
     "threads": "counts.totals",
     "events": "counts.totals",
     "ranks": "counts.ranks",

@@ -9,16 +9,15 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ..core.flame_groups import FlameGroup
 from ..core.functions import function_id
-from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_id
 from ..stacks.flame_tree import FlameTree, FrameValues
 from ..stacks.flamegraph import flame_tree
 from ..stacks.frame_sums import sum_frames
-from ..stacks.hotspots import function_weights
 from ..stacks.layout import SiblingOrder
 from ..stacks.shapes import TreeShape, sandwich_shapes, shape_of
 from .color_scale import ColorScale, build_scale
-from .metrics import Metric
+from .function_sums import weigh_functions
+from .metrics import RatioMetric
 
 PARTS = ("total", "self")
 
@@ -27,7 +26,7 @@ PARTS = ("total", "self")
 class Coloring:
     """The metric that colors a flame graph. part: one of PARTS."""
 
-    metric: Metric
+    metric: RatioMetric
     part: str
 
 
@@ -48,7 +47,7 @@ def color_tree(
     return tree if coloring is None else add_values(tree, profile, selection, coloring.metric, coloring.part)
 
 
-def add_values(tree: FlameTree, profile: Profile, selection: Selection, metric: Metric, part: str) -> FlameTree:
+def add_values(tree: FlameTree, profile: Profile, selection: Selection, metric: RatioMetric, part: str) -> FlameTree:
     """A flame graph of this selection with the values of a metric; part: one of PARTS. Not in time order."""
     return _add_values(tree, profile, selection, shape_of(profile, selection), metric, part)
 
@@ -58,7 +57,7 @@ def add_sandwich_values(
     profile: Profile,
     selection: Selection,
     function: int | str,
-    metric: Metric,
+    metric: RatioMetric,
     part: str,
 ) -> tuple[FlameTree, FlameTree]:
     """The same for the callers and callees of a function."""
@@ -69,27 +68,27 @@ def add_sandwich_values(
     return callers, callees
 
 
-def scale_of(profile: Profile, selection: Selection, metric: Metric, part: str) -> ColorScale:
+def scale_of(profile: Profile, selection: Selection, metric: RatioMetric, part: str) -> ColorScale:
     """The scale of a metric for the functions of a selection."""
     width = event_id(profile, selection.event)
     if width == NO_ID:
         return build_scale(np.nan, np.zeros(0), np.zeros(0), 0.0)
     sums, wholes = {}, {}
     for event in dict.fromkeys((*metric.events, width)):
-        _, own, total, whole = function_weights(profile, selection, event)
-        sums[event], wholes[event] = own if part == "self" else total, np.array([whole])
+        found = weigh_functions(profile, selection, event)
+        sums[event], wholes[event] = found.own if part == "self" else found.total, np.array([found.whole])
     mean = float(metric.evaluate(wholes)[0])
     return build_scale(mean, metric.evaluate(sums), sums[width], float(wholes[width][0]))
 
 
-def mean_of(profile: Profile, selection: Selection, metric: Metric) -> float:
+def mean_of(profile: Profile, selection: Selection, metric: RatioMetric) -> float:
     """The metric of all samples of a selection; NaN is missing."""
-    sums = {event: np.array([sum_call_weights(profile, selection, event).sum()]) for event in metric.events}
+    sums = {event: np.array([weigh_functions(profile, selection, event).whole]) for event in metric.events}
     return float(metric.evaluate(sums)[0])
 
 
 def _add_values(
-    tree: FlameTree, profile: Profile, selection: Selection, shape: TreeShape, metric: Metric, part: str
+    tree: FlameTree, profile: Profile, selection: Selection, shape: TreeShape, metric: RatioMetric, part: str
 ) -> FlameTree:
     assert tree.order is not SiblingOrder.TIME
     sums = {

@@ -1,5 +1,6 @@
 """Metrics: events, formulas and expressions as values of frames and functions."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ MAX_QUOTED_CHARS = 900
 
 
 @dataclass(frozen=True)
-class Metric:
+class RatioMetric:
     """A number of a frame or function. text: as in an address. formula: of it. is_event: whether it is the weight of
     one event, in the event's unit. note: why it has no values, or what must be known of them; "" for nothing. unknown:
     whether it has none."""
@@ -53,14 +54,14 @@ class Metric:
 
     def format(self, value: float) -> str:
         """A value with its unit: of a formula with four digits."""
-        if self.is_event or not np.isfinite(value):
+        if self.is_event or not math.isfinite(value):
             return format_quantity(float(value), self.unit or "count").text
         return format_ratio(value, self.unit)
 
 
 def format_ratio(value: float, unit: str) -> str:
     """A value of a formula with four digits, or all of an integer part, and its unit; "–" if it is missing."""
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         return MISSING
     size = abs(value)
     digits = (
@@ -69,7 +70,7 @@ def format_ratio(value: float, unit: str) -> str:
     return use_minus_sign(digits) + (NO_BREAK_SPACE + unit if unit else "")
 
 
-def resolve_metric(profile: Profile, text: str) -> Metric:
+def resolve_metric(profile: Profile, text: str) -> RatioMetric:
     """The metric that a text names: an event as recorded, a formula, else an expression. Raises FormulaError."""
     names = event_names(profile)
     if text in names:
@@ -81,7 +82,7 @@ def resolve_metric(profile: Profile, text: str) -> Metric:
         known = next((one for one in resolve_formulas(profile) if one.formula.name == text), None)
         resolved = known or resolve_formula(profile, Formula(text, text))
     note, unknown = _explain(profile, resolved)
-    return Metric(text, resolved, text in names, note, unknown)
+    return RatioMetric(text, resolved, text in names, note, unknown)
 
 
 def has_ratios(profile: Profile) -> bool:

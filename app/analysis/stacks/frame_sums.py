@@ -8,6 +8,7 @@ from ...domain.selection import Selection
 from ...domain.tables import ROOT
 from ..core.flame_groups import FlameGroup, groups_of
 from ..core.sample_rollup import sum_call_weights
+from ..core.sample_selection import event_id
 from .flame_tree import FlameTree
 from .layout import subtree_totals
 from .shapes import TreeShape
@@ -19,8 +20,11 @@ def sum_frames(
 ) -> tuple[Array, Array]:
     """(self, total) of the samples of an event in each frame of a tree, int64 in the unit of the event.
 
-    shape: on which the tree was built, from any event; not in time order, where frames are runs of samples.
+    shape: on which the tree was built, of the event of the selection; not in time order, where frames are runs of
+    samples.
     """
+    if event == event_id(profile, selection.event) and not tree.zoom:
+        return tree.self_weight, tree.total_weight
     count = len(tree.id)
     own, total = np.zeros(count, np.int64), np.zeros(count, np.int64)
     if tree.group is FlameGroup.NONE:
@@ -42,7 +46,7 @@ def sum_frames(
             inside = np.flatnonzero(number[group] >= 0)
             cell = number[group[inside]], slot[inside]
             own[inside], total[inside] = own_of[cell], total_of[cell]
-        own[ROOT], total[ROOT] = 0, int(sum_call_weights(profile, selection, event).sum())
+        own[ROOT], total[ROOT] = 0, int(split.weight.sum())
     # A row of a shape can be a run of frames, whose own weight is that of the last one.
     own[shape.last[row] != depth] = 0
     return own, total

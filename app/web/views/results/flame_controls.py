@@ -1,12 +1,13 @@
 """Shared by pages with a flame graph: query parameters, controls above the graph, SVG."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Response, request
 
 from ....analysis.core.flame_groups import effective_group
 from ....analysis.ratios.frame_values import PARTS, Coloring
-from ....analysis.ratios.metrics import has_ratios, list_formula_names, resolve_metric
+from ....analysis.ratios.metrics import RatioMetric, has_ratios, list_formula_names, resolve_metric
 from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder
 from ....charts import flamegraph_svg
 from ....domain.errors import InvalidRequest
@@ -74,7 +75,8 @@ class ControlSwitch:
 class FlameControls:
     """The controls above a graph. search_url: of search requests. kept_params: parameters that are not in the form.
 
-    needs_reload: whether other parts of the page than the graph depend on the selection.
+    needs_reload: whether other parts of the page than the graph depend on the selection. dropped_params: those that no
+    longer apply after a change.
     """
 
     search_url: str
@@ -84,6 +86,7 @@ class FlameControls:
     switches: tuple[ControlSwitch, ...]
     kept_params: Pairs
     needs_reload: bool = False
+    dropped_params: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,17 @@ class FlameGraphView:
 
 
 def build_controls(
-    search: str, matched: str, choices: list[ControlChoice], switches: list[ControlSwitch], *, reloads: bool = False
+    search: str,
+    matched: str,
+    choices: list[ControlChoice],
+    switches: list[ControlSwitch],
+    *,
+    reloads: bool = False,
+    dropped: Sequence[str] = (),
 ) -> FlameControls:
     """The controls for the parameters of this request."""
     # A frame's number means something else in a graph of another shape.
-    known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS}
+    known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS, *dropped}
     return FlameControls(
         search_url=search,
         pattern=request.args.get("q", ""),
@@ -124,6 +133,7 @@ def build_controls(
         switches=tuple(switches),
         kept_params=[(word, value) for word, value in request.args.items(multi=True) if word not in known],
         needs_reload=reloads,
+        dropped_params=tuple(dropped),
     )
 
 
@@ -201,13 +211,15 @@ def parse_coloring(profile: Profile) -> Coloring | None:
     text = request.args.get("colour", "")
     if not text or text in COLOR_LABELS:
         return None
+    return Coloring(parse_metric(profile, "colour", text, f"one of {', '.join(COLOR_LABELS)}, or "), parse_part())
+
+
+def parse_metric(profile: Profile, word: str, text: str, others: str = "") -> RatioMetric:
+    """The metric that the parameter `word` names. others: what else it can be. Raises InvalidRequest."""
     try:
-        return Coloring(resolve_metric(profile, text), parse_part())
+        return resolve_metric(profile, text)
     except FormulaError as error:
-        words = ", ".join(COLOR_LABELS)
-        raise InvalidRequest(
-            f"colour must be one of {words}, or a formula over events: {error.message}", "colour"
-        ) from None
+        raise InvalidRequest(f"{word} must be {others}an event or a formula: {error.message}", word) from None
 
 
 def parse_part() -> str:
