@@ -24,6 +24,7 @@ from urllib.parse import urlencode
 from flask.testing import FlaskClient
 
 from benchmarks.synthetic import profile as synthetic
+from perfloom.analysis.ratios.metrics import default_metric
 from perfloom.config import Settings
 from perfloom.domain.profile import Profile
 from perfloom.store import Store, open_store
@@ -94,6 +95,10 @@ def list_paths(profile: Profile) -> Iterator[tuple[str, str]]:
             yield page.key or "overview", f"/results/{RESULT}/{page.key}".rstrip("/")
             if page.key == "flamegraph":
                 yield "flamegraph data", f"/api/v1/results/{RESULT}/flamegraph"
+            if page.key == "ratios":
+                words = urlencode({"colour": default_metric(profile)})
+                yield "ratios data", f"/api/v1/results/{RESULT}/flamegraph?{words}"
+                yield "ratios threads", f"/results/{RESULT}/ratios?by=thread"
             if page.key == "timeline":
                 yield "timeline data", f"/api/v1/results/{RESULT}/timeline"
                 yield "timeline range", f"/results/{RESULT}/timeline/selected"
@@ -120,9 +125,10 @@ def measure(store: Store, client: FlaskClient, only: list[str], again: int, even
             continue
         store.results._opened.evict(store.results._path(RESULT))
         gc.collect()
-        first = ask(client, f"{path}?{urlencode(chosen)}")
+        mark = "&" if "?" in path else "?"
+        first = ask(client, f"{path}{mark}{urlencode(chosen)}")
         # The last event applies.
-        found = [ask(client, f"{path}?{urlencode(next(changes) + chosen)}") for _ in range(again)]
+        found = [ask(client, f"{path}{mark}{urlencode(next(changes) + chosen)}") for _ in range(again)]
         median, cpu = (statistics.median(getattr(one, name) for one in found) for name in ("wall_ms", "cpu_ms"))
         slow = cpu > GOAL_MS
         over += [name] if slow else []

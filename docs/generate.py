@@ -91,6 +91,9 @@ NOTES = {
     "No rows if level 1 was not measured.",
     "formulas": "One row for each [formula](formulas.md) whose events were measured; with `by=function`, `module`, "
     "`thread`, `process`, `rank` or `host` for each of these, by the weight of its first event.",
+    "ratios": "One row for each formula whose events have samples, and function; with `by=rank`, `process`, `thread` "
+    "or `host` for each of these. Without such a formula: the ratios of two events. By formula, then by the total "
+    "weight of its first event. From samples only. See [Read ratios](../how-to/ratios.md).",
     "threads": "One row for each thread and event; a thread with neither samples nor counts has one row with zeros. "
     "Within an event, largest value first.",
     "events": "In the order of the recording. Values are sums over all ranks and runs.",

@@ -29,6 +29,7 @@ TABLE_MODULES = {
     "count-metrics": "counts.count_metrics",
     "formulas": "counts.formula_values",
     "topdown": "topdown.rows",
+    "ratios": "ratios.rows",
     "threads": "counts.totals",
     "events": "counts.totals",
     "ranks": "counts.ranks",

@@ -14,13 +14,15 @@ import numpy as np
 
 from ..analysis.compare.flamegraph import flame_diff
 from ..analysis.core.functions import KIND_NAMES, functions_of
-from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, flame_tree
+from ..analysis.ratios.frame_values import Coloring, color_tree
+from ..analysis.stacks.flame_tree import FrameValues
+from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.symbols.short_names import list_short_names
 from ..domain.text import shorten_middle
-from .palette import GROUP_KIND
+from .palette import GROUP_KIND, RAMP_STEPS
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
@@ -40,10 +42,11 @@ def build_flame_payload(
     order: SiblingOrder = SiblingOrder.WEIGHT,
     zoom: int | None = None,
     width_px: int = 1600,
+    coloring: Coloring | None = None,
 ) -> dict[str, Any]:
     """`build_payload` of the flame graph of a selection, without building omitted frames."""
     least = min_frame_share(width_px)
-    tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, min_share=least)
+    tree = color_tree(profile, selection, coloring, group=group, order=order, zoom=zoom, min_share=least)
     return build_payload(tree, profile, width_px=width_px)
 
 
@@ -91,6 +94,9 @@ def build_payload(
     empty if no name has a short one. `nodes`:
     columns, in preorder, siblings in the order drawn and packed to the left; `start` (weight from the left edge of the
     first node) only by time. `pruned`: lower bound of the number of omitted frames.
+
+    `values`, for a tree with values: the formula, its scale and in `nodes` the columns `value` and `shade`: from
+    -RAMP_STEPS to RAMP_STEPS; null is missing.
     """
     top = tree.zoom
     if zoom is not None:
@@ -183,6 +189,9 @@ def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, long
         "groups": tree.group is not FlameGroup.NONE,
         "group": tree.group.value,
     }
+    if tree.values is not None:
+        nodes["value"], nodes["shade"] = _values_of(tree.values, chosen)
+        data["values"] = _describe(tree.values)
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()
         nodes["base_total"] = tree.base_total[chosen].tolist()
@@ -190,6 +199,26 @@ def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, long
             nodes["few"] = tree.too_few_samples[chosen].astype(int).tolist()
         data["base"] = {"total": tree.base_weight, "measured": tree.base_measured, "reversed": tree.reversed}
     return data
+
+
+def _values_of(values: FrameValues, rows: Array) -> tuple[list[float | None], list[int | None]]:
+    """(values, shades) of frames; None is missing."""
+    value = [float(f"{one:.6g}") if math.isfinite(one) else None for one in values.value[rows].tolist()]
+    shade = [round(one * RAMP_STEPS) if math.isfinite(one) else None for one in values.place[rows].tolist()]
+    return value, shade
+
+
+def _describe(values: FrameValues) -> dict[str, Any]:
+    """A formula and its scale as plain data; null is missing."""
+    ends = {word: getattr(values, word) for word in ("low", "mean", "high")}
+    return {
+        "name": shorten_middle(values.name, MAX_SHORT_NAME_CHARACTERS),
+        "unit": values.unit,
+        "part": values.part,
+        "log": values.is_log,
+        "note": values.note,
+        **{word: value if math.isfinite(value) else None for word, value in ends.items()},
+    }
 
 
 def _path(tree: FlameTree, top: int) -> Array:
@@ -209,6 +238,9 @@ def _crumbs(tree: FlameTree, path: Array, which: list[int], names: list[str]) ->
         {"id": i, "name": names[function], "total": total, "depth": depth, "function": function}
         for i, total, depth, function in zip(*columns, strict=True)
     ]
+    if tree.values is not None:
+        for crumb, value, shade in zip(crumbs, *_values_of(tree.values, path), strict=True):
+            crumb |= {"value": value, "shade": shade}
     if tree.base_total is not None:
         for crumb, total in zip(crumbs, tree.base_total[path].tolist(), strict=True):
             crumb["base_total"] = total

@@ -5,6 +5,7 @@ Names are untrusted. They are only used as text between tags, with characters th
 never in an attribute, style or script; the script is the same in every file.
 """
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection
@@ -16,13 +17,14 @@ import numpy as np
 
 from ..analysis.core.flame_groups import FlameGroup
 from ..analysis.core.functions import functions_of
-from ..analysis.stacks.flamegraph import FlameTree
+from ..analysis.ratios.metrics import format_ratio
+from ..analysis.stacks.flame_tree import FlameTree, FrameValues
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.symbols.short_names import shorten_symbol
 from ..domain.tables import FrameKind
 from ..domain.text import shorten
-from ..domain.units import format_percent, format_quantity
+from ..domain.units import MISSING, format_percent, format_quantity
 from . import palette
 
 ROW_HEIGHT = 17
@@ -141,6 +143,8 @@ def write_svg(
         )
     height = HEADER_HEIGHT + max(1, depth) * ROW_HEIGHT + FOOTER_HEIGHT
     summary = _summary(tree, whole, left_out)
+    # First, because it has colors that frames need not have.
+    legend = _legend(fills, height, tree.values)
     parts = [_opening(style, height, title, link is None), f"<style>{_style(fills, style, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
     parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(shorten(title, _room(style)))}</text>')
@@ -152,12 +156,25 @@ def write_svg(
     parts.append(f'<g id="frames" data-up="{int(style.root_at_bottom)}" data-rows="{depth}">')
     parts += [_drawn(frame) for frame in frames]
     parts.append("</g>")
-    parts.append(_legend(fills, height))
+    parts.append(legend)
     if style.interactive:
         parts.append(_controls(style))
         parts.append(f"<script>//<![CDATA[\n{_script()}\n//]]></script>")
     parts.append("</svg>\n")
     return "\n".join(parts)
+
+
+def scale_labels(values: FrameValues) -> list[tuple[float, str]]:
+    """(place from 0 to 1, label) of the ends and the middle of a scale; none without a scale."""
+    if not values.low < values.high:
+        return []
+    low, mean, high = (format_ratio(one, values.unit) for one in (values.low, values.mean, values.high))
+    kind = "logarithmic" if values.is_log else "linear"
+    return [
+        (0.0, f"{shorten(values.name, 40)} ({values.part}, {kind} scale): ≤ {low}"),
+        (0.5, f"mean {mean}"),
+        (1.0, f"≥ {high}"),
+    ]
 
 
 def escape(text: str) -> str:
@@ -237,6 +254,8 @@ def _displayed_name(text: str) -> str:
 def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
     unit, total, own = tree.unit, int(tree.total_weight[row]), int(tree.self_weight[row])
     lines = [name, origin] if origin else [name]
+    if tree.values is not None:
+        lines.append(f"{tree.values.name} ({tree.values.part}) {_value_text(tree.values, row)}")
     if tree.base_total is None or tree.base_self is None:
         lines.append(f"total {_share(total, tree.total)} ({format_quantity(total, unit).text})")
         # The self weights of frames above the zoomed one are unknown here.
@@ -252,6 +271,14 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
             if row >= tree.zoom:
                 lines.append(f"{word}: base {in_base}, other {in_other}")
     return "\n".join(lines)
+
+
+def _value_text(values: FrameValues, row: int) -> str:
+    value = float(values.value[row])
+    text = format_ratio(value, values.unit)
+    if values.is_log and value > 0:
+        text += f", {format_ratio(value / values.mean, '')} × the mean"
+    return text
 
 
 def _share(part: float, whole: float) -> str:
@@ -277,7 +304,7 @@ class _FillClasses:
         self._functions = functions_of(profile)
         self.classes: dict[tuple[str, str], str] = {}
         self.legend: dict[str, str] = {}
-        self._mode = "difference" if tree.base_total is not None else look.color_mode
+        self._mode = "difference" if tree.base_total is not None else "values" if tree.values else look.color_mode
         self._most = float(tree.self_weight[tree.zoom :].max()) if len(tree.id) else 0.0
         self._slots = self._module_slots() if self._mode == "module" else {}
 
@@ -294,6 +321,11 @@ class _FillClasses:
             self.legend.setdefault(label, name)
         return name
 
+    def ramp_class(self, at: float) -> str:
+        """The class of a color of the diverging ramp, at 0 to 1."""
+        light, dark = (palette.mix_colors(theme.diff, at) for theme in (palette.LIGHT, palette.DARK))
+        return self.classes.setdefault((light, dark), f"c{len(self.classes)}")
+
     def _color_variants(self, row: int, function: int) -> tuple[tuple[str, str], str]:
         themes = (palette.LIGHT, palette.DARK)
         tree = self._tree
@@ -304,6 +336,13 @@ class _FillClasses:
             at = round((1 - relative_change if tree.reversed else 1 + relative_change) * palette.RAMP_STEPS) / (
                 2 * palette.RAMP_STEPS
             )
+            light, dark = (palette.mix_colors(theme.diff, at) for theme in themes)
+            return (light, dark), ""
+        if self._mode == "values" and tree.values is not None:
+            place = float(tree.values.place[row])
+            if math.isnan(place):
+                return (themes[0].too_few_samples, themes[1].too_few_samples), f"{MISSING} no value"
+            at = (round(place * palette.RAMP_STEPS) / palette.RAMP_STEPS + 1) / 2
             light, dark = (palette.mix_colors(theme.diff, at) for theme in themes)
             return (light, dark), ""
         if self._mode == "hot":
@@ -347,7 +386,7 @@ def _opening(look: FlameSvgStyle, height: int, title: str, scales: bool) -> str:
 
 
 def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
-    is_difference = tree.base_total is not None
+    is_difference = tree.base_total is not None or tree.values is not None
     common = (
         "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
         ".title{font-size:14px;font-weight:bold}.f text{pointer-events:none}.f:hover rect{stroke:currentcolor}"
@@ -404,9 +443,15 @@ def _px(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _legend(fills: _FillClasses, height: int) -> str:
+def _legend(fills: _FillClasses, height: int, values: FrameValues | None) -> str:
     parts = ['<g class="legend">']
     x = float(MARGIN)
+    if values is not None:
+        for at, label in scale_labels(values):
+            name = fills.ramp_class(at)
+            parts.append(f'<rect class="{name}" x="{_px(x)}" y="{height - 19}" width="10" height="10"/>')
+            parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(label)}</text>')
+            x += 14 + count_columns(label) * CHARACTER_WIDTH + 16
     for label, name in fills.legend.items():
         parts.append(f'<rect class="{name}" x="{_px(x)}" y="{height - 19}" width="10" height="10"/>')
         parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(label)}</text>')

@@ -336,7 +336,7 @@ def report(
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
     Tables: summary, losses, hotspots, tree, branches, loops, heatmap, matrix, matrix-cells, counts, count-shares,
-    count-metrics, formulas, topdown, threads, events, ranks, runs, sampling, conditions, operators, kernels,
+    count-metrics, formulas, topdown, ratios, threads, events, ranks, runs, sampling, conditions, operators, kernels,
     copies, launches, graphs, sequences, modules, steps, devices, utilization, idle, memory, memory-operators,
     memory-live, memory-events, memory-curves, allocations, communication, clocks, advice, critical-path,
     collectives, nsight, nsight-metrics, nsight-hints, nsight-source, stragglers. A SOURCE that exists as a path is

@@ -16,6 +16,7 @@ from ..analysis.formulas.resolution import has_formulas
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
+from ..analysis.ratios.metrics import has_ratios
 from ..analysis.source.code_index import has_addresses
 from ..analysis.stacks.branches import has_branches
 from ..analysis.timeline.heat_map import has_heat_map
@@ -112,6 +113,7 @@ RESULT_PAGES = (
     ResultPage("counts", "Event counts", _has_values, shows_all_events=True, takes_formulas=True),
     ResultPage("formulas", "Formulas", has_formulas, shows_event=False),
     ResultPage("topdown", "Top-down", has_topdown, shows_event=False),
+    ResultPage("ratios", "Ratios", has_ratios),
     ResultPage("threads", "Threads", _has_threads, takes_formulas=True),
     ResultPage("matrix", "Matrix", _has_samples, takes_formulas=True),
     ResultPage("losses", "Losses", _has_losses, uses_selection=False),

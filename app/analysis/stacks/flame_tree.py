@@ -29,6 +29,29 @@ ROOT_LABEL = "all"
 
 
 @dataclass(frozen=True, eq=False)
+class FrameValues:
+    """The value of a formula in each frame of a tree, and how its color shows it.
+
+    name: of the formula; expression, unit: of it. part: "self" or "total", the sums that it is of. value: float64 by
+    frame, NaN is missing. place: from -1 (the low end of the scale) over 0 (the mean) to 1 (the high end), NaN where
+    there is no value. mean: the formula of the whole selection, low, high: the ends of the scale; NaN without a scale.
+    is_log: whether the scale is logarithmic. note: what a reader must know, or "".
+    """
+
+    name: str
+    expression: str
+    unit: str
+    part: str
+    value: Array
+    place: Array
+    mean: float
+    low: float
+    high: float
+    is_log: bool
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
 class FlameTree:
     """A flame graph as arrays, one row per frame, in preorder, siblings in drawing order; row 0 is the root.
 
@@ -44,6 +67,8 @@ class FlameTree:
     In a difference: base_self, base_total: the weights of the same frame in the base. base_weight: the total weight of
     the base. All three are scaled to `total` if the difference is normalized; base_measured: the unscaled base_weight.
     reversed: widths are those of the base, and base_… are those of the newer profile.
+
+    values: of the formula that colors the frames, None without one.
     """
 
     event: str
@@ -69,6 +94,7 @@ class FlameTree:
     too_few_samples: Array | None = None
     base_measured: int | None = None
     reversed: bool = False
+    values: FrameValues | None = None
 
 
 def build_flame_tree(

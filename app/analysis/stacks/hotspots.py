@@ -53,7 +53,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class _Labels:
+class FunctionLabels:
     """A grouping of the nodes of a tree. label: of each node. outer: the nodes without an ancestor of the same label.
 
     function: for each label, a row of `functions` with it.
@@ -82,7 +82,9 @@ def list_top_functions(profile: Profile, selection: Selection, event: int, most:
     """The `most` rows of `compute_hotspots` of one event with the largest self weight, and the number of all its rows.
     Faster than the complete table, because only these rows are built."""
     tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-    part = _places(profile, selection, event, BY[0], tree, _labels(profile, selection.frame_filter, BY[0], tree), most)
+    part = _places(
+        profile, selection, event, BY[0], tree, label_functions(profile, selection.frame_filter, BY[0], tree), most
+    )
     return build_rows(COLUMNS, _join_parts(profile, [part])), part["count"]
 
 
@@ -94,7 +96,7 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
         tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-        labels = _labels(profile, selection.frame_filter, by, tree)
+        labels = label_functions(profile, selection.frame_filter, by, tree)
         parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
     return build_rows(COLUMNS, _join_parts(profile, parts))
 
@@ -138,7 +140,7 @@ def function_weights(
 
     calls: the values by node of `calls` to sum; by default the weights of the event."""
     tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-    labels = _labels(profile, selection.frame_filter, by, tree)
+    labels = label_functions(profile, selection.frame_filter, by, tree)
     own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
     own_sum = sum_by_index(labels.label[1:], own[1:], size)
@@ -161,15 +163,17 @@ def function_kinds(profile: Profile) -> Array:
     return memoize(profile, "kinds", build)
 
 
-def _labels(profile: Profile, frames: FrameFilter, by: str, tree: CallTree) -> _Labels:
-    def build() -> _Labels:
+def label_functions(profile: Profile, frames: FrameFilter, by: str, tree: CallTree) -> FunctionLabels:
+    """The functions or modules of the nodes of a tree without kinds; built once."""
+
+    def build() -> FunctionLabels:
         functions = functions_of(profile)
         code = functions.canonical if by == "function" else functions.module + 1
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         label = np.full(len(tree), -1, np.int64)
         label[1:] = inverse[tree.function[1:]]
         outer = np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
-        return _Labels(label, outer, first)
+        return FunctionLabels(label, outer, first)
 
     return memoize(profile, ("labels", frames, by), build)
 
@@ -180,7 +184,7 @@ def _places(
     event: int,
     by: str,
     tree: CallTree,
-    labels: _Labels,
+    labels: FunctionLabels,
     most: int | None = None,
 ) -> dict[str, Any]:
     function, own, total, everything = function_weights(profile, selection, event, by)

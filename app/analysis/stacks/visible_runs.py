@@ -101,7 +101,7 @@ def select_visible_grouped_runs(
     everything = sum_call_weights(profile, selection, event)
     group, inner = divmod(zoom - 1, shape.frames)
     if zoom > 0 and group < len(groups.labels):
-        found, of_pile = _roll_up(profile, selection, event, groups)
+        found, of_pile = roll_up_groups(profile, selection, event, groups)
         mine = found.take(of_pile == group)
         weights = shape.weights(sum_by_index(mine.call, mine.weight, profile.calls.num_rows))
         total = subtree_totals(weights, shape.end)
@@ -183,15 +183,22 @@ class GroupWeights:
 
 
 def weigh_groups(
-    profile: Profile, selection: Selection, event: int, shape: TreeShape, groups: FlameGroups, rows: Array
+    profile: Profile,
+    selection: Selection,
+    event: int,
+    shape: TreeShape,
+    groups: FlameGroups,
+    rows: Array,
+    rollup: tuple[SampleRollup, Array] | None = None,
 ) -> GroupWeights:
-    """The weights of the rows `kept` of a shape in each group: each sample counts for the innermost on its stack."""
+    """The weights of these rows of a shape in each group: each sample counts for the innermost on its stack. rollup: of
+    `roll_up_groups`, if it is known."""
     wide = np.zeros(len(shape), bool)
     wide[rows] = True
     elsewhere = 2 * len(rows)
     column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_ancestor(shape.parent, shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
-    found, group = _roll_up(profile, selection, event, groups)
+    found, group = rollup or roll_up_groups(profile, selection, event, groups)
     return GroupWeights(
         rows=rows,
         end=np.searchsorted(rows, shape.end[rows]),
@@ -203,7 +210,9 @@ def weigh_groups(
     )
 
 
-def _roll_up(profile: Profile, selection: Selection, event: int, groups: FlameGroups) -> tuple[SampleRollup, Array]:
+def roll_up_groups(
+    profile: Profile, selection: Selection, event: int, groups: FlameGroups
+) -> tuple[SampleRollup, Array]:
     """(the selected samples of an event, rolled up; the group of each entry)."""
     if groups.sample_groups is None:
         found = roll_up_filtered_samples(profile, selection, event)

@@ -5,6 +5,7 @@ digits and `_ . : -` are in quotes. The parser is Lark's, from a grammar; nothin
 formula is a sequence of steps for a stack machine, so that no depth of nesting exhausts Python's stack.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,7 @@ MAX_STEPS = 1_000
 MAX_LEVELS = 100
 """Of formulas that name other formulas."""
 
+_PLAIN_NAME = re.compile(r"[^\W\d](\w|[.:]|-(?=\w))*")
 _GRAMMAR = r"""
 ?sum: product | sum "+" product -> add | sum _MINUS product -> subtract
 ?product: sign | product _TIMES sign -> multiply | product _OVER sign -> divide
@@ -121,6 +123,15 @@ def parse_formula(text: str) -> tuple[Step, ...]:
             at,
         ) from None
     return _to_steps(tree)
+
+
+def quote_name(name: str) -> str:
+    """The name of an event or formula as it is written in a formula: in quotes if it has other characters than those of
+    a name."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    quote = '"' if "'" in name else "'"
+    return f"{quote}{name}{quote}"
 
 
 def expand(formula: Formula, formulas: Mapping[str, Formula]) -> tuple[Step, ...]:

@@ -67,7 +67,10 @@ function listenToControls() {
     const target = /** @type {Field} */ (event.target);
     if (!target.name || target.name === 'q') return;
     const value = target instanceof HTMLInputElement && target.type === 'checkbox' && !target.checked ? '' : target.value;
-    shared.state.change({ [target.name]: value === target.dataset.default ? '' : value });
+    // Parameters that no longer apply after a change.
+    const drops = form?.dataset.flameDrops?.split(' ') ?? [];
+    const changes = { [target.name]: value === target.dataset.default ? '' : value };
+    shared.state.change({ ...Object.fromEntries(drops.map((word) => [word, ''])), ...changes });
   });
 }
 
@@ -87,7 +90,7 @@ function reloads() {
 /** Parameters on which other parts of the page depend. */
 function surroundingWords() {
   const words = shared.state.selection();
-  if (reloads()) words.set('reverse', shared.state.get('reverse'));
+  if (reloads()) for (const word of ['reverse', 'colour', 'of']) words.set(word, shared.state.get(word));
   return words.toString();
 }
 

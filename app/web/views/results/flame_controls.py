@@ -1,15 +1,20 @@
 """Shared by pages with a flame graph: query parameters, controls above the graph, SVG."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Response, request
 
 from ....analysis.core.flame_groups import effective_group
+from ....analysis.ratios.frame_values import PARTS, Coloring
+from ....analysis.ratios.metrics import RatioMetric, has_ratios, list_formula_names, resolve_metric
 from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder
 from ....charts import flamegraph_svg
 from ....domain.errors import InvalidRequest
+from ....domain.formulas.formula import FormulaError
 from ....domain.profile import Profile
 from ....domain.selection import parse_flag
+from ....domain.text import shorten
 from ....domain.units import format_percent
 from ...pages import Pairs, with_query
 from ...parameters import parse_choice
@@ -70,7 +75,8 @@ class ControlSwitch:
 class FlameControls:
     """The controls above a graph. search_url: of search requests. kept_params: parameters that are not in the form.
 
-    needs_reload: whether other parts of the page than the graph depend on the selection.
+    needs_reload: whether other parts of the page than the graph depend on the selection. dropped_params: those that no
+    longer apply after a change.
     """
 
     search_url: str
@@ -80,16 +86,16 @@ class FlameControls:
     switches: tuple[ControlSwitch, ...]
     kept_params: Pairs
     needs_reload: bool = False
+    dropped_params: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FlameGraphView:
     """One graph on a page. data_url: of its pictures; part: the key of the answer that holds them, empty where it is
-    the answer. zoom_param: of the query. direction: "up" or "down" where that is fixed. sandwich, hotspots, code: pages
-    to link to from a frame; functions: address that describes a function by its id, reversed_functions: one of the
-    base.
-    static_url: the SVG for a page without scripts, empty if there is nothing to draw. empty_text: the text of an empty
-    graph.
+    the answer. zoom_param: of the query. color: what colors it if the query does not say. direction: "up" or "down"
+    where that is fixed. sandwich, hotspots, code: pages to link to from a frame; functions: address that describes a
+    function by its id, reversed_functions: one of the base. static_url: the SVG for a page without scripts, empty if
+    there is nothing to draw. empty_text: the text of an empty graph.
     """
 
     label: str
@@ -97,6 +103,7 @@ class FlameGraphView:
     static_url: str
     empty_text: str
     zoom_param: str = "zoom"
+    color: str = ""
     part: str = ""
     direction: str = ""
     sandwich: str = ""
@@ -107,11 +114,17 @@ class FlameGraphView:
 
 
 def build_controls(
-    search: str, matched: str, choices: list[ControlChoice], switches: list[ControlSwitch], *, reloads: bool = False
+    search: str,
+    matched: str,
+    choices: list[ControlChoice],
+    switches: list[ControlSwitch],
+    *,
+    reloads: bool = False,
+    dropped: Sequence[str] = (),
 ) -> FlameControls:
     """The controls for the parameters of this request."""
     # A frame's number means something else in a graph of another shape.
-    known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS}
+    known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS, *dropped}
     return FlameControls(
         search_url=search,
         pattern=request.args.get("q", ""),
@@ -120,6 +133,7 @@ def build_controls(
         switches=tuple(switches),
         kept_params=[(word, value) for word, value in request.args.items(multi=True) if word not in known],
         needs_reload=reloads,
+        dropped_params=tuple(dropped),
     )
 
 
@@ -138,6 +152,22 @@ def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
     """The order of siblings."""
     offered = tuple((order.value, ORDER_LABELS[order]) for order in orders)
     return ControlChoice("order", "Order", parse_order().value, SiblingOrder.WEIGHT.value, offered)
+
+
+def build_color_choice(profile: Profile, coloring: Coloring | None) -> ControlChoice:
+    """What colors frames: kinds, modules, self weights, the formulas of the profile, and that of the address."""
+    names = [*list_formula_names(profile)] if has_ratios(profile) else []
+    if coloring is not None and coloring.metric.text not in names:
+        names.append(coloring.metric.text)
+    value = coloring.metric.text if coloring is not None else parse_choice("colour", COLOR_LABELS, "kind")
+    options = (*COLOR_LABELS.items(), *((name, shorten(name, 60)) for name in names if name not in COLOR_LABELS))
+    return ControlChoice("colour", "Color by", value, "kind", options)
+
+
+def build_part_choice() -> ControlChoice:
+    """Of which sums of a frame the formula is that colors it."""
+    labels = {"total": "totals", "self": "self weights"}
+    return ControlChoice("of", "Formula of", parse_part(), PARTS[0], tuple((part, labels[part]) for part in PARTS))
 
 
 def build_direction_switch() -> ControlSwitch:
@@ -176,14 +206,35 @@ def format_search(matches: Matches) -> dict[str, object]:
     }
 
 
-def parse_svg_style(part: str = "") -> flamegraph_svg.FlameSvgStyle:
+def parse_coloring(profile: Profile) -> Coloring | None:
+    """The formula that colors frames; None if something else does. Raises InvalidRequest."""
+    text = request.args.get("colour", "")
+    if not text or text in COLOR_LABELS:
+        return None
+    return Coloring(parse_metric(profile, "colour", text, f"one of {', '.join(COLOR_LABELS)}, or "), parse_part())
+
+
+def parse_metric(profile: Profile, word: str, text: str, others: str = "") -> RatioMetric:
+    """The metric that the parameter `word` names. others: what else it can be. Raises InvalidRequest."""
+    try:
+        return resolve_metric(profile, text)
+    except FormulaError as error:
+        raise InvalidRequest(f"{word} must be {others}an event or a formula: {error.message}", word) from None
+
+
+def parse_part() -> str:
+    """The sums of which a formula is: "total" or "self"."""
+    return parse_choice("of", PARTS, PARTS[0])
+
+
+def parse_svg_style(part: str = "", coloring: Coloring | None = None) -> flamegraph_svg.FlameSvgStyle:
     """How the SVG asked for is to be drawn: `download=1` with its script, else to be shown in a page."""
     download = parse_download()
     return flamegraph_svg.FlameSvgStyle(
         interactive=download,
         width=parse_width(),
         root_at_bottom=part == "callers" if part else parse_root_at_bottom(),
-        color_mode=parse_choice("colour", COLOR_LABELS, "kind"),
+        color_mode="kind" if coloring else parse_choice("colour", COLOR_LABELS, "kind"),
         theme="system" if download else current_shell().theme,
         min_px=flamegraph_svg.MIN_FRAME_PX if download else 0.5,
         max_frames=flamegraph_svg.MAX_FRAMES if download else STATIC_FRAMES,

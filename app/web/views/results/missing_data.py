@@ -36,6 +36,16 @@ def explain_no_formulas(profile: Profile) -> str:
     ) + " Record several events together, for example cycles, instructions and cache-misses, or write a formula above."
 
 
+def explain_no_ratios(profile: Profile) -> str:
+    """Why there are no ratios, and what to record."""
+    if not profile.samples.num_rows:
+        return explain_no_samples(profile, "")
+    return (
+        "Ratios need samples of at least two events. Record several events together, for example perf record -e "
+        "cycles,instructions,cache-misses."
+    )
+
+
 def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
     """A note if each sample has only its innermost function; empty otherwise."""
     if profile.slices.num_rows or not profile.samples.num_rows or STACKS_FACT in profile.meta.facts:

@@ -8,6 +8,7 @@ from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import function_id, functions_of
+from ....analysis.ratios.frame_values import Coloring, add_sandwich_values, color_tree
 from ....analysis.source.code_index import has_addresses
 from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder, flame_tree, sandwich, search
 from ....charts.flamegraph import build_flame_payload, build_payload, min_frame_share
@@ -15,7 +16,6 @@ from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection, check_choice
 from ....domain.units import format_percent, format_quantity
-from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..off_cpu import OffCpuLink, link_off_cpu_recording
@@ -23,19 +23,21 @@ from ..results.flame_controls import (
     COLOR_LABELS,
     DEFAULT_WIDTH,
     PAGE_POLICY,
-    ControlChoice,
     FlameControls,
     FlameGraphView,
+    build_color_choice,
     build_controls,
     build_direction_switch,
     build_group_choice,
     build_invert_switch,
     build_order_choice,
+    build_part_choice,
     build_recursion_switch,
     current_url,
     flame_svg_response,
     format_matches,
     format_search,
+    parse_coloring,
     parse_group,
     parse_number,
     parse_order,
@@ -105,9 +107,10 @@ def get_svg(id: str) -> Response:
     store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
     selection, part = request_selection(profile), request.args.get("part", "")
-    look = parse_svg_style(part)
+    coloring = parse_coloring(profile)
+    look = parse_svg_style(part, coloring)
     return flame_svg_response(
-        _tree(profile, selection, look.min_px / look.width),
+        _tree(profile, selection, coloring, look.min_px / look.width),
         profile,
         f"/results/{id}/flamegraph",
         name=f"{name}: {request.args['function'][:100]}" if "function" in request.args else name,
@@ -128,6 +131,7 @@ def get_json(id: str) -> Response:
         order=parse_order(),
         zoom=parse_number("zoom"),
         width_px=parse_width(),
+        coloring=parse_coloring(profile),
     )
     return jsonify(data)
 
@@ -146,7 +150,8 @@ def callers_and_callees(id: str) -> Response:
     `zoom` is then a frame of it."""
     profile = current_services().store.results.open(id)
     part = request.args.get("part", "")
-    trees = _sandwich(profile, request_selection(profile), part, min_frame_share(parse_width()))
+    coloring = parse_coloring(profile)
+    trees = _sandwich(profile, request_selection(profile), part, coloring, min_frame_share(parse_width()))
     return jsonify(
         {
             key: build_payload(tree, profile, width_px=parse_width())
@@ -216,9 +221,8 @@ def _nothing(frame: ResultFrame, profile: Profile) -> str:
 
 def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
     selection = request_selection(profile)
-    color = ControlChoice(
-        "colour", "Color by", parse_choice("colour", COLOR_LABELS, "kind"), "kind", tuple(COLOR_LABELS.items())
-    )
+    color = build_color_choice(profile, parse_coloring(profile))
+    colors = [color, build_part_choice()] if len(color.options) > len(COLOR_LABELS) else [color]
     address = f"/api/v1/results/{id}/flamegraph/search"
     try:
         message = format_matches(_search_matches(profile, selection))
@@ -226,11 +230,11 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
         message = error.message
     recursion = build_recursion_switch(selection.recursion)
     if is_sandwich:
-        return build_controls(address, message, [color], [recursion])
+        return build_controls(address, message, colors, [recursion])
     return build_controls(
         address,
         message,
-        [build_order_choice(*SiblingOrder), build_group_choice(profile), color],
+        [build_order_choice(*SiblingOrder), build_group_choice(profile), *colors],
         [build_invert_switch(selection.invert), recursion, build_direction_switch()],
     )
 
@@ -240,17 +244,25 @@ def _search_matches(profile: Profile, selection: Selection) -> Matches | None:
     return search(profile, selection, parse_pattern()) if request.args.get("q") else None
 
 
-def _tree(profile: Profile, selection: Selection, least: float) -> FlameTree:
+def _tree(profile: Profile, selection: Selection, coloring: Coloring | None, least: float) -> FlameTree:
     part = request.args.get("part", "")
     if "function" not in request.args:
-        return flame_tree(
-            profile, selection, group=parse_group(), order=parse_order(), zoom=parse_number("zoom"), min_share=least
+        return color_tree(
+            profile,
+            selection,
+            coloring,
+            group=parse_group(),
+            order=parse_order(),
+            zoom=parse_number("zoom"),
+            min_share=least,
         )
-    callers, callees = _sandwich(profile, selection, part or "callees", least)
+    callers, callees = _sandwich(profile, selection, part or "callees", coloring, least)
     return callers if part == "callers" else callees
 
 
-def _sandwich(profile: Profile, selection: Selection, part: str, least: float) -> tuple[FlameTree, FlameTree]:
+def _sandwich(
+    profile: Profile, selection: Selection, part: str, coloring: Coloring | None, least: float
+) -> tuple[FlameTree, FlameTree]:
     if part:
         check_choice("part", part, PARTS)
     zoom = parse_number("zoom") if "zoom" in request.args else parse_number(f"zoom-{part}")
@@ -258,7 +270,10 @@ def _sandwich(profile: Profile, selection: Selection, part: str, least: float) -
     function = request.args.get("function", "")
     if not function:
         raise InvalidRequest("Name a function: function=NAME, or its number from the flame graph.", "function")
-    return sandwich(profile, selection, _function(function), order=parse_order(), zoom=zooms, min_share=least)
+    trees = sandwich(profile, selection, _function(function), order=parse_order(), zoom=zooms, min_share=least)
+    if coloring is None:
+        return trees
+    return add_sandwich_values(trees, profile, selection, _function(function), coloring.metric, coloring.part)
 
 
 def _function(asked: str) -> int | str:

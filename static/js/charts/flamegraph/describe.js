@@ -1,6 +1,6 @@
 // Descriptions of a frame: for the tooltip and for screen readers.
 
-import { percent, short, signed, weight } from './format.js';
+import { percent, ratio, short, signed, weight } from './format.js';
 import { plain } from './labels.js';
 
 const LONGEST = 600;
@@ -52,7 +52,14 @@ function weights(picture, node, zoomed) {
   if (picture.depth[zoomed] > 0 && node !== zoomed && picture.isInside(node, zoomed)) {
     rows.push(['Of the zoomed frame', percent(total[node], total[zoomed]), '']);
   }
+  if (picture.values) rows.push(valueRow(picture.values, node));
   return rows;
+}
+
+/** The formula in a frame, and its multiple of the mean. */
+function valueRow({ name, part, unit, value, mean, log }, node) {
+  const times = log && value[node] > 0 ? `${ratio(value[node] / mean, '')} × the mean` : '';
+  return [`${short(plain(name), 60)} (${part})`, ratio(value[node], unit), times];
 }
 
 function differences(picture, node) {

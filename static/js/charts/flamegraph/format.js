@@ -47,6 +47,22 @@ export function weight(value, unit) {
   return ['', 'count', 'none'].includes(unit) || unit.includes(' ') ? digits : `${digits}${NO_BREAK}${unit}`;
 }
 
+/**
+ * The value of a formula with four digits, as app/analysis/ratios/metrics.py writes it.
+ * @param {number | null} value
+ * @param {string} unit
+ * @returns {string}
+ */
+export function ratio(value, unit) {
+  if (value === null || !Number.isFinite(value)) return '–';
+  const size = Math.abs(value);
+  const digits =
+    size !== 0 && (size < 1e-4 || size >= 1e9)
+      ? value.toExponential(3)
+      : value.toLocaleString('en', { maximumSignificantDigits: size >= 1000 ? Math.ceil(Math.log10(size + 1)) : 4 });
+  return digits.replace('-', '−') + (unit ? `${NO_BREAK}${unit}` : '');
+}
+
 /** @param {number} ns */
 function duration(ns) {
   const chosen = chosenUnit();

@@ -12,21 +12,33 @@
  */
 
 /**
+ * The formula that colors the frames: see perfloom.charts.flamegraph. null and NaN: missing.
+ * @typedef {{name: string, unit: string, part: string, log: boolean, note: string, low: number | null,
+ *   mean: number | null, high: number | null}} Formula
+ */
+
+/**
+ * The formula in each frame. shades: from -64 (the low end of the scale) over 0 (the mean) to 64.
+ * @typedef {Formula & {value: Float64Array, shades: Float64Array}} Values
+ */
+
+/**
  * A frame above the zoomed one.
- * @typedef {{id: number, depth: number, function: number, total: number, base_total?: number}} Above
+ * @typedef {{id: number, depth: number, function: number, total: number, base_total?: number, value?: number | null,
+ *   shade?: number | null}} Above
  */
 
 /**
  * Columns of the nodes in preorder. start: only in time order.
  * @typedef {{id: number[], depth: number[], function: number[], self: number[], total: number[], start?: number[],
- *   base_self?: number[], base_total?: number[], few?: number[]}} Nodes
+ *   base_self?: number[], base_total?: number[], few?: number[], value?: (number | null)[], shade?: (number | null)[]}} Nodes
  */
 
 /**
  * The JSON of /flamegraph, as perfloom.charts.flamegraph.build_payload describes it.
  * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], group: string, zoom: Above[],
  *   functions: {id: number[], name: string[], short: string[], module: string[], kind: number[]}, nodes: Nodes,
- *   base?: {total: number, measured: number, reversed: boolean}}} Wire
+ *   base?: {total: number, measured: number, reversed: boolean}, values?: Formula}} Wire
  */
 
 export class Picture {
@@ -64,6 +76,9 @@ export class Picture {
     this.end = new Int32Array(count);
     /** @type {Base | null} */
     this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count), few: new Uint8Array(count) } : null;
+
+    /** @type {Values | null} */
+    this.values = wire.values ? { ...wire.values, value: new Float64Array(count), shades: new Float64Array(count) } : null;
 
     this.span = sent ? nodes.total[0] : 0;
     if (count) {
@@ -233,6 +248,10 @@ export class Picture {
         this.base.totals[i] = above.base_total ?? NaN;
         this.base.self[i] = NaN;
       }
+      if (this.values) {
+        this.values.value[i] = above.value ?? NaN;
+        this.values.shades[i] = above.shade ?? NaN;
+      }
     });
   }
 
@@ -242,7 +261,7 @@ export class Picture {
    * @param {number} topDepth
    */
   #addNodes(nodes, lead, topDepth) {
-    const { ids, depth, func, self, total, x0, x1, parent, end, base } = this;
+    const { ids, depth, func, self, total, x0, x1, parent, end, base, values } = this;
     const sent = nodes.id.length;
     const starts = nodes.start;
     let deepest = 0;
@@ -269,6 +288,10 @@ export class Picture {
         base.self[at] = nodes.base_self?.[i] ?? NaN;
         base.totals[at] = nodes.base_total?.[i] ?? NaN;
         base.few[at] = nodes.few?.[i] ?? 0;
+      }
+      if (values) {
+        values.value[at] = nodes.value?.[i] ?? NaN;
+        values.shades[at] = nodes.shade?.[i] ?? NaN;
       }
     }
     const count = lead + sent;

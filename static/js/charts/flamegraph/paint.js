@@ -153,7 +153,7 @@ export class Painter {
     context.textBaseline = 'middle';
     this.#labels ??= new Labels(context);
     this.#labels.use(picture.names, picture.shortNames);
-    const usual = picture.base ? palette.diffText : palette.text;
+    const usual = picture.base || picture.values ? palette.diffText : palette.text;
     const middle = (this.rowHeight - this.#gap) / 2 / ratio + this.size * 0.04;
     this.drawn.labels = 0;
     for (const found of [0, 1]) {

@@ -113,13 +113,15 @@ export class ModuleColors {
 /**
  * The color of every node of a picture.
  * @param {Picture} picture
- * @param {string} mode "kind", "module" or "hot"; a picture with a base is always colored by its difference
+ * @param {string} mode "kind", "module" or "hot"; a picture with a base is always colored by its difference, one
+ *   with values by these
  * @param {Palette} palette
  * @param {ModuleColors} moduleColors
  */
 export function nodeColors(picture, mode, palette, moduleColors) {
   const fills = new Uint32Array(picture.count);
   if (picture.base) differences(picture, picture.base, palette, fills);
+  else if (picture.values) byValue(picture.values, palette, fills);
   else if (mode === 'hot') hot(picture, palette, fills);
   else {
     const ofFunction = mode === 'module' ? byModule(picture, palette, moduleColors) : byKind(picture, palette);
@@ -220,6 +222,15 @@ function differences(picture, base, palette, fills) {
     if (few[i]) fills[i] = palette.few;
     else fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], totals[i]) * sign)];
   }
+}
+
+/**
+ * @param {import('./model.js').Values} values
+ * @param {Palette} palette
+ * @param {Uint32Array} fills
+ */
+function byValue({ shades }, palette, fills) {
+  for (let i = 0; i < fills.length; i++) fills[i] = Number.isNaN(shades[i]) ? palette.few : palette.diff[RAMP + shades[i]];
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { RequestFailed } from '../../http.js';
 import { groupName, kindName, sentence } from './describe.js';
-import { percent, short } from './format.js';
+import { percent, ratio, short } from './format.js';
 import { listen } from './keys.js';
 import { plain } from './labels.js';
 import { extent } from './model.js';
@@ -16,6 +16,7 @@ const SAY_AFTER_MS = 150;
 const RESIZED_AFTER_MS = 300;
 const CRUMBS = 6;
 const LEGEND = 10;
+const PLAIN_MODES = new Set(['kind', 'module', 'hot']);
 
 export class Panel {
   #root;
@@ -82,8 +83,14 @@ export class Panel {
       this.#view.grow(up);
       if (this.picture && !this.picture.empty) this.#view.reveal(this.#view.zoomed);
     }
-    const mode = state.get('colour') || 'kind';
-    const asked = link(this.#root.dataset.source, state.asked());
+    const mode = state.get('colour') || this.#root.dataset.color || 'kind';
+    const words = state.asked();
+    // The values of a formula are in the answer.
+    if (!PLAIN_MODES.has(mode)) {
+      words.set('colour', mode);
+      if (state.get('of')) words.set('of', state.get('of'));
+    }
+    const asked = link(this.#root.dataset.source, words);
     const zoom = numeric(state.get(this.zoomWord));
     const repaint = mode !== this.#mode;
     this.#mode = mode;
@@ -345,6 +352,7 @@ export class Panel {
     let entries;
     if (picture.empty) entries = [];
     else if (picture.base) entries = [entry(ramp(palette.diff), 'less – same – more')];
+    else if (picture.values) entries = this.#scale(picture.values, palette, entry, ramp);
     else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'no self weight – most')];
     else if (this.#mode === 'module') {
       const every = modules(picture);
@@ -365,10 +373,20 @@ export class Panel {
       );
     }
     const hasLabels = picture.functionIds.some((id) => id < 0);
-    if (hasLabels && !picture.base && this.#mode !== 'hot') {
+    if (hasLabels && !picture.base && !picture.values && this.#mode !== 'hot') {
       entries.unshift(entry(cssOf(palette.shades('group')[0]), groupName(picture.group)));
     }
     list.replaceChildren(...entries);
+  }
+
+  /** The legend of a formula: the ends of its scale, the mean, and what has no value. */
+  #scale({ name, part, unit, log, note, low, mean, high }, palette, entry, ramp) {
+    const title = `${short(plain(name), 60)} (${part})`;
+    const none = entry(cssOf(palette.few), '– no value');
+    const notes = note ? [entry('none', note, 'flame__swatch--none')] : [];
+    if (low === null) return [entry('none', `${title} has no mean`, 'flame__swatch--none'), none, ...notes];
+    const ends = `≤ ${ratio(low, unit)} – mean ${ratio(mean, unit)} – ≥ ${ratio(high, unit)}`;
+    return [entry(ramp(palette.diff), `${title}: ${ends}, ${log ? 'logarithmic' : 'linear'} scale`), none, ...notes];
   }
 
   #child(name) {

@@ -36,7 +36,7 @@ const RENUMBERING = new Set([
 ]);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** Parameters that do not add a step to the history. */
-const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'stacks', 'tracks', 'slice', 'flows']);
+const PASSING = new Set(['q', 'colour', 'of', 'grow', 'view-ms', 'pin', 'fold', 'stacks', 'tracks', 'slice', 'flows']);
 
 /** @typedef {string | boolean | null | undefined} Value */
 /** @typedef {Record<string, Value | Value[]>} Changes new values of parameters */

@@ -1,0 +1,1 @@
+"""Ratios: flame graphs that formulas color, and functions by two metrics."""

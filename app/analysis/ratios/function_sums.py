@@ -1,0 +1,165 @@
+"""Sums of events by function, and by function and rank, process, thread or host."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...domain.arrays import Array, Float64Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection, check_choice
+from ...domain.tables import ROOT
+from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
+from ..core.functions import functions_of
+from ..core.memo import memoize
+from ..core.sample_rollup import SampleRollup
+from ..core.sample_selection import sum_by_index
+from ..stacks.call_tree import CallTree, build_call_tree
+from ..stacks.hotspots import FunctionLabels, function_weights, label_functions
+from ..stacks.shapes import upright_shape
+from ..stacks.visible_runs import roll_up_groups, weigh_groups
+
+BY = ("function", "rank", "process", "thread", "host")
+NO_PLACE = -1
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionSums:
+    """Sums by function, or by function and place. function: row of `functions`. place: index of `places`, NO_PLACE
+    without. own, total: by event, float64 in its unit. left_out: how many functions with weight are not here."""
+
+    function: Array
+    place: Array
+    places: tuple[str, ...]
+    own: Mapping[int, Float64Array]
+    total: Mapping[int, Float64Array]
+    left_out: int
+
+    def part(self, part: str) -> Mapping[int, Float64Array]:
+        """The sums that are asked for: "self" or "total"."""
+        return self.own if part == "self" else self.total
+
+    def take(self, rows: Array) -> "FunctionSums":
+        """The sums at these rows."""
+        own, total = ({event: sums[rows] for event, sums in of.items()} for of in (self.own, self.total))
+        return FunctionSums(self.function[rows], self.place[rows], self.places, own, total, self.left_out)
+
+    def names(self, profile: Profile) -> tuple[list[str], list[str], list[str | None]]:
+        """(names, modules, places) of the rows."""
+        functions = functions_of(profile)
+        places = [None if place == NO_PLACE else self.places[place] for place in self.place.tolist()]
+        return functions.names_of(self.function), functions.modules_of(self.function), places
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionWeights:
+    """The weights of one event. function: row of `functions`, of each label. own, total: int64. whole: of the
+    selection."""
+
+    function: Array = field(metadata={"shared": True})
+    own: Array
+    total: Array
+    whole: int
+
+
+def weigh_functions(profile: Profile, selection: Selection, event: int) -> FunctionWeights:
+    """`function_weights` of a selection, whatever its event. Kept, because a page and its graph need the same."""
+    chosen = selection.replace(event=None, invert=False, recursion=False)
+
+    def build() -> FunctionWeights:
+        return FunctionWeights(*function_weights(profile, chosen, event))
+
+    return memoize(profile, ("function weights", chosen, event), build)
+
+
+def sum_functions(profile: Profile, selection: Selection, events: Sequence[int]) -> FunctionSums:
+    """The sums of all functions with weight of any of the events."""
+    own, total = {}, {}
+    function: Array = np.zeros(0, np.int64)
+    for event in events:
+        found = weigh_functions(profile, selection, event)
+        function = found.function
+        own[event], total[event] = found.own.astype(np.float64), found.total.astype(np.float64)
+    everything = FunctionSums(function, np.full(len(function), NO_PLACE), (), own, total, 0)
+    return everything.take(_weighty(everything))
+
+
+def sum_places(
+    profile: Profile,
+    selection: Selection,
+    events: Sequence[int],
+    by: str,
+    part: str = "total",
+    max_rows: int | None = None,
+) -> FunctionSums:
+    """The sums by function and rank, process, thread or host: see BY.
+
+    max_rows: about how many; then only the functions with the largest `part` of the first event. Raises InvalidRequest.
+    """
+    check_choice("by", by, BY[1:])
+    groups = groups_of(profile, FlameGroup(by))
+    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
+    labels = label_functions(profile, selection.frame_filter, "function", tree)
+    weights = [weigh_functions(profile, selection, event) for event in events]
+    shown = np.flatnonzero(np.any([(one.total != 0) | (one.own != 0) for one in weights], axis=0)) if weights else _NONE
+    rollups = {event: roll_up_groups(profile, selection, event, groups) for event in events}
+    left_out = 0
+    if max_rows is not None and len(shown):
+        used = np.zeros(len(groups.labels), bool)
+        for _, group in rollups.values():
+            used[group] = True
+        most = max(1, max_rows // max(1, int(used.sum())))
+        first = np.abs((weights[0].own if part == "self" else weights[0].total)[shown])
+        left_out = max(0, len(shown) - most)
+        shown = np.sort(shown[np.lexsort((shown, -first))[:most]])
+    own, total = {}, {}
+    for event in events:
+        own[event], total[event] = _sum_event(profile, selection, event, groups, tree, labels, shown, rollups[event])
+    size = len(groups.labels)
+    key = np.arange(len(shown) * size)
+    everything = FunctionSums(labels.function[shown][key // size], key % size, groups.labels, own, total, left_out)
+    return everything.take(_weighty(everything))
+
+
+def _weighty(sums: FunctionSums) -> Array:
+    """The rows with weight of any event, the heaviest of the first event first."""
+    events = list(sums.total)
+    if not events:
+        return np.zeros(0, np.int64)
+    rows = np.flatnonzero(np.any([(sums.total[event] != 0) | (sums.own[event] != 0) for event in events], axis=0))
+    found: Array = rows[np.argsort(-sums.total[events[0]][rows], kind="stable")]
+    return found
+
+
+def _sum_event(
+    profile: Profile,
+    selection: Selection,
+    event: int,
+    groups: FlameGroups,
+    tree: CallTree,
+    labels: FunctionLabels,
+    shown: Array,
+    rollup: tuple[SampleRollup, Array],
+) -> tuple[Float64Array, Float64Array]:
+    """(self, total) by label of `shown` and group. rollup: the samples, and their groups."""
+    size = len(groups.labels)
+    slot = np.full(len(labels.function) + 1, len(shown), np.int64)
+    slot[shown] = np.arange(len(shown))
+    # The root has no function: its label -1 is the last slot.
+    of_node = slot[labels.label]
+    found, group = rollup
+    node = found.call if tree.node is None else tree.node[found.call]
+    key = of_node[node] * size + group
+    own = sum_by_index(key, found.weight, (len(shown) + 1) * size)[: len(shown) * size]
+    # A function has the weight below its outermost calls: a tree of only these is small.
+    outer = labels.outer[slot[labels.label[labels.outer]] < len(shown)]
+    rows = np.append(ROOT, outer)
+    split = weigh_groups(profile, selection, event, upright_shape(tree), groups, rows, rollup)
+    order = np.argsort(of_node[outer], kind="stable")
+    first = np.flatnonzero(np.diff(of_node[outer][order], prepend=-1))
+    total = np.zeros((len(shown), size), np.int64)
+    if len(outer):
+        for these, _, sums in split.tables():
+            total[np.ix_(of_node[outer][order][first], these)] = np.add.reduceat(sums[:, 1:][:, order], first, axis=1).T
+    return own.astype(np.float64), total.ravel().astype(np.float64)

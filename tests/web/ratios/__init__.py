@@ -1,0 +1,1 @@
+"""The page of ratios, and flame graphs that formulas color."""
