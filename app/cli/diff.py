@@ -30,11 +30,21 @@ BETWEEN = "\0with"
 """Replaces --with among the arguments: what follows it is the other side."""
 
 
+def refuse_nan(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """A number that is one. FloatRange accepts nan."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a number in the range.", context, parameter)
+    return value
+
+
 class _TwoSidedCommand(click.Command):
     """A command whose arguments are of two sides, with --with in between."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, [BETWEEN if word == "--with" else word for word in args])
+        # What follows -- is a command (--self-test).
+        end = args.index("--") if "--" in args else len(args)
+        args = [BETWEEN if word == "--with" and at < end else word for at, word in enumerate(args)]
+        rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing and not ctx.params["self_test"]:
             _split_sides(ctx.params["words"])
         return rest
@@ -63,6 +73,7 @@ class _TwoSidedCommand(click.Command):
 @click.option(
     "--variation",
     type=click.FloatRange(min=0, max=1000),
+    callback=refuse_nan,
     metavar="PCT",
     help="The coefficient of variation between runs, if it is known from earlier ones. Else it needs 3 runs on each "
     "side.",
@@ -70,9 +81,11 @@ class _TwoSidedCommand(click.Command):
 @click.option(
     "--fail-above",
     type=click.FloatRange(min=0),
+    callback=refuse_nan,
     metavar="PCT",
-    help="Exit with status 1 if there is evidence that the whole, or the self or total of a function, grew by more "
-    "than this, in percent of the total of the base (of shares: in percentage points); with 3 if the runs cannot tell. "
+    help="Exit with status 1 if there is evidence that the whole, or the self or total of a function, grew, and if it "
+    "grew by more than this, in percent of the total of the base (of shares: in percentage points); with 3 if the runs "
+    "cannot tell. "
     "With TABLE: with 1 if a row grew by more.",
 )
 @click.option(
@@ -136,6 +149,9 @@ def diff(
     from ..analysis.compare import counts, functions, tables
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 
+    for side in (base_names, other_names):
+        if len(set(side)) < len(side):
+            raise click.UsageError("A recording is named twice on one side, but is only one run; name each once.")
     if absolute and shares:
         raise click.UsageError("--absolute and --shares exclude each other; leave out one.")
     if [*base_names, *other_names].count(STDIO) > 1:
@@ -152,6 +168,10 @@ def diff(
     for option, given in () if table == COUNTS else (("event", filters["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
+    if table and (shares or paired or variation is not None):
+        raise click.UsageError(f"--shares, --paired and --variation do not apply to {table}; leave them out.")
+    if output_format == FOLDED and fail_above is not None:
+        raise click.UsageError("--format folded has no verdict; leave out --fail-above, or choose another format.")
     if table and output_format in (MARKDOWN, FOLDED):
         raise click.UsageError(f"--format {output_format} applies to functions; leave out {table}.")
     refuse_terminal(output_format, output)

@@ -68,16 +68,28 @@ def diff_runs(
         _write_folded(base, other, selection, as_shares is True, output)
         return 0
     several = len(base) + len(other) > 2
-    comparison = compare_runs(
-        base,
-        other,
-        selection,
-        selection,
-        as_shares=as_shares,
-        paired=paired,
-        variation=None if variation is None else variation / 100,
-    )
-    sys.stdout.flush()
+    try:
+        comparison = compare_runs(
+            base,
+            other,
+            selection,
+            selection,
+            as_shares=as_shares,
+            paired=paired,
+            variation=None if variation is None else variation / 100,
+        )
+    except InvalidRequest as error:
+        if several or fail_above is not None or output_format == MARKDOWN:
+            raise
+        # Two recordings without a verdict still have differences.
+        found = functions.diff_functions.rows(
+            base[0], other[0], selection, selection, by=by, normalize=as_shares is not False
+        )
+        warn_sampled_only(found, "delta_total")
+        write_table("Comparison", found, output_format, output, selection)
+        sys.stdout.flush()
+        click.echo(f"perfloom: No verdict: {escape_controls(error.message)}", err=True)
+        return 0
     if output_format == MARKDOWN:
         _write_text(format_markdown(comparison), output)
     elif several or comparison.base_runs + comparison.other_runs > 2:
@@ -142,9 +154,12 @@ def _code(name: str) -> str:
 def _write_folded(
     base: "Sequence[Profile]", other: "Sequence[Profile]", selection: "Selection", normalize: bool, output: str
 ) -> None:
+    from ..analysis.compare.runs import find_event
     from ..exporters import collapsed
     from ..exporters.folded_difference import write_difference
 
+    if selection.event is None and len({collapsed.default_event(profile) for profile in (*base, *other)}) > 1:
+        selection = selection.replace(event=find_event(base, other, selection, selection))
     sides = [(chunk for profile in side for chunk in collapsed.write(profile, selection, {})) for side in (base, other)]
     with open_output(output) as file:
         for line in write_difference(*sides, normalize=normalize):

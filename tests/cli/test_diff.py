@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_diff(run: Run, tmp_path: Path) -> None:
     a = collapsed(tmp_path, "a", "main;f 50\nmain;g 50\n")
     b = collapsed(tmp_path, "b", "main;f 50\nmain;g 40\nmain;h 110\n")
     status, out, err = run("diff", a, b, "--format", "json")
-    assert status == 0 and err.startswith("perfloom: Shares of samples, 1 run against 1 run: `h` is new")
+    assert status == 0 and err.startswith("perfloom: Shares of `samples`, 1 run against 1 run: `h` is new")
     rows = {row["name"]: row for row in json.loads(out)}
     assert (rows["h"]["status"], rows["h"]["base_self"], rows["h"]["other_self"]) == ("appeared", 0, 110)
     stacks = json.loads(run("diff", a, b, "--by", "stack", "--format", "json")[1])
@@ -90,7 +91,7 @@ def test_groups_of_runs_have_verdicts(run: Run, tmp_path: Path) -> None:
     # As weights, only what grew differs, and the whole has grown.
     status, out, err = run("diff", *base, "--with", *slower, "--absolute", "--format", "json")
     rows = {row["name"]: row for row in json.loads(out)}
-    assert status == 0 and "more samples (" in err
+    assert status == 0 and "more `samples` (" in err
     assert (rows["f"]["self_verdict"], rows["g"]["self_verdict"]) == ("slower", "no evidence")
     # In a terminal, fewer columns.
     assert "q_self" not in run("diff", *base, "--with", *slower)[1].splitlines()[0]
@@ -124,22 +125,110 @@ def test_recording_of_several_runs_is_a_group(run: Run, tmp_path: Path) -> None:
     ] != pytest.approx(rows["f"]["growth_self_percent"])
 
 
-def test_sentence_names_what_else_differs(run: Run, tmp_path: Path) -> None:
-    sides = []
-    for name, rate, complete in (("a", 99.0, True), ("b", 999.0, False)):
-        builder = ProfileBuilder("perf script text")
-        event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=rate)
-        stack = builder.intern_stack([builder.intern_frame(builder.intern_function("main", "prog"))])
+def write_profile(
+    path: Path, events: Sequence[tuple[str, str]], *, rate: float = 99.0, complete: bool = True, **facts: str
+) -> str:
+    """A recording of `main`, one sample of each event (name, unit)."""
+    builder = ProfileBuilder("perf script text")
+    stack = builder.intern_stack([builder.intern_frame(builder.intern_function("main", "prog"))])
+    for name, unit in events:
+        event = builder.intern_event(name, unit, sampling="frequency", rate=rate)
         builder.add_sample(10**6, builder.intern_thread(pid=1, tid=1), event, stack, 10**6)
-        meta = Meta("perf script text", complete=complete, facts={"hostname": f"node-{name}", "cpudesc": "EPYC"})
-        path = tmp_path / f"{name}.perfloom.tar"
-        path.write_bytes(b"".join(archive.write(builder.finish(meta), Selection(), {})))
-        sides.append(str(path))
-    err = run("diff", *sides)[2]
+    meta = Meta("perf script text", complete=complete, facts=facts)
+    path.write_bytes(b"".join(archive.write(builder.finish(meta), Selection(), {})))
+    return str(path)
+
+
+CLOCK = ("cpu-clock", "ns")
+
+
+def test_sentence_names_what_else_differs(run: Run, tmp_path: Path) -> None:
+    one = write_profile(tmp_path / "a.tar", [CLOCK], hostname="node-a", cpudesc="EPYC")
+    two = write_profile(tmp_path / "b.tar", [CLOCK], rate=999.0, complete=False, hostname="node-b", cpudesc="EPYC")
+    err = run("diff", one, two)[2]
     assert "1 of 2 recordings are incomplete." in err
-    assert "from different hosts: node-a, node-b." in err and "CPUs" not in err
+    assert "from different hosts: `node-a`, `node-b`." in err and "CPUs" not in err
     assert "sampled at different frequencies or periods" in err
-    assert "different" not in run("diff", sides[0], sides[0])[2]
+    assert "different" not in run("diff", one, one)[2]
+
+
+def test_names_of_events_and_hosts_are_no_markup(run: Run, tmp_path: Path) -> None:
+    event = ("**x** <img src=http://e>\x1b[31m", "count")
+    files = [
+        write_profile(tmp_path / f"{n}.tar", [event], hostname=f"<img src=//{n}>\n# Title", cpudesc=f"@all{n}")
+        for n in range(2)
+    ]
+    out = run("diff", *files, "--format", "markdown")[1]
+    assert "\x1b" not in out and "\n# Title" not in out and out.count("\n") < 10
+    assert not re.search(r"<img|@all|\*\*x", re.sub(r"`[^`]*`", "", out))
+    assert "\x1b" not in run("diff", *files)[2]
+
+
+def test_event_does_not_depend_on_the_side(run: Run, tmp_path: Path) -> None:
+    instructions = ("instructions", "count")
+    one = write_profile(tmp_path / "a.tar", [CLOCK, instructions])
+    two = write_profile(tmp_path / "b.tar", [instructions, CLOCK])
+    sentences = [run("diff", *pair, "--format", "markdown")[1].splitlines()[0] for pair in ((one, two), (two, one))]
+    assert sentences[0] == sentences[1]
+    # Collapsed stacks of both are of one event, too.
+    alone = write_profile(tmp_path / "c.tar", [instructions])
+    assert run("diff", one, alone, "--format", "folded")[1] == "main 1000000 1000000\n"
+    assert run("diff", write_profile(tmp_path / "d.tar", [CLOCK]), alone, "--format", "folded")[0] == 2
+
+
+def test_units_must_be_equal(run: Run, tmp_path: Path) -> None:
+    files = [write_profile(tmp_path / f"{unit}.tar", [("mem", unit)]) for unit in ("bytes", "count")]
+    status, _, err = run("diff", *files, "--fail-above", "5")
+    assert status == 2 and "different units in these recordings: bytes, count" in err
+    # Without a gate, there is still a table.
+    status, out, err = run("diff", *files)
+    assert status == 0 and "main" in out and "No verdict: " in err
+
+
+def test_command_line_of_perf_without_its_output_is_the_same_command(run: Run, tmp_path: Path) -> None:
+    files = []
+    for name in ("a", "b"):
+        builder = ProfileBuilder("perf script text")
+        stack = builder.intern_stack([builder.intern_frame(builder.intern_function("main", "prog"))])
+        builder.add_sample(10**6, builder.intern_thread(pid=1, tid=1), builder.intern_event(*CLOCK), stack, 10**6)
+        path = tmp_path / f"{name}.tar"
+        meta = Meta("perf script text", command=f"/usr/bin/perf record -o {name}.data -- ./prog -o x")
+        path.write_bytes(b"".join(archive.write(builder.finish(meta), Selection(), {})))
+        files.append(str(path))
+    assert "Shares" not in run("diff", *files)[2]
+
+
+def test_gate_needs_runs_that_could_show_the_growth(run: Run, tmp_path: Path) -> None:
+    """The whole is known exactly, but a function of 20 % varies by half."""
+    sides = []
+    for side, parts in (("a", (600, 1900, 1500)), ("b", (2500, 700, 1400))):
+        sides.append(
+            [collapsed(tmp_path, f"{side}{n}", f"f {part}\ng {7000 - part}\nh 3000\n") for n, part in enumerate(parts)]
+        )
+    status, _, err = run("diff", *sides[0], "--with", *sides[1], "--absolute", "--fail-above", "5")
+    assert status == 3 and "the smallest that these runs could show is" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--fail-above", "nan"),
+        ("--variation", "nan"),
+        ("--format", "folded", "--fail-above", "5"),
+        ("--with",),
+    ],
+)
+def test_options_without_meaning_are_refused(run: Run, tmp_path: Path, words: Sequence[str]) -> None:
+    files = write_runs(tmp_path, "a", BASE, 2, 1)
+    assert run("diff", *files, *words)[0] == 2
+
+
+def test_runs_of_a_side_are_different(run: Run, tmp_path: Path) -> None:
+    files = write_runs(tmp_path, "a", BASE, 5, 1)
+    status, _, err = run("diff", files[0], files[0], "--with", *files[1:])
+    assert status == 2 and "named twice" in err
+    status, _, err = run("diff", *files[:2], "--with", *files[2:], "--paired")
+    assert status == 2 and "Pairs need as many runs on both sides, not 2 and 3" in err
 
 
 def test_sides_are_separated(run: Run, tmp_path: Path) -> None:

@@ -43,6 +43,15 @@ def test_verdicts_and_their_sentence(browser_client: Browser, groups: None) -> N
     assert "Nothing to compare" not in browser_client.page(f"/compare/runs?{GROUPS}&scale=absolute&of=total&paired=1")
 
 
+@pytest.mark.parametrize("scale", ["absolute", "shares"])
+def test_every_heading_sorts(browser_client: Browser, groups: None, scale: str) -> None:
+    page = browser_client.page(f"/compare/runs?{GROUPS}&scale={scale}")
+    links = set(re.findall(r'href="([^"]*[?&;]sort=[^"]*)"', page))
+    assert len(links) > 8
+    for link in links:
+        assert "renamed" in browser_client.page(link.replace("&amp;", "&"))
+
+
 def test_table_as_a_file(browser_client: Browser, groups: None) -> None:
     text = browser_client.page(f"/compare/runs.csv?{GROUPS}")
     rows = {row["name"]: row for row in csv.DictReader(io.StringIO(text))}
@@ -53,7 +62,7 @@ def test_table_as_a_file(browser_client: Browser, groups: None) -> None:
 
 def test_runs_are_added_and_removed(browser_client: Browser, groups: None) -> None:
     page = browser_client.page(f"/compare/runs?base={BASE[0]}&other={OTHER[0]}&add=other&choose=other")
-    assert "noise between runs is unknown" in text_of(page) and ">Remove</a>" not in page
+    assert "How much runs vary is unknown" in text_of(page) and ">Remove</a>" not in page
     added = re.findall(r'href="([^"]*)#choose" aria-label="Add other (\d)"', page)
     assert [name for _, name in added] == ["3", "2", "1"]
     page = browser_client.page(added[0][0].replace("&amp;", "&"))

@@ -14,7 +14,7 @@ together with the procedure of Benjamini and Hochberg (Journal of the Royal Stat
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -31,6 +31,8 @@ MIN_MODERATED = 3
 PRIOR_PART = 0.5
 """Of the prior degrees of freedom that are used. The fit assumes that variances have an inverse gamma distribution;
 with a heavier tail, all of them give more false discoveries than intended (`benchmarks.diff_power`)."""
+MAX_DEGREES_FACTOR = 2
+"""How many times its own degrees of freedom an item has at most, because with few runs the fit is poor."""
 MIN_REST = 0.05
 """Items that leave less of the whole to others, such as `main`, tell nothing about the variance of the others."""
 PSEUDO_SAMPLES = 0.5
@@ -65,7 +67,7 @@ class Evidence:
 
     difference: mean logarithm of the ratio other ÷ base. error: its standard error, from sampling alone if the variance
     between runs is unknown. degrees: of freedom of the error. q: smallest rate of false discoveries at which the
-    difference is found (p for the whole), NaN if it was not tested. critical: quantile of t for the interval.
+    difference is found, NaN if it was not tested. critical: quantile of t for the interval.
     detectable: smallest difference that would be found with a probability of 80 % in a single test.
     """
 
@@ -75,6 +77,10 @@ class Evidence:
     q: Array
     critical: Array
     detectable: Array
+
+    def take(self, rows: slice) -> "Evidence":
+        """Of some items."""
+        return Evidence(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def found(self) -> BoolArray:
@@ -107,49 +113,47 @@ class _Contrast:
     rest: Array
 
 
-def compare_wholes(
-    base: RunValues, other: RunValues, *, paired: bool = False, variation: float | None = None
-) -> Evidence:
-    """The evidence that the wholes differ: one item. See `compare_items`."""
-    contrast = _contrast(_log_wholes(base), _log_wholes(other), paired, shares=False)
-    variance, degrees = _known_or_own(contrast, variation)
-    return _test(contrast, variance, degrees, np.ones(1, bool))
-
-
-def compare_items(
+def compare_values(
     base: RunValues,
     other: RunValues,
     *,
     as_shares: bool,
     paired: bool = False,
     variation: float | None = None,
-) -> Evidence:
-    """The evidence that items differ: as shares of the whole, or as they are.
+) -> tuple[Evidence, Evidence | None]:
+    """The evidence that items differ, and that the wholes do: as they are, or the items as shares of the whole, and
+    None.
 
     paired: the nth runs of both sides belong together, because they were interleaved; both have as many. variation: the
     coefficient of variation between runs, if it is known from earlier runs. Items below `MIN_SHARE` on both sides are
-    not tested. With fewer than `MIN_RUNS` runs on a side and no `variation`, only the variance of sampling is used."""
+    not tested. With fewer than `MIN_RUNS` runs on a side and no `variation`, only the variance of sampling is used. All
+    tests are one family.
+    """
     tested = find_tested(base, other)
+    if variation is None and not has_enough_runs(base, other):
+        variation = 0.0
     shares = _contrast(_log_shares(base), _log_shares(other), paired, shares=True)
-    if variation is not None or not has_enough_runs(base, other, paired=paired):
-        variance, degrees = _known_or_own(shares, 0.0 if as_shares and variation is None else variation)
-    else:
-        variance, degrees = _moderate(shares, tested)
+    variance, degrees = _moderate(shares, tested) if variation is None else _known_or_own(shares, variation)
     if as_shares:
-        return _test(shares, variance, degrees, tested)
+        return _test(shares.difference, variance * shares.factor, degrees, tested), None
     whole = _contrast(_log_wholes(base), _log_wholes(other), paired, shares=False)
     whole_variance, whole_degrees = _known_or_own(whole, variation)
     # Of a sum of two estimates (Welch and Satterthwaite).
     both = variance + whole_variance
     with np.errstate(divide="ignore", invalid="ignore"):
         together = both**2 / (variance**2 / degrees + whole_variance**2 / whole_degrees)
-    degrees = np.where(both > 0, together, np.inf)
-    return _test(replace(shares, difference=shares.difference + whole.difference), both, degrees, tested)
+    found = _test(
+        np.concatenate((whole.difference, shares.difference + whole.difference)),
+        np.concatenate((whole_variance, both)) * shares.factor,
+        np.concatenate((whole_degrees, np.where(both > 0, together, np.inf))),
+        np.concatenate((np.ones(1, bool), tested)),
+    )
+    return found.take(slice(1, None)), found.take(slice(0, 1))
 
 
-def has_enough_runs(base: RunValues, other: RunValues, *, paired: bool = False) -> bool:
+def has_enough_runs(base: RunValues, other: RunValues) -> bool:
     """Whether the variance between runs can be estimated."""
-    return min(base.runs, other.runs) >= MIN_RUNS and (not paired or base.runs == other.runs)
+    return min(base.runs, other.runs) >= MIN_RUNS
 
 
 def find_tested(base: RunValues, other: RunValues) -> BoolArray:
@@ -232,8 +236,7 @@ def _moderate(contrast: _Contrast, tested: BoolArray) -> tuple[Array, Array]:
     ratio = contrast.variance / np.where(expected > 0, expected, 1.0)
     fit_degrees, scale = fit_scaled_f(ratio[fitted], degrees)
     prior_degrees = PRIOR_PART * fit_degrees
-    # No more degrees of freedom than all items have together.
-    total = min(prior_degrees + degrees, float(degrees * fitted.sum()))
+    total = float(min(prior_degrees + degrees, MAX_DEGREES_FACTOR * degrees))
     if math.isinf(prior_degrees):
         moderated = np.full(len(ratio), scale)
     else:
@@ -275,15 +278,16 @@ def invert_trigamma(value: float) -> float:
     return x
 
 
-def _test(contrast: _Contrast, variance: Array, degrees: Array, tested: BoolArray) -> Evidence:
+def _test(difference: Array, variance: Array, degrees: Array, tested: BoolArray) -> Evidence:
+    """variance: of the differences."""
     from scipy.stats import t
 
-    error = np.sqrt(variance * contrast.factor)
-    size = np.abs(contrast.difference)
+    error = np.sqrt(variance)
+    size = np.abs(difference)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(error > 0, size / error, np.where(size > 0, np.inf, 0.0))
     q = np.full(len(size), np.nan)
     q[tested] = adjust_p(np.minimum(2 * t.sf(statistic[tested], degrees[tested]), 1.0))
     critical = np.asarray(t.ppf(1 - SIGNIFICANCE / 2, degrees))
     detectable = (critical + np.asarray(t.ppf(POWER, degrees))) * error
-    return Evidence(contrast.difference, error, degrees, q, critical, detectable)
+    return Evidence(difference, error, degrees, q, critical, detectable)

@@ -1,5 +1,6 @@
 """The weights of functions in each run of two groups of recordings, for `evidence`."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,8 @@ from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, get_column, get_strings
+from ...domain.tables import get_column, get_strings
+from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events
 from ..core.sample_counts import count_call_samples
@@ -64,7 +66,7 @@ def collect_runs(
     The event is the selected one, else the main event that all recordings have. Raises InvalidRequest if there is none,
     if a side has no run or more than `MAX_RUNS`, or if a run has no weight in the selection.
     """
-    name = _find_event(base, other, base_selection, other_selection)
+    name = find_event(base, other, base_selection, other_selection)
     sides = [
         [run for profile in side for run in _read_runs(profile, selection, event_id(profile, name))]
         for side, selection in ((base, base_selection), (other, other_selection))
@@ -79,6 +81,19 @@ def collect_runs(
                 f"Nothing of {name} is selected in {which}, so there is nothing to compare. Leave out that run, or "
                 "select a part that every run has."
             )
+    units = {get_strings(profile.events, "unit")[event_id(profile, name)] for profile in (*base, *other)}
+    if len(units) > 1:
+        raise InvalidRequest(
+            f"{shorten(name)} has different units in these recordings: {', '.join(sorted(units))}. They cannot be "
+            "compared.",
+            "event",
+        )
+    if any((run.values[:2] < 0).any() for side in sides for run in side):
+        raise InvalidRequest(
+            f"{shorten(name)} has negative weights, whose ratios mean nothing. Compare two recordings without "
+            "verdicts, or their table memory.",
+            "event",
+        )
     index: dict[FunctionKey, int] = {}
     for run in (run for side in sides for run in side):
         for function in run.functions:
@@ -90,9 +105,11 @@ def collect_runs(
     return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
 
 
-def _find_event(
+def find_event(
     base: Sequence[Profile], other: Sequence[Profile], base_selection: Selection, other_selection: Selection
 ) -> str:
+    """The event that is compared: the selected one, else the main event of most recordings that all have. Raises
+    InvalidRequest if they have none in common."""
     if not base or not other:
         raise InvalidRequest("Name at least one recording for each side.")
     first = other[0]
@@ -104,9 +121,12 @@ def _find_event(
         events = dict.fromkeys(one for one in events if one in event_names(more))
     if not events:
         raise InvalidRequest("The recordings have no event in common. Record all of them with the same event.", "event")
-    main = event_id(first, other_selection.event or base_selection.event)
-    named = event_names(first)[main] if main != NO_ID else ""
-    return named if named in events else next(iter(events))
+    selected = other_selection.event or base_selection.event
+    if selected is not None:
+        return event_names(first)[event_id(first, selected)]
+    # Independent of which side is which.
+    mains = Counter(event_names(profile)[event_id(profile, None)] for profile in (*base, *other))
+    return min(events, key=lambda name: (-mains[name], name))
 
 
 def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:

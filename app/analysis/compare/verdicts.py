@@ -1,6 +1,7 @@
 """What changed between two groups of runs, and whether chance explains it: rows, one sentence, and a gate."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...domain.arrays import Array
+from ...domain.errors import InvalidRequest
 from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
 from ...domain.rank_state import GOVERNOR_FACT
@@ -18,12 +20,16 @@ from ...domain.units import format_percent, format_quantity
 from ..core.common_columns import EVENT
 from ..core.sample_selection import event_id
 from ..core.schema import Column, TableRows, build_rows
-from .evidence import Evidence, RunValues, compare_items, compare_wholes, has_enough_runs
+from .evidence import Evidence, RunValues, compare_values, has_enough_runs
 from .runs import RunGroups, collect_runs
 
 MAX_CAUSES = 3
 MOST = 0.5
 """A function explains a change if it has this part of it."""
+
+
+_PERF = re.compile(r"(\S*/)?perf\s")
+_PERF_OUTPUT = re.compile(r"\s(-o\s*|--output[=\s])\S+")
 
 
 class Verdict(StrEnum):
@@ -90,6 +96,14 @@ class WholeChange:
     found: bool
 
 
+@dataclass(frozen=True)
+class Note:
+    """A sentence on what else differs. text: with {} where the names are, which are from files."""
+
+    text: str
+    names: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
@@ -106,34 +120,30 @@ class Comparison:
     as_shares: bool
     is_certain: bool
     whole: WholeChange | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def sentence(self, quote: Callable[[str], str] = shorten) -> str:
-        """The result in a sentence: only what there is evidence for. quote: how to write the name of a function."""
-        runs = f"{_count_runs(self.base_runs)} against {_count_runs(self.other_runs)}"
+        """The result in a sentence: only what there is evidence for. quote: how to write a name from a file."""
+        runs, event = f"{_count_runs(self.base_runs)} against {_count_runs(self.other_runs)}", quote(self.event)
         if self.whole is None:
-            first = f"Shares of {self.event}, {runs}"
+            first = f"Shares of {event}, {runs}"
         elif self.whole.found:
             times = self.unit == "ns" and self.is_certain
-            word = ("slower" if self.whole.ratio > 0 else "faster") if times else self._direction()
+            more = self.whole.ratio > 0
+            word = ("slower" if more else "faster") if times else f"{'more' if more else 'less'} {event}"
             ends = sorted(abs(100 * end) for end in (self.whole.low, self.whole.high))
             interval = f" ({_number(ends[0])}–{_number(ends[1])} %)" if self.is_certain else ""
             first = f"{format_percent(100 * abs(self.whole.ratio))} {word}{interval}, {runs}"
         else:
-            least = format_percent(100 * self.whole.detectable)
-            first = f"No evidence of a change of {self.event} as a whole, {runs}; the smallest to be seen is {least}"
-        causes = self._causes(quote)
-        text = f"{first}: {'; '.join(causes)}." if causes else f"{first}. No function changed by more than chance."
+            least = f"; the smallest to be seen is {format_percent(100 * self.whole.detectable)}"
+            first = f"No evidence of a change of {event} as a whole, {runs}{least if self.whole.detectable else ''}"
+        causes, separator = self._causes(quote), ". Of functions: " if self.whole and not self.whole.found else ": "
+        rest = f"{separator}{'; '.join(causes)}." if causes else ". No function changed by more than chance."
+        text = first + rest
         if not self.is_certain:
-            text += (
-                " Only the noise of sampling is considered, because the noise between runs is unknown: compare at "
-                "least 3 runs on each side."
-            )
-        return " ".join((text, *self.notes))
-
-    def _direction(self) -> str:
-        assert self.whole is not None
-        return f"more {self.event}" if self.whole.ratio > 0 else f"less {self.event}"
+            text += " How much runs vary is unknown: compare at least 3 runs on each side."
+        notes = (note.text.format(abbreviate_names([quote(name) for name in note.names], 3)) for note in self.notes)
+        return " ".join((text, *notes))
 
     def _causes(self, quote: Callable[[str], str]) -> list[str]:
         """The functions that explain the change: what grew by itself, or, if the growth is spread over many functions,
@@ -225,10 +235,15 @@ def compare_runs(
     """
     groups = collect_runs(base, other, base_selection, other_selection)
     if as_shares is None:
-        commands = {profile.meta.command for profile in (*base, *other)}
+        commands = {_program_of(profile) for profile in (*base, *other)}
         as_shares = len(commands) > 1 or None in commands or "" in commands
     as_shares = as_shares or groups.only_shares
-    paired = paired and groups.base.own.runs == groups.other.own.runs
+    if paired and groups.base.own.runs != groups.other.own.runs:
+        raise InvalidRequest(
+            f"Pairs need as many runs on both sides, not {groups.base.own.runs} and {groups.other.own.runs}. Compare "
+            "them without pairs.",
+            "paired",
+        )
     before, after = (
         RunValues(
             np.vstack([side.total.weight, side.own.weight]),
@@ -239,12 +254,11 @@ def compare_runs(
         )
         for side in (groups.base, groups.other)
     )
-    certain = variation is not None or has_enough_runs(before, after, paired=paired)
-    # Both measures of all functions are one family of tests.
-    evidence = compare_items(before, after, as_shares=as_shares, paired=paired, variation=variation)
+    certain = variation is not None or has_enough_runs(before, after)
+    # Both measures of all functions and the whole are one family of tests.
+    evidence, found = compare_values(before, after, as_shares=as_shares, paired=paired, variation=variation)
     whole = None
-    if not as_shares:
-        found = compare_wholes(before, after, paired=paired, variation=variation)
+    if found is not None:
         ratio, low, high, detectable = (
             math.expm1(float(value[0])) for value in (found.difference, found.low, found.high, found.detectable)
         )
@@ -264,17 +278,23 @@ def compare_runs(
     )
 
 
-def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[str]:
+def _program_of(profile: Profile) -> str | None:
+    """Its command, without the name of the file that perf wrote."""
+    command = profile.meta.command
+    return _PERF_OUTPUT.sub("", command) if command and _PERF.match(command) else command
+
+
+def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
     incomplete = sum(not profile.meta.complete for profile in profiles)
     if incomplete:
-        yield f"{incomplete} of {len(profiles)} recordings are incomplete."
+        yield Note(f"{incomplete} of {len(profiles)} recordings are incomplete.")
     for fact, what in (("cpudesc", "CPUs"), ("hostname", "hosts"), (GOVERNOR_FACT, "frequency governors")):
         found = dict.fromkeys(profile.meta.facts[fact] for profile in profiles if profile.meta.facts.get(fact))
         if len(found) > 1:
-            yield f"The recordings are from different {what}: {abbreviate_names([shorten(one) for one in found], 3)}."
+            yield Note(f"The recordings are from different {what}: {{}}.", tuple(found))
     rates = {_sampling(profile, event) for profile in profiles}
     if len(rates) > 1:
-        yield "They were sampled at different frequencies or periods."
+        yield Note("They were sampled at different frequencies or periods.")
 
 
 def _sampling(profile: Profile, event: str) -> tuple[object, ...]:
@@ -343,11 +363,9 @@ def _verdicts(evidence: Evidence, certain: bool) -> Array:
 
 
 def _least_growth(comparison: Comparison) -> float:
-    """The smallest growth that the runs could show, in percent of the whole of the base: of the whole, or without it of
-    the function for which it is largest."""
-    if comparison.whole is not None:
-        return 100 * comparison.whole.detectable
-    least = 0.0
+    """The smallest growth that the runs could show, in percent of the whole of the base: of the whole or of a function,
+    whichever is larger."""
+    least = 0.0 if comparison.whole is None else 100 * comparison.whole.detectable
     for row in comparison.rows.records():
         for measure in MEASURES:
             detectable = row[f"detectable_{measure}_percent"]

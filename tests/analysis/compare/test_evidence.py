@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from perfloom.analysis.compare import evidence
-from perfloom.analysis.compare.evidence import RunValues, compare_items, compare_wholes
+from perfloom.analysis.compare.evidence import Evidence, RunValues, compare_values
 
 SAMPLES = 20_000
 CELLS = 60
@@ -30,11 +31,24 @@ def simulate(
     return RunValues(weight, samples, weight.sum(axis=0), samples.sum(axis=0), np.ones(runs))
 
 
+def compare_items(base: RunValues, other: RunValues, *, as_shares: bool = False, **how: Any) -> Evidence:
+    return compare_values(base, other, as_shares=as_shares, **how)[0]
+
+
+def compare_wholes(base: RunValues, other: RunValues, **how: Any) -> Evidence:
+    whole = compare_values(base, other, as_shares=False, **how)[1]
+    assert whole is not None
+    return whole
+
+
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("as_shares", [True, False])
 @pytest.mark.parametrize(
     ("runs", "run_variation", "item_variation"), [(3, 0.02, 0.02), (5, 0.02, 0.0), (5, 0.0, 0.03), (10, 0.05, 0.01)]
 )
-def test_chance_is_no_change(runs: int, run_variation: float, item_variation: float, as_shares: bool) -> None:
+def test_chance_is_no_change(
+    runs: int, run_variation: float, item_variation: float, as_shares: bool, paired: bool
+) -> None:
     """At most 7 % of comparisons of equal programs contain a false row (`benchmarks.diff_power` has more)."""
     chance, count, wrong = np.random.default_rng(7), 200, 0
     for _ in range(count):
@@ -42,7 +56,8 @@ def test_chance_is_no_change(runs: int, run_variation: float, item_variation: fl
         base, other = (
             simulate(chance, shares, runs, run_variation=run_variation, item_variation=item_variation) for _ in range(2)
         )
-        wrong += int(compare_items(base, other, as_shares=as_shares).found.any())
+        items, whole = compare_values(base, other, as_shares=as_shares, paired=paired)
+        wrong += int(items.found.any() or (whole is not None and whole.found[0]))
     assert wrong <= 0.07 * count
 
 
@@ -157,3 +172,13 @@ def test_prior_is_estimated() -> None:
     assert degrees == pytest.approx(12, rel=0.2) and scale == pytest.approx(2.0, rel=0.05)
     degrees, scale = evidence.fit_scaled_f(3.0 * chance.chisquare(4, 2000) / 4, 4)
     assert degrees > 100 and scale == pytest.approx(3.0, rel=0.1)
+
+
+@pytest.mark.parametrize("runs", [(1, 1), (2, 2), (5, 1)])
+def test_too_few_runs_have_only_the_noise_of_sampling(runs: tuple[int, int]) -> None:
+    """Also of the whole, and although two runs have a variance."""
+    chance = np.random.default_rng(6)
+    base, other = (simulate(chance, np.full(20, 0.05), count, run_variation=0.3) for count in runs)
+    items, whole = compare_values(base, other, as_shares=False)
+    assert whole is not None and np.isinf(items.degrees).all() and np.isinf(whole.degrees).all()
+    assert whole.error[0] == pytest.approx(math.sqrt(sum(1 / (SAMPLES * count) for count in runs)), rel=0.4)

@@ -145,7 +145,7 @@ def show() -> Response:
         columns,
         "-growth",
         SEARCHED_COLUMNS,
-        sort_columns={"growth": f"growth_{measure}_percent"},
+        sort_columns={column.word: column.column for column in columns},
         magnitudes=("growth",),
     )
     adding = parse_choice("add", SIDES)
