@@ -397,7 +397,9 @@ def test_rows_into_a_file(run: Run, tmp_path: Path) -> None:
     for words in (("report", SPIN, "hotspots"), ("diff", SPIN, SPIN)):
         rows = json.loads(run(*words, "--format", "json")[1])
         for form in ("parquet", "json", "csv"):
-            assert run(*words, "--format", form, "-o", str(out)) == (0, "", "")
+            status, printed, err = run(*words, "--format", form, "-o", str(out))
+            # The result of a comparison in one sentence.
+            assert (status, printed) == (0, "") and err.count("\n") == (words[0] == "diff")
             if form == "parquet":
                 assert pq.read_table(out).to_pylist() == rows
             elif form == "json":

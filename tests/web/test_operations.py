@@ -89,6 +89,7 @@ class TestApi:
         assert empty <= {
             "kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle", "communication",
             "collectives", "stragglers", "clocks", "count-metrics", "branches", "loops", "memory-events", "critical-path", "losses", "modules", "advice", "ranks",
+            "topdown",
         }  # fmt: skip
 
     def test_tables_are_described(self, client: FlaskClient) -> None:

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
+from perfloom.paths import os_error_text
 
 MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
@@ -27,6 +28,8 @@ SUFFIXES = frozenset(
 )
 """Files with other names may be anything. The headers of the C++ library have none."""
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
+KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
+NOT_SOURCE = "Its name is not that of source code."
 _HEADER_FOLDERS = ("/include/c++/", "/include/bits/")
 
 
@@ -34,7 +37,7 @@ _HEADER_FOLDERS = ("/include/c++/", "/include/bits/")
 class Binaries:
     """The files of one recording. build_ids: by path. recorded_here: whether it was recorded on this machine.
     started: when, seconds since the epoch, None if unknown. public: only open files that everyone may read.
-    buildid_dir: perf's cache of binaries."""
+    buildid_dir: perf's cache of binaries. built: when the last of the opened binaries was written."""
 
     build_ids: dict[str, str]
     recorded_here: bool
@@ -42,6 +45,7 @@ class Binaries:
     public: bool
     buildid_dir: str
     source_bytes: int = 0
+    built: float | None = None
 
     def open_object(self, module: str) -> ObjectFile:
         """The binary of a module, as perf names it."""
@@ -55,6 +59,7 @@ class Binaries:
             for kept in self._list_kept(path, build_id):
                 stream = self._open(kept)
                 if stream is not None:
+                    self._note_age(stream)
                     return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
         elif not self.recorded_here:
             detail = "The recording does not contain its build id, so that no file is known to be the same."
@@ -66,27 +71,38 @@ class Binaries:
         if build_id is None and (self.started is None or changed >= self.started):
             stream.close()
             return ObjectFile(None, CodeStatus.REBUILT, "The file was changed after the recording began.")
+        self._note_age(stream)
         return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
+
+    def _note_age(self, binary: BinaryIO) -> None:
+        self.built = max(self.built or 0.0, os.fstat(binary.fileno()).st_mtime)
 
     def read_source(self, path: str) -> SourceText:
         """The text of a source file."""
-        plain = Path(path)
         if not path.startswith("/"):
             return SourceText(None, "Its directory is not known.")
-        if plain.suffix.lower() not in SUFFIXES and not any(folder in path for folder in _HEADER_FOLDERS):
-            return SourceText(None, "Its name is not that of source code.")
-        stream = self._open(plain)
+        if not _is_source_name(path):
+            return SourceText(None, NOT_SOURCE)
+        stream = self._open(Path(path))
         if stream is None:
             return SourceText(None, "It is not on the machine that read the recording.")
-        with stream:
-            size = os.fstat(stream.fileno()).st_size
-            if size > MAX_SOURCE_BYTES or self.source_bytes + size > MAX_ALL_SOURCE_BYTES:
-                return SourceText(None, "It is too large.")
-            data = stream.read(MAX_SOURCE_BYTES)
-            changed = os.fstat(stream.fileno()).st_mtime
+        try:
+            with stream:
+                # The name may be a link to anything.
+                if not _is_source_name(_get_real_path(stream.fileno())):
+                    return SourceText(None, NOT_SOURCE)
+                about = os.fstat(stream.fileno())
+                if about.st_size > MAX_SOURCE_BYTES or self.source_bytes + about.st_size > MAX_ALL_SOURCE_BYTES:
+                    return SourceText(None, "It is too large.")
+                data = stream.read(MAX_SOURCE_BYTES)
+        except OSError as error:
+            return SourceText(None, f"It cannot be read: {os_error_text(error)}.")
         self.source_bytes += len(data)
-        late = self.started is not None and changed > self.started
-        return SourceText(decode_source(data), "It was changed after the recording began." if late else "")
+        if self.started is not None and about.st_mtime > self.started:
+            return SourceText(decode_source(data), "It was changed after the recording began.")
+        if self.built is not None and about.st_mtime > self.built:
+            return SourceText(decode_source(data), "It was changed after the program was built.")
+        return SourceText(decode_source(data), "")
 
     def _list_kept(self, path: str, build_id: str) -> list[Path]:
         """Copies of a binary in perf's cache."""
@@ -111,19 +127,37 @@ class Binaries:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         except (OSError, ValueError):
             return None
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(mode) and (not self.public or (mode & stat.S_IROTH and _is_reachable(path))):
+        if self._is_allowed(descriptor):
             return cast(BinaryIO, os.fdopen(descriptor, "rb"))
         os.close(descriptor)
         return None
 
+    def _is_allowed(self, descriptor: int) -> bool:
+        """Whether it is a regular file that may be read. What the kernel shows in /proc and /sys depends on who
+        reads."""
+        try:
+            about, path = os.fstat(descriptor), _get_real_path(descriptor)
+            if not stat.S_ISREG(about.st_mode) or path.startswith(KERNEL_FOLDERS):
+                return False
+            if about.st_dev == os.stat("/proc").st_dev:
+                return False
+            return not self.public or bool(about.st_mode & stat.S_IROTH and _is_reachable(path))
+        except OSError:
+            return False
 
-def _is_reachable(path: Path) -> bool:
-    """Whether everyone may reach a file: may search all directories above it."""
-    try:
-        return all(os.stat(above).st_mode & stat.S_IXOTH for above in Path(os.path.realpath(path)).parents)
-    except OSError:
-        return False
+
+def _get_real_path(descriptor: int) -> str:
+    """The path of an open file without links. Resolving its name again could lead to another file."""
+    return os.readlink(f"/proc/self/fd/{descriptor}")
+
+
+def _is_source_name(path: str) -> bool:
+    return Path(path).suffix.lower() in SUFFIXES or any(folder in path for folder in _HEADER_FOLDERS)
+
+
+def _is_reachable(path: str) -> bool:
+    """Whether everyone may reach a file: may search all directories above it. path: without links."""
+    return all(os.lstat(above).st_mode & stat.S_IXOTH for above in Path(path).parents)
 
 
 def decode_source(data: bytes) -> str:

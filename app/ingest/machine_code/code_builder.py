@@ -18,7 +18,7 @@ from ...domain.tables import FrameKind, get_column, get_strings
 from ...domain.text import shorten
 from .debug_lines import DebugLines, InlinedCall, LineRows, OutOfTime
 from .disassembly import Disassembler
-from .elf import DAMAGED, Binary, open_binary
+from .elf import DAMAGED, Binary, is_same_build, open_binary
 from .placement import place_addresses
 
 MAX_INSTRUCTIONS = 3_000_000
@@ -112,7 +112,7 @@ class CodeBuilder:
             except UnreadableInput as error:
                 self._add_object(module, opened.build_id, None, CodeStatus.UNREADABLE, error.message)
                 return
-            if opened.build_id is not None and binary.build_id != opened.build_id:
+            if opened.build_id is not None and not is_same_build(binary.build_id, opened.build_id):
                 self._add_object(module, opened.build_id, binary.machine, CodeStatus.REBUILT, opened.detail)
                 return
             if not len(binary.symbols.start):

@@ -22,9 +22,11 @@ from ...domain.errors import UnreadableInput
 MAX_TABLE_BYTES = 512 << 20
 """Of a symbol table or its names."""
 MAX_NAME_BYTES = 4096
+PERF_DIGITS = 40
+"""Of a build id in perf.data."""
 DAMAGED = (
     *(ELFError, DWARFError, zlib.error, struct.error, OSError, LookupError, ValueError, TypeError, AttributeError),
-    *(AssertionError, ArithmeticError, RecursionError),
+    *(AssertionError, ArithmeticError, RecursionError, MemoryError),
 )
 """What pyelftools raises for damaged files."""
 _EXECUTABLE = 1
@@ -33,6 +35,12 @@ _FUNCTION_TYPES = (2, 10)
 """STT_FUNC and STT_GNU_IFUNC."""
 _SYMBOL_64 = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2"), ("value", "u8"), ("size", "u8")]
 _SYMBOL_32 = [("name", "u4"), ("value", "u4"), ("size", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2")]
+
+
+def is_same_build(build_id: str | None, recorded: str) -> bool:
+    """Whether a binary has the build id of a recording, both in hexadecimal digits. perf records 20 bytes: of longer
+    ones the beginning, and old versions fill shorter ones with zeros."""
+    return build_id is not None and build_id[:PERF_DIGITS].ljust(PERF_DIGITS, "0") == recorded.ljust(PERF_DIGITS, "0")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...domain.errors import UnreadableInput
 from ...domain.schemas.code import CODE_SCHEMAS, Code
+from ...ingest.storage_format import MANIFEST
 from .disk import disk_errors, remove_tree, sync_directory
 
 FOLDER = "code"
@@ -18,7 +19,8 @@ FOLDER = "code"
 def write_code(code: Code, directory: Path) -> None:
     """Write `code` to a new directory and flush it to disk. Raises Unavailable if the disk is full."""
     with disk_errors(directory):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Without parents: a result that was deleted meanwhile stays deleted.
+        directory.mkdir(mode=0o700, exist_ok=True)
         for name, table in code.tables().items():
             with open(directory / f"{name}.arrow", "wb") as file:
                 with pa.ipc.new_file(file, table.schema) as writer:
@@ -29,8 +31,10 @@ def write_code(code: Code, directory: Path) -> None:
 
 
 def publish_code(staged: Path, result: Path) -> None:
-    """Make a written directory that of the result, unless it has one. `staged` is removed."""
+    """Make a written directory that of the result, unless it has one, or was deleted meanwhile. `staged` is removed."""
     try:
+        if not (result / MANIFEST).is_file():
+            return
         with disk_errors(result):
             try:
                 staged.rename(result / FOLDER)

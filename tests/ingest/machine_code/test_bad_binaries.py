@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from perfloom.ingest.machine_code.code_builder import CodeBuilder, ObjectFile, SourceText, deadline_after
+from perfloom.ingest.machine_code.elf import is_same_build
 from perfloom.ingest.machine_code.placement import base_word
 from tests.support.machine_code import address_array, build_code, build_profile, compile_program, list_functions
 
@@ -140,3 +141,19 @@ def test_only_the_needed_parts_of_a_large_binary_are_read(binary: Path, starts: 
     os.truncate(large, 2 << 30)
     code, small = build_code(build_profile(large, starts), large), build_code(build_profile(binary, starts), binary)
     assert code.instructions.equals(small.instructions)
+
+
+@pytest.mark.parametrize(
+    ("build_id", "recorded", "same"),
+    [
+        ("ab" * 20, "ab" * 20, True),
+        ("ab" * 32, "ab" * 20, True),
+        ("ab" * 16, "ab" * 16 + "00" * 4, True),
+        ("ab" * 16, "ab" * 16, True),
+        ("ab" * 20, "cd" * 20, False),
+        ("ab" * 16, "ab" * 20, False),
+        (None, "ab" * 20, False),
+    ],
+)
+def test_build_ids_are_compared_as_perf_records_them(build_id: str | None, recorded: str, same: bool) -> None:
+    assert is_same_build(build_id, recorded) is same

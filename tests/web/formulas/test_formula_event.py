@@ -36,7 +36,7 @@ def test_formulas_are_a_group_of_the_event_chooser(stored: Callable[..., str], b
     page = browser_client.page(f"{RESULT}/threads?{EVENT}")
     assert '<option value="CPI" selected>CPI</option>' in page and '<option value="IPC">IPC</option>' in page
     assert "cycles / instructions" in text_of(page)
-    assert '<option value="CPI"' not in browser_client.page(f"{RESULT}/flamegraph")
+    assert '<option value="CPI"' not in browser_client.page(f"{RESULT}/heatmap")
 
 
 def test_hotspots(stored: Callable[..., str], browser_client: Browser) -> None:

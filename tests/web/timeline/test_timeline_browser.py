@@ -389,10 +389,10 @@ def test_stacks_of_a_thread_are_rows(page: Page, server: Served) -> None:
 def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> None:
     shown = Shown(page, server)
     shown.open(PERF)
-    # The CPUs in use by the process; threads; CPUs; rates of the events.
+    # The CPUs in use by the process; threads; CPUs; rates of the events, and a formula.
     assert (
         shown.ask("shown.tracks.rest.filter((entry) => entry.track).map((entry) => entry.parts[0].what)")
-        == ["counter"] + ["lane"] * 5 + ["counter"] * 2
+        == ["counter"] + ["lane"] * 5 + ["counter"] * 3
     )
     assert shown.ask("shown.tracks.placed('t0').parts.map((part) => part.label ?? '')") == [
         "",

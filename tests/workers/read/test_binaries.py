@@ -1,0 +1,69 @@
+"""Which files are opened as binaries and sources: a binary may name any path as its source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perfloom.workers.read.binaries import NOT_SOURCE, Binaries
+
+
+def binaries(*, public: bool, started: float | None = None) -> Binaries:
+    return Binaries({}, True, started, public, os.devnull)
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("target", ["/proc/kallsyms", "/proc/self/maps", "/proc/self/mem", "/sys/kernel/notes"])
+def test_what_the_kernel_shows_is_no_source(tmp_path: Path, target: str, public: bool) -> None:
+    link = tmp_path / "link.c"
+    link.symlink_to(target)
+    assert binaries(public=public).read_source(str(link)).text is None
+
+
+def test_a_link_to_another_kind_of_file_is_no_source(tmp_path: Path) -> None:
+    secret, link, source = tmp_path / "secret", tmp_path / "link.c", tmp_path / "real.c"
+    secret.write_text("password")
+    link.symlink_to(secret)
+    found = binaries(public=False).read_source(str(link))
+    assert (found.text, found.detail) == (None, NOT_SOURCE)
+    source.write_text("int main;\n")
+    (tmp_path / "other.h").symlink_to(source)
+    assert binaries(public=False).read_source(str(tmp_path / "other.h")).text == "int main;\n"
+
+
+def test_only_what_everyone_may_read_is_public(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    inside = closed / "a.c"
+    inside.write_text("int a;\n")
+    inside.chmod(0o644)
+    (tmp_path / "link.c").symlink_to(inside)
+    assert binaries(public=True).read_source(str(inside)).text is None
+    assert binaries(public=True).read_source(str(tmp_path / "link.c")).text is None
+    assert binaries(public=False).read_source(str(inside)).text == "int a;\n"
+
+
+def test_pipes_and_directories_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.c")
+    (tmp_path / "folder.c").mkdir()
+    for name in ("pipe.c", "folder.c", "missing.c"):
+        assert binaries(public=False).read_source(str(tmp_path / name)).text is None
+
+
+def test_sources_newer_than_the_program_are_named(tmp_path: Path) -> None:
+    program, source = tmp_path / "program", tmp_path / "a.c"
+    program.write_bytes(b"\x7fELF")
+    source.write_text("int a;\n")
+    os.utime(program, (1000, 1000))
+    os.utime(source, (2000, 2000))
+    files = binaries(public=False, started=3000)
+    stream = files.open_object(str(program)).stream
+    assert stream is not None
+    stream.close()
+    assert files.read_source(str(source)).detail == "It was changed after the program was built."
+    os.utime(source, (500, 500))
+    assert not files.read_source(str(source)).detail
+    os.utime(source, (4000, 4000))
+    assert files.read_source(str(source)).detail == "It was changed after the recording began."
