@@ -183,3 +183,16 @@ def test_the_content_of_a_file_is_text_of_limited_size() -> None:
     for content, words in ((b"#" * (MAX_FILE_BYTES + 1), "at most 1,000,000 bytes"), (b"\xff", "not UTF-8")):
         with pytest.raises(InvalidRequest, match=words):
             read_formulas(content)
+
+
+def test_numbers_are_finite() -> None:
+    with pytest.raises(FormulaError, match="too large") as caught:
+        parse_formula("cycles / 1e999")
+    assert caught.value.position == 10
+
+
+def test_strings_without_end_take_linear_time() -> None:
+    """100,000 quotes took minutes."""
+    for text in (b'a="' + b'\\"' * 100_000, b"a='" + b"\"'" * 100_000, b'a = """' + b'"' * 100_000):
+        with pytest.raises(InvalidRequest):
+            read_formulas(text)

@@ -17,11 +17,13 @@ def evaluate(steps: tuple[Step, ...], values: Mapping[str, Float64Array]) -> Flo
                 stack.append(values[step.text])
             elif isinstance(step, Operation):
                 last = stack.pop()
-                stack.append(-last if step is Operation.NEGATE else np.asarray(_BINARY[step](stack.pop(), last)))
+                found = -last if step is Operation.NEGATE else np.asarray(_BINARY[step](stack.pop(), last))
+                # At once: 1 ÷ (x ÷ 0) is missing, and not 0.
+                stack.append(np.where(np.isfinite(found), found, np.nan))
             else:
                 stack.append(np.asarray(step, np.float64))
         result = np.asarray(stack.pop(), np.float64)
-    return np.where(np.isfinite(result), result, np.nan)
+    return result
 
 
 _BINARY = {

@@ -119,14 +119,29 @@ def find_events(profile: Profile) -> Mapping[str, int]:
 
 
 def _choose_formulas(profile: Profile, formulas: Sequence[Formula]) -> Mapping[str, Formula]:
-    """By name the first formula whose events were measured, else the first one."""
+    """By name the first formula whose events were measured, also those of the formulas that it names; else the first
+    one."""
     events = find_events(profile)
-    found: dict[str, tuple[bool, Formula]] = {}
+    measured: set[str] = set()
+    left, known = list(formulas), set[int]()
+    while True:
+        added = [
+            formula
+            for formula in left
+            if all(
+                _row(events, name) is not None or (name in measured and name != formula.name) for name in formula.names
+            )
+        ]
+        if not added:
+            break
+        known |= {id(formula) for formula in added}
+        measured |= {formula.name for formula in added}
+        left = [formula for formula in left if id(formula) not in known]
+    found: dict[str, Formula] = {}
     for formula in formulas:
-        measured = all(_row(events, name) is not None for name in formula.names)
-        if formula.name not in found or (measured and not found[formula.name][0]):
-            found[formula.name] = (measured, formula)
-    return {name: formula for name, (_, formula) in found.items()}
+        if formula.name not in found or (id(formula) in known and id(found[formula.name]) not in known):
+            found[formula.name] = formula
+    return found
 
 
 def _row(events: Mapping[str, int], name: str) -> int | None:

@@ -6,6 +6,7 @@ of the selection; so they do not depend on the zoom.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,12 +31,16 @@ class ColorScale:
         """From -1 (the low end, and what is below it) over 0 (the mean) to 1; NaN is missing."""
         if not self.low < self.high:
             return np.full(values.shape, np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.is_log:
                 found = np.log(np.maximum(values, 0.0) / self.mean) / math.log(self.high / self.mean)
             else:
                 found = (values - self.mean) / (self.high - self.mean)
         return np.where(np.isnan(values), np.nan, np.clip(found, -1.0, 1.0))
+
+
+MIN_REACH, MAX_REACH = 1e-300, 1e300
+"""Beyond them, steps of a scale are not numbers any more."""
 
 
 def build_scale(mean: float, values: Float64Array, weight: Array, whole: float) -> ColorScale:
@@ -46,10 +51,13 @@ def build_scale(mean: float, values: Float64Array, weight: Array, whole: float) 
     shown = values[wide]
     if mean > 0 and (shown >= 0).all():
         positive = shown[shown > 0]
-        most = float(np.maximum(positive / mean, mean / positive).max(initial=1.0))
+        with np.errstate(over="ignore"):
+            most = float(np.maximum(positive / mean, mean / positive).max(initial=1.0))
         factor = next((one for one in FACTORS if one >= most), FACTORS[-1])
-        return ColorScale(mean, mean / factor, mean * factor, True)
-    reach = float(np.abs(shown - mean).max(initial=0.0)) or abs(mean) or 1.0
+        return ColorScale(mean, mean / factor, min(mean * factor, sys.float_info.max), True)
+    with np.errstate(over="ignore"):
+        reach = float(np.abs(shown - mean).max(initial=0.0)) or abs(mean) or 1.0
+    reach = min(max(reach, MIN_REACH), MAX_REACH)
     power = 10.0 ** math.floor(math.log10(reach))
     reach = next(step * power for step in (1, 2, 5, 10) if step * power >= reach * (1 - 1e-12))
     return ColorScale(mean, mean - reach, mean + reach, False)

@@ -14,7 +14,11 @@ MAX_FILE_BYTES = 1_000_000
 MAX_UNIT_CHARS = 20
 MAX_DESCRIPTION_CHARS = 500
 _MAX_CHARS = {"unit": MAX_UNIT_CHARS, "description": MAX_DESCRIPTION_CHARS}
-_STRINGS_AND_COMMENTS = re.compile(r"""\"{3}.*?\"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*""", re.S)
+_STRINGS_AND_COMMENTS = re.compile(
+    # A string that does not end is one up to the end of its line, so that the search needs linear time.
+    r"""\"{3}.*?\"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?|\#[^\n]*""",
+    re.S,
+)
 _FIELDS = ("name", "expression", "unit", "description")
 
 

@@ -5,6 +5,7 @@ digits and `_ . : -` are in quotes. The parser is Lark's, from a grammar; nothin
 formula is a sequence of steps for a stack machine, so that no depth of nesting exhausts Python's stack.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -177,7 +178,10 @@ def _to_steps(tree: object) -> tuple[Step, ...]:
             (token,) = node.children
             assert isinstance(token, Token)
             if token.type == "NUMBER":
-                steps.append(float(token))
+                number = float(token)
+                if not math.isfinite(number):
+                    raise FormulaError(f"The number {str(token)[:20]} is too large.", (token.start_pos or 0) + 1)
+                steps.append(number)
             else:
                 text = token[1:-1] if token.type == "QUOTED" else str(token)
                 steps.append(Name(text, (token.start_pos or 0) + 1))

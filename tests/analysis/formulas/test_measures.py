@@ -17,6 +17,7 @@ from perfloom.analysis.core.sample_selection import event_names
 from perfloom.analysis.counts.formula_values import compute_formulas
 from perfloom.analysis.counts.thread_tree import build_thread_tree
 from perfloom.analysis.formulas.additional import set_additional_formulas
+from perfloom.analysis.formulas.evaluation import evaluate
 from perfloom.analysis.formulas.measures import find_formula
 from perfloom.analysis.formulas.resolution import NOT_TOGETHER, OTHER_PLACES, resolve_formulas
 from perfloom.analysis.tables import TABLES, table_rows
@@ -26,7 +27,7 @@ from perfloom.analysis.timeline.series import load_formula_curve
 from perfloom.analysis.timeline.tracks import list_tracks, time_extent
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.formulas.formula import Formula
+from perfloom.domain.formulas.formula import Formula, parse_formula
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.analysis.stacks.test_flamegraph import selections
@@ -273,3 +274,23 @@ def test_a_formula_that_only_one_side_has_is_refused() -> None:
     other = profile_of([("a", 1, 0, 1, 0)], events=(("cycles", "count"),))
     with pytest.raises(InvalidRequest, match="The other does not have the events of the formula CPI"):
         diff_functions.rows(sampled(), other, Selection(event="CPI"), Selection(event="CPI"))
+
+
+def test_a_quotient_by_zero_is_missing_inside_a_formula() -> None:
+    steps = parse_formula("1 / (a / b)")
+    found = evaluate(steps, {"a": np.array([1.0, 1.0]), "b": np.array([0.0, 2.0])})
+    assert np.isnan(found[0]) and found[1] == 2
+
+
+def test_own_formulas_on_formulas_come_before_built_in_ones() -> None:
+    """Both where it is shown and where another formula names it."""
+    set_additional_formulas(
+        (
+            Formula("check", "IPC + 0"),
+            Formula("IPC", "twice + 0"),
+            Formula("twice", "instructions * 2 / cycles"),
+        )
+    )
+    profile = counted(("cycles", 100.0, None, 0), ("instructions", 150.0, None, 0))
+    rows = {row["formula"]: row["total"] for row in compute_formulas.rows(profile, Selection()).records()}
+    assert (rows["twice"], rows["IPC"], rows["check"]) == (3, 3, 3)

@@ -175,3 +175,12 @@ def test_samples_that_give_no_sums_have_no_values() -> None:
     tree = add_values(flame_tree(profile, Selection()), profile, Selection(), metric, "total")
     assert tree.values is not None and np.isnan(tree.values.value).all() and np.isnan(tree.values.place).all()
     assert math.isnan(scale_of(profile, Selection(), metric, "total").mean)
+
+
+@pytest.mark.parametrize("mean", [0.0, 5e-324, -1e-323, 1e308, -1e308, -1.7e308, 1.7e308])
+@pytest.mark.parametrize("value", [0.0, 5e-324, 1e308, -1.7e308, 1.0])
+def test_scale_of_extreme_values_is_finite(mean: float, value: float) -> None:
+    scale = build_scale(mean, np.array([value]), np.array([1]), 1)
+    assert np.isfinite([scale.low, scale.high]).all() and scale.low <= scale.high
+    # The smallest numbers leave no room for a scale.
+    assert scale.low == scale.high or -1 <= scale.place(np.array([value]))[0] <= 1
