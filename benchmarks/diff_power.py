@@ -5,7 +5,7 @@
 Programs are simulated: functions in a random call tree with random shares (Dirichlet), runs whose speed varies
 together, functions that vary by themselves, and samples (Poisson). The first table has the comparisons of equal
 programs with a false row or a false change of the whole, the second those in which a change of one function was found,
-in percent. For real programs: `perfloom diff --self-test`. """
+in percent. For real programs: `perfloom diff --self-test`."""
 
 import argparse
 from dataclasses import dataclass
