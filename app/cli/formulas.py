@@ -1,15 +1,14 @@
 """formulas: list, export, import and delete formulas over events."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..domain.errors import InvalidRequest, NotFound
+from ..domain.errors import NotFound
 from .options import data_option, format_option, open_store, output_option
-from .output import STDIO, write_rows
+from .output import read_settings, write_rows, write_settings
 
 if TYPE_CHECKING:
     from ..domain.formulas.formula import Formula
@@ -46,17 +45,10 @@ def list_(output_format: str, data: Path | None) -> int:
 def export(output: str, data: Path | None) -> int:
     """Write your formulas to a TOML file, which `formulas import` and PERFLOOM_FORMULAS read."""
     from ..domain.formulas.file import write_formulas
-    from ..paths import os_error_text
 
     with open_store(data) as store:
         text = write_formulas(one.formula for one in store.formulas.list())
-    if output == STDIO:
-        sys.stdout.write(text)
-        return 0
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"The file {output!r} cannot be written: {os_error_text(error)}.", "output") from None
+    write_settings(text, output)
     return 0
 
 
@@ -66,16 +58,8 @@ def export(output: str, data: Path | None) -> int:
 def import_(file: str, data: Path | None) -> int:
     """Store the formulas of FILE (TOML; - is standard input), and replace yours with the same names."""
     from ..domain.formulas.file import MAX_FILE_BYTES, read_formulas
-    from ..paths import os_error_text
 
-    try:
-        if file == STDIO:
-            content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with open(file, "rb") as stream:
-                content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidRequest(f"The file {file!r} cannot be read: {os_error_text(error)}.", "file") from None
+    content = read_settings(file, MAX_FILE_BYTES)
     found = read_formulas(content)
     with open_store(data) as store:
         added, replaced = store.formulas.replace(found)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import click
 
 from ..domain.csv_cells import escape_csv_cell
-from ..domain.errors import Unavailable
+from ..domain.errors import InvalidRequest, Unavailable
 from ..domain.event_names import SHARES_ONLY
+from ..paths import os_error_text
 from .aligned_table import align
 
 if TYPE_CHECKING:
@@ -154,6 +155,29 @@ def escape_controls(text: str, *, lines: bool = False) -> str:
     if lines:
         return "\n".join(escape_controls(line) for line in text.split("\n"))
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def write_settings(text: str, output: str) -> None:
+    """Write settings for exchange to a file, or to standard output. Raises InvalidRequest."""
+    if output == STDIO:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"The file {output!r} cannot be written: {os_error_text(error)}.", "output") from None
+
+
+def read_settings(file: str, most: int) -> bytes:
+    """The content of a file of settings, or of standard input: at most one byte more than `most`. Raises
+    InvalidRequest."""
+    try:
+        if file == STDIO:
+            return sys.stdin.buffer.read(most + 1)
+        with open(file, "rb") as stream:
+            return stream.read(most + 1)
+    except OSError as error:
+        raise InvalidRequest(f"The file {file!r} cannot be read: {os_error_text(error)}.", "file") from None
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """target: add, check, export, import and delete named places to run jobs."""
 
 import shlex
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..domain.targets import LOCAL, TARGET_FIELDS, CheckStatus, SchedulerName, S
 from ..domain.units import format_utc_iso
 from .field_options import option_name, option_values, raise_problems, target_options
 from .options import data_option, format_option, open_store, typed_options
-from .output import STDIO, escape_controls, write_rows
+from .output import STDIO, escape_controls, read_settings, write_rows, write_settings
 
 if TYPE_CHECKING:
     from ..recording.probe.check_messages import CheckResult
@@ -194,18 +193,11 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
 @click.argument("name")
 def export(name: str, file_format: str, output: str, data: Path | None) -> int:
     """Write NAME to a file for exchange, without secrets and host keys."""
-    from ..paths import os_error_text
     from ..recording.fields.target_file import to_file
 
     with open_store(data) as store:
         text = to_file(store.targets.get(name).target, file_format)
-    if output == STDIO:
-        sys.stdout.write(text)
-        return 0
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequest(f"The file {output!r} cannot be written: {os_error_text(error)}.", "output") from None
+    write_settings(text, output)
     return 0
 
 
@@ -216,18 +208,10 @@ def export(name: str, file_format: str, output: str, data: Path | None) -> int:
 @click.argument("file")
 def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     """Add the target in FILE (TOML or JSON; - is standard input) and print its name."""
-    from ..paths import os_error_text
     from ..recording.fields.serialization import MAX_BYTES
     from ..recording.fields.target_file import from_file
 
-    try:
-        if file == STDIO:
-            text = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with open(file, "rb") as stream:
-                text = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InvalidRequest(f"The file {file!r} cannot be read: {os_error_text(error)}.", "file") from None
+    text = read_settings(file, MAX_BYTES)
     target_to_save = from_file(text, name)
     with open_store(data) as store:
         _save(store, target_to_save, anew)

@@ -28,22 +28,15 @@ FunctionKey = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class RunGroup:
-    """A side. own, total: the self and total weights of the functions of both sides, in their common order."""
-
-    own: RunValues
-    total: RunValues
-
-
-@dataclass(frozen=True, eq=False)
 class RunGroups:
-    """Both sides. functions: those with weight in any run. only_shares: the samples of a recording give no total."""
+    """Both sides: the totals of all functions, then their self values. functions: those with weight in any run.
+    only_shares: the samples of a recording give no total."""
 
     event: str
     unit: str
     functions: list[FunctionKey]
-    base: RunGroup
-    other: RunGroup
+    base: RunValues
+    other: RunValues
     only_shares: bool
 
 
@@ -134,9 +127,10 @@ def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]
     size = profile.calls.num_rows
     counts = count_call_samples(profile, selection, event)
     of_thread = get_column(profile.threads, "run") if profile.threads.num_rows else np.zeros(1, np.int64)
-    rows = filter_samples(profile, selection, event)
-    weights = clip_weights(profile, selection, rows).astype(np.float64)
-    thread = samples_of(profile).thread[rows]
+    if counts is not None:
+        rows = filter_samples(profile, selection, event)
+        weights = clip_weights(profile, selection, rows).astype(np.float64)
+        thread = samples_of(profile).thread[rows]
     found = []
     for run in np.unique(of_thread[rollup.thread]).tolist():
         inside = np.flatnonzero(of_thread[rollup.thread] == run)
@@ -160,7 +154,7 @@ def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]
     return found
 
 
-def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunGroup:
+def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunValues:
     values = np.zeros((4, len(index), len(runs)))
     for number, run in enumerate(runs):
         if np.isnan(run.whole_samples):
@@ -173,7 +167,4 @@ def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunGrou
     whole_samples = np.array([run.whole_samples for run in runs])
     spread = np.array([run.spread for run in runs])
     own, total, own_samples, total_samples = values
-    return RunGroup(
-        RunValues(own, own_samples, whole, whole_samples, spread),
-        RunValues(total, total_samples, whole, whole_samples, spread),
-    )
+    return RunValues(np.vstack([total, own]), np.vstack([total_samples, own_samples]), whole, whole_samples, spread)

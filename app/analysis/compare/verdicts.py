@@ -107,7 +107,7 @@ class Note:
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
-    is_certain: whether the noise between runs is known. base_whole: mean of the base, in `unit`. notes: sentences on
+    is_certain: whether the noise between runs is known. notes: sentences on
     what else differs between the recordings."""
 
     rows: TableRows
@@ -115,8 +115,6 @@ class Comparison:
     unit: str
     base_runs: int
     other_runs: int
-    base_whole: float
-    other_whole: float
     as_shares: bool
     is_certain: bool
     whole: WholeChange | None
@@ -231,29 +229,20 @@ def compare_runs(
     """The comparison of two groups of recordings, one event: see `collect_runs`.
 
     as_shares: compare shares of the whole; None: unless all recordings are of the same command. paired, variation: see
-    `compare_items`. Raises InvalidRequest.
+    `compare_values`. Raises InvalidRequest.
     """
     groups = collect_runs(base, other, base_selection, other_selection)
     if as_shares is None:
         commands = {_program_of(profile) for profile in (*base, *other)}
         as_shares = len(commands) > 1 or None in commands or "" in commands
     as_shares = as_shares or groups.only_shares
-    if paired and groups.base.own.runs != groups.other.own.runs:
+    if paired and groups.base.runs != groups.other.runs:
         raise InvalidRequest(
-            f"Pairs need as many runs on both sides, not {groups.base.own.runs} and {groups.other.own.runs}. Compare "
+            f"Pairs need as many runs on both sides, not {groups.base.runs} and {groups.other.runs}. Compare "
             "them without pairs.",
             "paired",
         )
-    before, after = (
-        RunValues(
-            np.vstack([side.total.weight, side.own.weight]),
-            np.vstack([side.total.samples, side.own.samples]),
-            side.own.whole,
-            side.own.whole_samples,
-            side.own.spread,
-        )
-        for side in (groups.base, groups.other)
-    )
+    before, after = groups.base, groups.other
     certain = variation is not None or has_enough_runs(before, after)
     # Both measures of all functions and the whole are one family of tests.
     evidence, found = compare_values(before, after, as_shares=as_shares, paired=paired, variation=variation)
@@ -269,8 +258,6 @@ def compare_runs(
         groups.unit,
         before.runs,
         after.runs,
-        float(before.whole.mean()),
-        float(after.whole.mean()),
         as_shares,
         certain,
         whole,
