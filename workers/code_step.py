@@ -1,30 +1,32 @@
 """Reads the machine code of a result's functions, right after it was stored: binaries and sources may change soon."""
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
+from perfloom.domain.schemas.code import MIN_CODE_SAMPLES
 from perfloom.domain.targets import LOCAL
 from perfloom.store.jobs import Job
 
 from .base.context import JobContext
 from .read.rank_folders import PLAN, RECORDING, rank_folders
 
-MIN_SAMPLES = 20
-"""Fewer samples say nothing about lines."""
 log = logging.getLogger(__name__)
 
 
 def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
     """Read the code of the result of `job`, as far as possible. inputs: what the result was read from.
 
-    Without it the result has all other pages, so that an error is only logged.
+    Without it the result has all other pages, so that an error is only logged, and written down for the page.
     """
+    from perfloom.store.files.code import write_reason
+
     from .read import reading
 
     try:
         result = context.store.results.get(job.id)
-        if result.samples < MIN_SAMPLES or not result.format.startswith("perf"):
+        if result.samples < MIN_CODE_SAMPLES or not result.format.startswith("perf"):
             return
         reading.read_code(
             context.settings,
@@ -37,6 +39,9 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
         )
     except (PerfloomError, OSError, RuntimeError) as error:
         log.warning("result %s is stored, but without source lines: %s", job.id, error)
+        reason = error.message if isinstance(error, PerfloomError) else f"An unexpected error: {error}."
+        with suppress(PerfloomError):
+            write_reason(context.store.results.path(job.id), reason)
 
 
 def _list_recordings(inputs: tuple[Path, ...]) -> tuple[Path, ...]:

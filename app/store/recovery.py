@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from ..domain.errors import PerfloomError
+from ..ingest.storage_format import STAGED_CODE_PREFIX
 from .database import Database
 from .deletion import STAGED_PREFIX, TRASH, clear_directory
 from .files.disk import disk_errors, disk_usage, remove_tree
@@ -70,8 +71,16 @@ def recover(
                     if path.exists():
                         log.warning("result %s cannot be listed: %s", path.name, error.message)
                         recovery_report.damaged.append(path.name)
+            elif path.name in rows:
+                _remove_staged_code(path, now, recovery_report)
         _sweep_cache(database, recovery_report)
     return recovery_report
+
+
+def _remove_staged_code(result: Path, now: float, recovery_report: RecoveryReport) -> None:
+    for path in result.glob(f"{STAGED_CODE_PREFIX}*"):
+        if now - _last_change(path) > GRACE_SECONDS:
+            _remove(path, recovery_report)
 
 
 def _rows(database: Database) -> dict[str, bool]:

@@ -184,6 +184,12 @@ class Results:
         # The same object as long as the profile is cached.
         return memoize(self.open(id), ("code", found.st_ino), lambda: read_code(directory), pin=True)
 
+    def explain_missing_code(self, id: str) -> str:
+        """Why a result has no machine code; empty if that is not known. Raises NotFound."""
+        from .files.code import read_reason
+
+        return read_reason(self.path(id))
+
     def open_once(self, id: str) -> "Profile":
         """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted
         result. Raises NotFound, UnreadableInput."""

@@ -16,9 +16,11 @@ from sqlalchemy import text
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, NotFound, UnreadableInput
 from perfloom.domain.jobs import JobState
+from perfloom.domain.schemas.code import Code
 from perfloom.domain.tables import get_column
 from perfloom.store import EventTotal, OriginalFile, Result, Store, open_store
 from perfloom.store.files import columns
+from perfloom.store.files.code import stage_code, write_code
 from perfloom.store.files.originals import AT_ONCE_BYTES
 from perfloom.store.recovery import GRACE_SECONDS
 
@@ -386,6 +388,15 @@ def test_a_missing_result_can_be_read_again_and_deleted(store: Store) -> None:
     assert not store.results.publish(result.id, staged, name="again").missing
     store.results.delete(other.id)
     assert store.results.find(other.id) is None
+
+
+def test_recovery_removes_abandoned_machine_code(store: Store) -> None:
+    result = store_result(store)
+    staged = stage_code(store.results.path(result.id))
+    write_code(Code(), staged)
+    assert store.results.recover().removed == [] and staged.exists()
+    assert store.results.recover(time.time() + HOUR).removed == [staged.name]
+    assert not staged.exists() and store.results.open(result.id).samples.num_rows == 3
 
 
 def test_recovery_removes_abandoned_staging(store: Store) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.domain.errors import Unavailable
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import postprocess, steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.read import reading
 from tests.support import paths
 from tests.workers.waiting import until
 
@@ -49,3 +51,13 @@ def test_postprocessed_result_stays_unmapped(context: JobContext) -> None:
     job = imported(replace(context, ends_with_job=True))
     postprocess.postprocess_result(context.store, job.id)
     assert str(context.store.results.path(job.id)) not in Path("/proc/self/maps").read_text()
+
+
+def test_reason_why_machine_code_is_missing_is_kept(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **options: object) -> None:
+        raise Unavailable("The disk is full.")
+
+    monkeypatch.setattr(reading, "read_code", fail)
+    job = imported(context)
+    assert job.state is JobState.STORED
+    assert context.store.results.explain_missing_code(job.id) == "The disk is full."

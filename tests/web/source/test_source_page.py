@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from perfloom.store import Store
-from perfloom.store.files.code import publish_code, stage_code, write_code
+from perfloom.store.files.code import publish_code, stage_code, write_code, write_reason
 from tests.support.machine_code.made import Sample, make_code, make_profile
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.results.test_empty_pages import text_of
@@ -78,8 +78,17 @@ def test_functions_lead_to_their_source(with_code: str, browser_client: Browser)
         assert "Source and assembly</a>" in browser_client.page(f"/results/{ID}/{page}?function=f1")
 
 
-def test_without_code_the_page_says_what_is_missing(stored: Callable[..., str], browser_client: Browser) -> None:
+def test_without_code_the_page_says_why(stored: Callable[..., str], store: Store, browser_client: Browser) -> None:
     stored(make_profile(SAMPLES))
+    assert "at least 20 samples" in text_of(browser_client.page(PAGE))
+    write_reason(store.results.path(ID), f"The disk is full {HOSTILE[0]}.")
+    for query in ("", "?function=f1"):
+        page = browser_client.page(PAGE + query)
+        assert "could not be read: The disk is full" in text_of(page) and HOSTILE[0] not in page
+
+
+def test_without_code_the_page_says_what_is_missing(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(make_profile(SAMPLES * 5))
     for query in ("", "?function=f1", "?function=f1&view=assembly"):
         assert "machine code of this result is not known" in text_of(browser_client.page(PAGE + query))
     assert browser_client.client.get(f"{PAGE}.csv?function=f1").status_code == 200

@@ -5,7 +5,7 @@ import numpy as np
 from ....analysis.core.functions import base_name, function_id, functions_of
 from ....analysis.source.figures import FunctionCode
 from ....domain.profile import Profile
-from ....domain.schemas.code import Code, CodeStatus
+from ....domain.schemas.code import MIN_CODE_SAMPLES, Code, CodeStatus
 
 COMPILE = (
     "Compile with debug information (gcc, clang and rustc: -g, beside the usual optimization; Cargo: debug = true in "
@@ -17,8 +17,8 @@ PACKAGES = (
 )
 NO_CODE = (
     "The machine code of this result is not known. It is read right after a recording of perf, on the machine that "
-    "recorded, from the binaries of at least 20 samples: reload this page if the recording has just ended. For an "
-    "import, it is read from binaries of this machine that have the build ids in perf.data."
+    "recorded: reload this page if the recording has just ended. For an import, it is read from binaries of this "
+    "machine that have the build ids in perf.data. Import perf.data itself, on the machine that has the binaries."
 )
 _STATUS = {
     CodeStatus.MISSING: "{module} was not found when the recording was read.",
@@ -35,10 +35,20 @@ _STATUS = {
 }
 
 
-def explain_function(profile: Profile, code: Code | None, function: int | str, found: FunctionCode | None) -> list[str]:
+def explain_missing_code(profile: Profile, reason: str) -> str:
+    """Why a result has no machine code, and what to do. reason: why reading it failed, empty if it did not."""
+    if reason:
+        return (
+            f"The machine code could not be read: {reason} Download the recording, which is one of the files of this "
+            "result, and import it again."
+        )
+    if profile.samples.num_rows < MIN_CODE_SAMPLES:
+        return f"Machine code is read for recordings with at least {MIN_CODE_SAMPLES} samples. Record a longer time."
+    return NO_CODE
+
+
+def explain_function(profile: Profile, code: Code, function: int | str, found: FunctionCode | None) -> list[str]:
     """Sentences about the code of a function. found: its code, None without any."""
-    if code is None:
-        return [NO_CODE]
     functions = functions_of(profile)
     notes = []
     modules = {functions.module_of(row) for row in function_id(profile, function).tolist()}

@@ -27,7 +27,7 @@ from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.source_places import describe_places, list_places, source_urls
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 from .cells import FigureColumn, build_columns
-from .notes import NO_CODE, explain_function
+from .notes import explain_function, explain_missing_code
 from .rows import InstructionRow, SourceSection, anchor_of_line, build_instruction_rows, build_sections
 
 blueprint = Blueprint("source", __name__)
@@ -96,7 +96,9 @@ def show(id: str) -> Response:
             frame=frame,
             function=name,
             module=functions_of(profile).module_of(row),
-            notes=tuple(explain_function(profile, code, asked, found)),
+            notes=_explain_missing(id, profile)
+            if code is None
+            else tuple(explain_function(profile, code, asked, found)),
             views=tuple(
                 PageLink(word, title, current_url_with(("view", None if word == LINES else word)), word == view)
                 for word, title in views.items()
@@ -261,6 +263,10 @@ def _instruction_table(profile: Profile, code: Code | None, found: FunctionCode 
     return pd.DataFrame(columns)
 
 
+def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
+    return (explain_missing_code(profile, current_services().store.results.explain_missing_code(id)),)
+
+
 def _function_rows(frame: ResultFrame, profile: Profile, code: Code | None) -> pd.DataFrame:
     """The functions of the selection, with the place where each begins."""
     rows = compute_hotspots(profile, frame.selection.replace(event=frame.event or None))
@@ -307,7 +313,7 @@ def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> 
         frame=frame,
         function="",
         module="",
-        notes=() if code is not None else (NO_CODE,),
+        notes=_explain_missing(frame.id, profile) if code is None else (),
         views=(),
         inlined=(),
         view="",
