@@ -17,14 +17,13 @@ import numpy as np
 
 from ..analysis.core.flame_groups import FlameGroup
 from ..analysis.core.functions import functions_of
-from ..analysis.ratios.metrics import format_ratio
 from ..analysis.stacks.flame_tree import FlameTree, FrameValues
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.symbols.short_names import shorten_symbol
 from ..domain.tables import FrameKind
 from ..domain.text import shorten
-from ..domain.units import MISSING, format_percent, format_quantity
+from ..domain.units import MISSING, format_percent, format_quantity, format_ratio
 from . import palette
 
 ROW_HEIGHT = 17

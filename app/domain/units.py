@@ -223,6 +223,17 @@ def format_percent(value: float | int | None) -> str:
     return use_minus_sign(f"{value:.2f}" if value else "0") + f"{NO_BREAK_SPACE}%"
 
 
+def format_ratio(value: float, unit: str) -> str:
+    """A value of a formula with four digits, or all of an integer part, and its unit; "–" if it is missing."""
+    if not math.isfinite(value):
+        return MISSING
+    size = abs(value)
+    digits = (
+        f"{value:,.0f}" if 1e3 <= size < 1e9 else f"{value:.3e}" if 0 < size < 1e-4 or size >= 1e9 else f"{value:.4g}"
+    )
+    return use_minus_sign(digits) + (NO_BREAK_SPACE + unit if unit else "")
+
+
 def format_caveat(running_percent: float | None, deviation_percent: float | None = None, missing: int = 0) -> str:
     """The caveat next to a counted number: how far it was scaled up, and how far repeated runs differed; empty without
     one.

@@ -11,7 +11,7 @@ from ...domain.event_names import SAMPLED_ONLY
 from ...domain.formulas.formula import Formula, Name, quote_name
 from ...domain.profile import Profile
 from ...domain.tables import get_strings
-from ...domain.units import MISSING, NO_BREAK_SPACE, format_quantity, use_minus_sign
+from ...domain.units import format_quantity, format_ratio
 from ..core.measurements import find_share_only_events
 from ..core.sample_selection import event_id, event_names, samples_of
 from ..formulas.evaluation import evaluate
@@ -57,17 +57,6 @@ class RatioMetric:
         if self.is_event or not math.isfinite(value):
             return format_quantity(float(value), self.unit or "count").text
         return format_ratio(value, self.unit)
-
-
-def format_ratio(value: float, unit: str) -> str:
-    """A value of a formula with four digits, or all of an integer part, and its unit; "–" if it is missing."""
-    if not math.isfinite(value):
-        return MISSING
-    size = abs(value)
-    digits = (
-        f"{value:,.0f}" if 1e3 <= size < 1e9 else f"{value:.3e}" if 0 < size < 1e-4 or size >= 1e9 else f"{value:.4g}"
-    )
-    return use_minus_sign(digits) + (NO_BREAK_SPACE + unit if unit else "")
 
 
 def resolve_metric(profile: Profile, text: str) -> RatioMetric:

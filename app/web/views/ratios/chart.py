@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from ....analysis.ratios.frame_values import mean_of
 from ....analysis.ratios.function_sums import BY
-from ....analysis.ratios.metrics import RatioMetric, format_ratio
+from ....analysis.ratios.metrics import RatioMetric
 from ....analysis.ratios.scatter import MAX_DOTS, Scatter, ScatterSpec, focus_pattern
 from ....charts.scatter import (
     ScatterAxis,
@@ -21,7 +21,7 @@ from ....charts.scatter import (
 from ....domain.arrays import Array
 from ....domain.profile import Profile
 from ....domain.text import shorten
-from ....domain.units import format_axis_labels, format_quantity
+from ....domain.units import format_axis_labels, format_quantity, format_ratio
 from ..results.result_frame import ResultFrame
 from ..results.tables import current_url_with
 from .parameters import APART, BOX_PARAMETERS, RatioRequest

@@ -24,6 +24,7 @@ from ....domain.units import (
     Scale,
     choose_scale,
     format_quantity,
+    format_ratio,
     use_minus_sign,
 )
 from .column_choice import ColumnChoice, ColumnOption, build_choice, parse_columns, unambiguous_labels
@@ -457,7 +458,7 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
         css = CSS_CLASSES[column.kind] + {"word": "", "text": " muted", "code": " muted mono"}[column.kind]
         return TableCell(shown, title, css, leads)
     if column.kind == "ratio":
-        return TableCell(MISSING if value is None else f"{value:.4g}", "", "num")
+        return TableCell(MISSING if value is None else format_ratio(value, ""), "", "num")
     if column.kind == "plain":
         return TableCell(*_plain(value, row.get("text")), "num")
     number = _number(column, value, row, scales)

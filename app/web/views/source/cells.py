@@ -8,7 +8,7 @@ import numpy as np
 
 from ....analysis.source.figures import Figures
 from ....domain.arrays import Array
-from ....domain.units import Scale, choose_scale
+from ....domain.units import Scale, choose_scale, format_ratio
 
 
 class FigureCell(NamedTuple):
@@ -55,7 +55,7 @@ def build_columns(figures: Sequence[Figures], shown: frozenset[str]) -> tuple[Fi
 
 
 def _format_ratio(value: float) -> FigureCell:
-    return NONE if np.isnan(value) else FigureCell(f"{value:.4g}", f"{value!r}")
+    return NONE if np.isnan(value) else FigureCell(format_ratio(value, ""), f"{value!r}")
 
 
 def _format_all(values: Array, scale: Scale) -> tuple[FigureCell, ...]:
