@@ -43,7 +43,7 @@ IN_CI = bool(os.environ.get("CI"))
 hypothesis.settings.register_profile(
     "perfloom",
     deadline=None,
-    max_examples=50,
+    max_examples=50 if IN_CI else 20,
     derandomize=IN_CI,
     database=None if IN_CI else DirectoryBasedExampleDatabase(ROOT / ".cache" / "hypothesis"),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],

@@ -43,6 +43,7 @@ def rebuilt(data: dict[str, Any]) -> list[tuple[int, tuple[int, ...], int, int, 
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(max_weight=1000), st.sampled_from(GROUPS), st.sampled_from(list(SiblingOrder)))
@@ -120,6 +121,7 @@ def letters(rng: random.Random, count: int) -> str:
     return "".join(rng.choices(string.ascii_letters + string.digits, k=count))
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @pytest.mark.parametrize("longest", [20, 300, 10_000], ids=lambda n: f"names of {n} characters that do not compress")
 @pytest.mark.parametrize("order", list(SiblingOrder))

@@ -6,12 +6,15 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_files import Run
 from tests.support import paths
 
 DATA = paths.DATA
 
 
+@pytest.mark.slow
 def test_figures_of_a_cut_trace_are_marked_and_advice_is_withheld(run: Run, tmp_path: Path) -> None:
     whole = gzip.decompress((DATA / "pytorch" / "training.pt.trace.json.gz").read_bytes())
     path, cut = tmp_path / "whole.json", tmp_path / "cut.json"

@@ -74,6 +74,7 @@ def test_gate_ignores_few_samples(run: Run, tmp_path: Path) -> None:
     assert run("diff", one, two, "--fail-above", "2")[0] == 3
 
 
+@pytest.mark.slow
 def test_groups_of_runs_have_verdicts(run: Run, tmp_path: Path) -> None:
     base = write_runs(tmp_path, "a", BASE, 5, 1)
     same = write_runs(tmp_path, "b", BASE, 5, 2)
@@ -164,6 +165,7 @@ def test_names_of_events_and_hosts_are_no_markup(run: Run, tmp_path: Path) -> No
     assert "\x1b" not in run("diff", *files)[2]
 
 
+@pytest.mark.slow
 def test_event_does_not_depend_on_the_side(run: Run, tmp_path: Path) -> None:
     instructions = ("instructions", "count")
     one = write_profile(tmp_path / "a.tar", [CLOCK, instructions])
@@ -241,6 +243,7 @@ def test_sides_are_separated(run: Run, tmp_path: Path) -> None:
     assert run("diff", *files[:2], "--absolute", "--shares")[0] == 2
 
 
+@pytest.mark.slow
 def test_markdown_has_the_evidence_and_no_markup_of_names(run: Run, tmp_path: Path) -> None:
     hostile = "x`|<img src=x>](http://evil)"
     base = write_runs(tmp_path, "a", BASE | {f"main;{hostile}": 500}, 3, 1)
@@ -264,6 +267,7 @@ def test_folded_difference_equals_that_of_difffolded(run: Run, words: Sequence[s
     assert (status, err) == (0, "") and out == (folder / f"{expected}.folded").read_text()
 
 
+@pytest.mark.slow
 def test_diff_of_counts(run: Run) -> None:
     folder = paths.DATA / "perf-stat"
     base, other = str(folder / "by-hand-repeat-base.json"), str(folder / "by-hand-repeat-other.json")

@@ -332,6 +332,7 @@ def test_convert_to_what_the_file_is_called(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "e.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "unpack"), [(".zst", unpack_zstd), (".xz", lzma.decompress)])
 def test_convert_compresses_according_to_the_suffix(
     run: Run, tmp_path: Path, ending: str, unpack: Callable[[bytes], bytes]

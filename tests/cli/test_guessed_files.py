@@ -24,6 +24,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [name for name in EXPORTERS if name != "profile"])
 def test_estimate_is_not_exported_as_count(run: Run, text: Path, tmp_path: Path, form: str) -> None:
     file = tmp_path / "out"

@@ -180,6 +180,7 @@ def test_cancel_keeps_what_was_recorded_and_drops_it_when_asked_again(
     assert perfloom(settings, "cancel", "aaaaaaaaaaaa")[0] != 0
 
 
+@pytest.mark.slow
 def test_end_of_a_wait_is_not_the_end_of_the_job(settings: Settings, store: Store, tmp_path: Path) -> None:
     id = detach(settings, tmp_path)
     (pid,) = pids_in(tmp_path / "pid", 1)
@@ -226,6 +227,7 @@ def test_jobs_of_a_server_are_left_to_its_workers(settings: Settings, store: Sto
     queue.close()
 
 
+@pytest.mark.slow
 def test_one_process_runs_a_job(settings: Settings, store: Store, tmp_path: Path) -> None:
     id = detach(settings, tmp_path)
     pids_in(tmp_path / "pid", 1)

@@ -58,6 +58,7 @@ def perfloom(settings: Settings, *arguments: str, cwd: Path | None = None) -> su
     )
 
 
+@pytest.mark.slow
 def test_the_id_alone_is_on_standard_output(settings: Settings, tmp_path: Path) -> None:
     done = perfloom(settings, "record", "--name", "my run", *LIGHT, *BUSY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -67,6 +68,7 @@ def test_the_id_alone_is_on_standard_output(settings: Settings, tmp_path: Path) 
     assert "my run" in shown.stdout and done.stdout.strip() in shown.stdout
 
 
+@pytest.mark.slow
 def test_hotspots_of_python_name_its_evaluation_loop(settings: Settings) -> None:
     code = "sum(i*i for i in range(10**7))"
     done = perfloom(settings, "record", "--", sys.executable, "-c", code)

@@ -123,6 +123,7 @@ def test_damage_is_reported(name: str) -> None:
     assert stream.defect.startswith(f"The {name} data is damaged (")
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @packed
 def test_decompression_bomb_is_refused(name: str) -> None:

@@ -100,6 +100,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(texts(), st.sampled_from([60, 300, 1 << 20]))

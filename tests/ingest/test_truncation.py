@@ -86,6 +86,7 @@ def test_all_formats_are_tested() -> None:
     assert {*FILES, *ELSEWHERE} == set(READERS) and UNDETECTABLE.keys() <= FILES.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", FILES)
 def test_truncated_file_is_incomplete(name: str) -> None:

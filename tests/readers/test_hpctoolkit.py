@@ -423,6 +423,7 @@ def test_truncated_binary_files(name: str) -> None:
         assert not profile.meta.complete, size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*V4, "experiment.xml", FIRST])
 @pytest.mark.heavy
 def test_random_damage(name: str) -> None:

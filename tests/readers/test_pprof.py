@@ -94,6 +94,7 @@ def of_go(raw: str) -> Stacks:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_equal_go_tool_pprof(profiles: Path, kind: str) -> None:

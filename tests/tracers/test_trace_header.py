@@ -71,6 +71,7 @@ def built(folder: Path, name: str, compiler: str, language: str, *options: str) 
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compiler", "language"), COMPILERS)
 def test_many_threads_lose_nothing(tmp_path: Path, compiler: str, language: str) -> None:
     """They do not fit into the memory that is allowed here: most are written along the way."""

@@ -117,6 +117,7 @@ def test_accessible(watch: Callable[..., Watched], server: Served) -> None:
     assert problems == {}
 
 
+@pytest.mark.slow
 def test_the_login_and_the_welcome_are_accessible(
     watch: Callable[..., Watched], browser: Browser, server: Served, empty_server: Served
 ) -> None:
@@ -150,6 +151,7 @@ def test_nothing_is_wider_than_the_window(watch: Callable[..., Watched], server:
                 menu.first.locator("> summary").click()
 
 
+@pytest.mark.slow
 def test_pages_of_a_trace(watch: Callable[..., Watched], server: Served) -> None:
     store = open_store(server.settings)
     put(store, "trace0000000", "two ranks", pair())

@@ -99,6 +99,7 @@ def test_parts_of_one_result_are_compared(browser_client: Browser, groups: None)
     assert "1 run against 1 run" in text_of(browser_client.page(compared.replace("&amp;", "&")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "status"),
     [

@@ -110,6 +110,7 @@ def test_each_format_and_word_is_here() -> None:
     assert asked == set(QUERY_PARAMETERS)
 
 
+@pytest.mark.slow
 @by_format
 def test_every_table_and_export_answers(name: str) -> None:
     profile = profile_of(name)

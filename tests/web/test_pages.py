@@ -41,6 +41,7 @@ def test_no_name_becomes_markup(browser_client: Browser, request: pytest.Fixture
         assert "{{" not in re.sub("</?span>", "", text).replace("{{ 7*7 }}", ""), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tab", TABS)
 def test_hostile_words_of_a_query_come_back_as_text(browser_client: Browser, ordinary: str, tab: str) -> None:
     short = [name for name in HOSTILE if len(name) < 1000]

@@ -177,6 +177,7 @@ def test_five_hundred_half_sent_requests(web: Target) -> None:
         _release(held)
 
 
+@pytest.mark.slow
 def test_connections_that_say_nothing_hold_no_thread(target: Target) -> None:
     # With TLS these have not even begun their handshake.
     held = [_plain(target.port) for _ in range(60)]
@@ -198,6 +199,7 @@ def open_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("open_files")
 def test_more_idle_connections_than_the_worker_takes(web: Target) -> None:
     held = []

@@ -109,6 +109,7 @@ def _from(state: JobState) -> list[JobState]:
     return order[order.index(state) :]
 
 
+@pytest.mark.slow
 def test_one_process_after_the_other(worker: Worker) -> None:
     """The process manager restarts them."""
     # No process is killed before it has begun.

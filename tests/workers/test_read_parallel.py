@@ -86,6 +86,7 @@ def test_ranks_by_helpers(settings: Settings, tmp_path: Path) -> None:
     assert "rank 4" in profile.meta.reasons[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["memory", "killed", "bug", "disk"])
 def test_a_helper_that_cannot(texts: list[Path], tmp_path: Path, what: str) -> None:
     """What it could not read is read by the parent, and all after it; a full disk is one for the parent too."""

@@ -36,6 +36,7 @@ def bomb(path: Path, unpacked_mb: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_decompression_bomb_ends_at_cpu_time_limit(settings: Settings, tmp_path: Path) -> None:
     limited = dataclasses.replace(settings, read_cpu_seconds=2)
     start = time.monotonic()

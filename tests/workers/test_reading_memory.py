@@ -36,6 +36,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load(tmp_path / "data", environ={}, runtime=tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but_every(4, list(FILES)))
 def test_memory_limit_reads_or_rejects_every_format(settings: Settings, tmp_path: Path, name: str) -> None:
     if name == "perf-data":
@@ -57,6 +58,7 @@ def test_memory_limit_reads_or_rejects_every_format(settings: Settings, tmp_path
             assert error.message.split("BYTES=")[1] in ("1GB.", "2GB.")
 
 
+@pytest.mark.slow
 def test_json_that_exceeds_the_memory_limit_is_not_reported_as_damaged(settings: Settings, tmp_path: Path) -> None:
     """orjson does not raise a MemoryError."""
     frames = [{"name": f"function {at}"} for at in range(200_000)]
@@ -106,6 +108,7 @@ def test_waiting_for_a_thread_that_is_not_there_ends(code: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

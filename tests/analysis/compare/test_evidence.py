@@ -41,6 +41,7 @@ def compare_wholes(base: RunValues, other: RunValues, **how: Any) -> Evidence:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("as_shares", [True, False])
 @pytest.mark.parametrize(

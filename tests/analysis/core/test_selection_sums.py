@@ -49,6 +49,7 @@ def test_self_sums_to_the_total_and_children_to_their_parent(data: st.DataObject
     assert all(row["self"] <= row["total"] <= whole for row in rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(st.data(), profiles())
 def test_hosts_divide_into_ranks_into_processes_into_threads(data: st.DataObject, profile: Profile) -> None:

@@ -96,6 +96,7 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     assert time_ns == sorted(time_ns)
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.data(), traces() | profiles())

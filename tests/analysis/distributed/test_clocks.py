@@ -196,6 +196,7 @@ def test_without_alignment_the_path_is_longer_and_this_is_reported() -> None:
     assert rows(wrong, "clocks")[1]["skew_us"] == pytest.approx(200_000, abs=3)
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @here
 @pytest.mark.parametrize("by_us", SHIFTS[:3])

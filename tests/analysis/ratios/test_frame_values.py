@@ -53,6 +53,7 @@ def ratio(first: int, second: int) -> float:
     return first / second * 100 + 1 if second else math.nan
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.data(), profiles(max_weight=1 << 40), st.sampled_from(GROUPS), st.sampled_from(PARTS))
 def test_the_value_of_a_frame_is_the_formula_of_its_sums(

@@ -236,6 +236,7 @@ def boxes_of(profile: Profile, selection: Selection, group: FlameGroup) -> list[
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.data(), profiles(max_weight=50), st.sampled_from((FlameGroup.NONE, FlameGroup.COMM, FlameGroup.THREAD)))

@@ -138,6 +138,7 @@ pieces = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @settings(max_examples=300)
 @given(st.lists(pieces, max_size=15).map(b"".join))

@@ -129,6 +129,7 @@ def test_a_cancel_keeps_what_was_recorded(make_job: MakeJob, shell: Path, comman
     job.until_gone()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["once-it-is-known", "before-it-is-known"])
 def test_early_cancellation_is_sent_once(make_job: MakeJob, shell: Path, before: bool) -> None:
     """The trap requests the end, and the check after the start finds that this is done."""

@@ -57,6 +57,7 @@ def taken_by_perf(event: str, counting: bool, directory: Path) -> bool:
     return done.returncode == 0 or any(words in done.stderr for words in ("event is not supported", "Access to perf"))
 
 
+@pytest.mark.slow
 @pytest.mark.heavy
 @pytest.mark.parametrize("event", slow_but_every(5, (TAKEN + TAKEN_TO_SAMPLE).split()))
 def test_valid_sampled_events_are_accepted(event: str, tmp_path: Path) -> None:

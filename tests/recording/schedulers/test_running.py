@@ -115,6 +115,7 @@ def test_gently_a_running_job_completes_what_it_does(jobs: Jobs) -> None:
     assert "told" in text and "completed" in text
 
 
+@pytest.mark.slow
 def test_otherwise_it_is_killed_whatever_it_does(jobs: Jobs) -> None:
     if jobs.system.name is SchedulerName.LSF:
         jobs.system.control(ten_seconds=0.3)  # type: ignore[attr-defined]

@@ -40,6 +40,7 @@ def colour(graph: Graph, name: str) -> str:
     return pixel(graph, x, y - 6)
 
 
+@pytest.mark.slow
 def test_frames_of_few_samples_are_gray(compare: Callable[..., Graph]) -> None:
     """Four samples in each: what they differ by says nothing."""
     graph = compare("normalise=0", "base=small0000000&other=changed00000")

@@ -65,6 +65,7 @@ def test_text_never_reaches_past_its_frame(
     assert faults == []
 
 
+@pytest.mark.slow
 def test_a_name_that_is_cut_ends_in_an_ellipsis_and_one_that_fits_does_not(graph: Graph) -> None:
     graph.page.add_init_script(WATCH_TEXT)
     graph.open("large0000000", "group=none")

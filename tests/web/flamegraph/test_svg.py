@@ -267,6 +267,7 @@ def test_a_label_is_cut_with_an_ellipsis(name: str, width: float, text: str) -> 
     assert flamegraph_svg.count_columns(found) * flamegraph_svg.CHARACTER_WIDTH <= width
 
 
+@pytest.mark.slow
 def test_the_export_is_a_file_with_everything_in_it() -> None:
     exporter = EXPORTERS["svg"]
     content = b"".join(exporter.write(making.large(), Selection(), {})).decode()

@@ -87,6 +87,7 @@ def test_timeline_has_curves_of_formulas(stored: Callable[..., str], browser_cli
     assert strip["unit"] == "CPI" and max(strip["values"]) == strip["most"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "table", ["counts", "count-shares", "threads", "ranks", "hotspots", "tree", "matrix", "matrix-cells"]
 )

@@ -385,6 +385,7 @@ def plain(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
+@pytest.mark.slow
 def test_all_of_it_without_scripts(plain: Page, served: Served) -> None:
     served.open(plain, "/jobs/new")
     for name in (

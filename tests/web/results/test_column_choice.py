@@ -149,6 +149,7 @@ def test_columns_are_chosen_with_one_short_word(page: Page, server: Served) -> N
     assert page.locator(".table-wrap--sheet thead th:not(.bar-cell)").count() == 3
 
 
+@pytest.mark.slow
 def test_operators_and_kernels_fit_1400_pixels(page: Page, server: Served) -> None:
     for tab in ("operators", "kernels", "kernels?view=launches"):
         page.goto(f"{server.url}/results/trace0000000/{tab}")

@@ -86,6 +86,7 @@ def test_one_rank_has_no_note(browser_client: Browser, stored: Callable[..., str
         assert "Residual skew" not in text and "aligned" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drifts", "said"),
     [

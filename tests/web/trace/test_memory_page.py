@@ -145,6 +145,7 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
             assert response.status_code in (200, 400) and read(response.text).faults == []
 
 
+@pytest.mark.slow
 def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
     """Accessible in both schemes; values under the pointer; drag to select, click to list allocations."""
     with served(tmp_path, filled=False) as here:

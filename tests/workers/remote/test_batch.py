@@ -38,6 +38,7 @@ def queue(context: JobContext, system: BatchSystem, tmp_path: Path) -> Target:
     return target
 
 
+@pytest.mark.slow
 def test_a_job_in_the_queue_becomes_a_result(context: JobContext, queue: Target) -> None:
     job = run(context, at(queue, *BUSY))
     assert (job.state, job.result_id) == (JobState.STORED, job.id), job.reason

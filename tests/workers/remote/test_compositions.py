@@ -59,6 +59,7 @@ def target_of(request: pytest.FixtureRequest, place: str, system: str, tmp_path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "system", "start"), slow_but_every(4, TABLE))
 def test_collected_files_belong_to_worker(
     request: pytest.FixtureRequest,

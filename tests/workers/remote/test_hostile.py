@@ -31,6 +31,7 @@ def touched(*folders: Path) -> list[Path]:
     return [path for folder in folders for path in folder.rglob("x")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["direct", "slurm", "lsf"])
 def test_names_are_names(
     request: pytest.FixtureRequest,

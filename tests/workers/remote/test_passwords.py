@@ -68,6 +68,7 @@ def started(context: JobContext, pair: KeyPair, target: Target) -> Job:
     return until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
 
 
+@pytest.mark.slow
 def test_job_prompts_and_closes_its_connection(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
     target = target_of(context, asking, keep=False)
     first = started(context, pair, target)

@@ -34,6 +34,7 @@ def test_a_rank_that_does_no_work(context: JobContext, here: Target, mpi_program
     assert [rank.recorded for rank in sight_of(context, job).ranks] == [True, False, True]
 
 
+@pytest.mark.slow
 @both
 def test_cancelled_ranks_keep_what_they_recorded(
     context: JobContext, here: Target, mpi_program: MpiProgram, flavour: MpiFlavor

@@ -121,6 +121,7 @@ def test_samples_of_ranks_here_are_counted(context: JobContext, here: Target, mp
     assert TWO_RANKS.search(texts[-1]), texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["slurm", "lsf"])
 def test_job_of_a_batch_system_shows_bytes(
     context: JobContext, system: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -189,6 +189,7 @@ def net() -> object:
     transports.close_all()
 
 
+@pytest.mark.slow
 def test_the_far_host_is_reached_through_the_jump_host_alone(net: Network, no_home: Path) -> None:
     assert works(net.ssh()).split()[2] == net.far.host
     error = failure(net.far.ssh(connect_timeout_s=1.0))
