@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pandas as pd
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ...analysis.advice.cpu_detectors import has_cpu_samples
 from ...analysis.advice.findings import find_advice
 from ...analysis.core.facts import has_pytorch_terms
+from ...analysis.core.sample_selection import event_id
 from ...analysis.core.slice_selection import has_clock, has_operators, has_times
 from ...analysis.memory.allocations import has_memory
 from ...analysis.ml.steps import sum_token_rates
-from ...analysis.stacks.hotspots import compute_hotspots
+from ...analysis.stacks.hotspots import compute_hotspots, list_top_functions
 from ...analysis.tables import TABLES, records
 from ...domain.jobs import Scope
 from ...domain.profile import Profile
@@ -158,14 +160,14 @@ def show(id: str) -> Response:
     """The overview."""
     frame, profile = open_result_frame(id, "")
     chosen = frame.selection.replace(event=frame.event or None)
-    top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
+    top, function_count = _top_functions(frame, profile, chosen)
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     has_advice = any(tab.key == "advice" for tab in frame.tabs)
     advice = find_advice(profile, frame.selection) if has_advice else []
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     recorded_text = _describe_observed(job)
     started = frame.result.recorded
-    functions = build_function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
+    functions = build_function_rows(frame, top)
     clock = describe_clock(profile.meta)
     return render(
         OverviewPage(
@@ -191,7 +193,7 @@ def show(id: str) -> Response:
             sampled_note=_rows_word(profile) if profile.samples.num_rows else "",
             functions=functions,
             with_modules=any(row.module for row in functions),
-            function_count=len(top) if top is not None else 0,
+            function_count=function_count,
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
             participants=list_participants(profile),
@@ -215,6 +217,16 @@ def show(id: str) -> Response:
             merge=find_merge_offer(frame.result),
         )
     )
+
+
+def _top_functions(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[pd.DataFrame, int]:
+    """(the first rows of the table `hotspots` of the selected event or formula, the number of all its rows)."""
+    event = -1 if frame.formula else event_id(profile, frame.event or None)
+    if event < 0:
+        every = compute_hotspots(profile, selection)
+        return every.head(TOP_FUNCTIONS), len(every)
+    top, count = list_top_functions(profile, selection, event, TOP_FUNCTIONS)
+    return top.to_frame(), count
 
 
 def _describe_observed(job: Job | None) -> str:
