@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
-from perfloom.domain.schemas.code import MIN_CODE_SAMPLES
 from perfloom.domain.targets import LOCAL
 from perfloom.store.jobs import Job
 
@@ -20,13 +19,13 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
 
     Without it the result has all other pages, so that an error is only logged, and written down for the page.
     """
-    from perfloom.store.files.code import write_reason
+    from perfloom.store.files.code_folder import MIN_SAMPLES, write_reason
 
     from .read import reading
 
     try:
         result = context.store.results.get(job.id)
-        if result.samples < MIN_CODE_SAMPLES or not result.format.startswith("perf"):
+        if result.samples < MIN_SAMPLES or not result.format.startswith("perf"):
             return
         reading.read_code(
             context.settings,

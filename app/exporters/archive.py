@@ -15,13 +15,13 @@ from ..ingest import archive
 from ..ingest.storage_format import (
     EMPTY_FILE,
     FOLDER,
-    MANIFEST,
     TableFile,
     compute_digest,
     format_manifest,
     get_file_name,
     write_table,
 )
+from ..ingest.storage_names import MANIFEST
 from .filter import filter_profile
 
 OPTIONS: Mapping[str, str] = {}

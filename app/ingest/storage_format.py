@@ -20,9 +20,6 @@ from ..domain.tables import REQUIRED, SCHEMAS, empty_table
 from .chunked_tables import ChunkedTable
 
 SCHEMA_VERSION = 6
-MANIFEST = "manifest.json"
-STAGED_CODE_PREFIX = ".code-"
-"""Directories with this prefix next to the manifest are of machine code that is not yet published."""
 FOLDER = "perfloom-profile/"
 """The prefix of every name in an archive."""
 MANIFEST_LIMIT_BYTES = 16 * 1024**2

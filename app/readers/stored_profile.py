@@ -16,7 +16,6 @@ from ..ingest import archive
 from ..ingest.profile_upgrade import upgrade_profile
 from ..ingest.storage_format import (
     FOLDER,
-    MANIFEST,
     MANIFEST_LIMIT_BYTES,
     Manifest,
     compute_digest,
@@ -24,6 +23,7 @@ from ..ingest.storage_format import (
     parse_manifest,
     read_table,
 )
+from ..ingest.storage_names import MANIFEST
 
 FORMAT = "profile"
 LOSSES: tuple[str, ...] = ()

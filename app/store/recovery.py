@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from ..domain.errors import PerfloomError
-from ..ingest.storage_format import STAGED_CODE_PREFIX
+from ..ingest.storage_names import STAGED_CODE_PREFIX
 from .database import Database
 from .deletion import STAGED_PREFIX, TRASH, clear_directory
 from .files.disk import disk_errors, disk_usage, remove_tree

@@ -174,11 +174,12 @@ class Results:
     def open_code(self, id: str) -> "Code | None":
         """The machine code of a result, memory-mapped; None if it has none. Raises NotFound, UnreadableInput."""
         from ..analysis.core.memo import memoize
-        from .files.code import FOLDER, read_code
+        from ..ingest.storage_names import CODE_FOLDER
+        from .files.code import read_code
 
         directory = self.path(id)
         try:
-            found = os.stat(directory / FOLDER)
+            found = os.stat(directory / CODE_FOLDER)
         except FileNotFoundError:
             return None
         # The same object as long as the profile is cached.
@@ -186,7 +187,7 @@ class Results:
 
     def explain_missing_code(self, id: str) -> str:
         """Why a result has no machine code; empty if that is not known. Raises NotFound."""
-        from .files.code import read_reason
+        from .files.code_folder import read_reason
 
         return read_reason(self.path(id))
 

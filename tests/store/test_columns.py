@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS, get_column
-from perfloom.ingest import storage_format
+from perfloom.ingest import storage_format, storage_names
 from perfloom.ingest.chunked_tables import ChunkedTable
 from perfloom.store.files import columns
 
@@ -114,9 +114,9 @@ def test_checksum_detects_changed_byte(tmp_path: Path) -> None:
 
 def test_rows_are_counted(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_names.MANIFEST).read_text())
     manifest["tables"]["samples"]["rows"] += 1
-    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_names.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="rows are missing"):
         columns.read(tmp_path)
 
@@ -140,7 +140,7 @@ def test_rows_are_counted(tmp_path: Path) -> None:
 )
 def test_damaged_manifest_is_reported(tmp_path: Path, text: bytes) -> None:
     columns.write(small_profile(), tmp_path)
-    (tmp_path / storage_format.MANIFEST).write_bytes(text)
+    (tmp_path / storage_names.MANIFEST).write_bytes(text)
     with pytest.raises(UnreadableInput, match="Import the original"):
         columns.read(tmp_path)
 
@@ -152,9 +152,9 @@ def test_no_profile_at_all(tmp_path: Path) -> None:
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_names.MANIFEST).read_text())
     manifest["schema_version"] = storage_format.SCHEMA_VERSION + 1
-    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_names.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="newer version of Perfloom"):
         columns.read(tmp_path)
 
@@ -164,9 +164,9 @@ def rewritten(tmp_path: Path, name: str, table: pa.Table) -> None:
     path = tmp_path / storage_format.get_file_name(name)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_names.MANIFEST).read_text())
     manifest["tables"][name] |= {"rows": table.num_rows, "bytes": path.stat().st_size}
-    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_names.MANIFEST).write_text(json.dumps(manifest))
 
 
 def test_older_schema_is_filled_with_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +186,9 @@ def test_older_schema_is_filled_with_nulls(tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_older_schema_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_names.MANIFEST).read_text())
     del manifest["tables"]["counts"]
-    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_names.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match=r"table counts .*missing"):
         columns.read(tmp_path)
     monkeypatch.setattr(storage_format, "SCHEMA_VERSION", storage_format.SCHEMA_VERSION + 1)

@@ -20,7 +20,8 @@ from perfloom.domain.schemas.code import Code
 from perfloom.domain.tables import get_column
 from perfloom.store import EventTotal, OriginalFile, Result, Store, open_store
 from perfloom.store.files import columns
-from perfloom.store.files.code import stage_code, write_code
+from perfloom.store.files.code import write_code
+from perfloom.store.files.code_folder import stage_code
 from perfloom.store.files.originals import AT_ONCE_BYTES
 from perfloom.store.recovery import GRACE_SECONDS
 

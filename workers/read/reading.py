@@ -120,10 +120,11 @@ def read_code(
     files: the recordings that it was read from. recorded_here: whether on this machine. started: when the recording
     began, seconds since the epoch. Raises UnreadableInput, Unavailable.
     """
-    from perfloom.store.files.code import FOLDER, publish_code, stage_code
+    from perfloom.ingest.storage_names import CODE_FOLDER
+    from perfloom.store.files.code_folder import publish_code, stage_code
 
     result = store.results.path(id)
-    if (result / FOLDER).exists():
+    if (result / CODE_FOLDER).exists():
         return
     staged = stage_code(result)
     code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as))

@@ -39,10 +39,6 @@ CODE_SCHEMAS = {
 """The columns of each table."""
 
 
-MIN_CODE_SAMPLES = 20
-"""For results with fewer samples, which say nothing about lines, no code is read."""
-
-
 class CodeStatus(StrEnum):
     """What is known of a binary."""
 

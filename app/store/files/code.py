@@ -3,20 +3,14 @@ need it are as fast as without. Memory-mapped when read; created completely or n
 """
 
 import os
-import secrets
 from pathlib import Path
 
 import pyarrow as pa
 
 from ...domain.errors import UnreadableInput
 from ...domain.schemas.code import CODE_SCHEMAS, Code
-from ...ingest.storage_format import MANIFEST, STAGED_CODE_PREFIX
-from .disk import disk_errors, remove_tree, sync_directory
-
-FOLDER = "code"
-REASON_FILE = "code-missing.txt"
-"""Why the machine code could not be read, for a person."""
-MAX_REASON = 2000
+from ...ingest.storage_names import CODE_FOLDER
+from .disk import disk_errors, sync_directory
 
 
 def write_code(code: Code, directory: Path) -> None:
@@ -33,48 +27,9 @@ def write_code(code: Code, directory: Path) -> None:
         sync_directory(directory)
 
 
-def publish_code(staged: Path, result: Path) -> None:
-    """Make a written directory that of the result, unless it has one, or was deleted meanwhile. `staged` is removed."""
-    try:
-        if not (result / MANIFEST).is_file():
-            return
-        with disk_errors(result):
-            try:
-                staged.rename(result / FOLDER)
-            except OSError:
-                # rename never replaces a directory with files.
-                if not (result / FOLDER).exists():
-                    raise
-            sync_directory(result)
-    finally:
-        remove_tree(staged)
-
-
-def stage_code(result: Path) -> Path:
-    """The name of a directory to write code to, which does not exist."""
-    return result / f"{STAGED_CODE_PREFIX}{secrets.token_hex(4)}"
-
-
-def write_reason(result: Path, reason: str) -> None:
-    """Write down why the result in a directory has no code, unless it was deleted meanwhile. Raises Unavailable."""
-    if not (result / MANIFEST).is_file():
-        return
-    with disk_errors(result):
-        (result / REASON_FILE).write_text(reason, encoding="utf-8")
-
-
-def read_reason(result: Path) -> str:
-    """Why the result in a directory has no code; empty if that is not known."""
-    try:
-        with open(result / REASON_FILE, encoding="utf-8", errors="replace") as file:
-            return file.read(MAX_REASON)
-    except OSError:
-        return ""
-
-
 def read_code(result: Path) -> Code | None:
     """The code of the result in a directory; None if it has none. Raises UnreadableInput if it is damaged."""
-    folder = result / FOLDER
+    folder = result / CODE_FOLDER
     if not folder.is_dir():
         return None
     tables = {}

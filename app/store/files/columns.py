@@ -19,7 +19,6 @@ from ...ingest.chunked_tables import ChunkedTable
 from ...ingest.profile_upgrade import upgrade_profile
 from ...ingest.storage_format import (
     EMPTY_FILE,
-    MANIFEST,
     MANIFEST_LIMIT_BYTES,
     REREAD_ADVICE,
     Manifest,
@@ -32,6 +31,7 @@ from ...ingest.storage_format import (
     write_chunked_table,
     write_table,
 )
+from ...ingest.storage_names import MANIFEST
 from .disk import disk_errors, sync_directory
 
 WRITERS = 4

@@ -32,7 +32,7 @@ class ProfileCache:
         cache: the directory with stored derived data.
         """
         # Imported here, because lists of results and steps of jobs do not need these modules.
-        from ...ingest.storage_format import MANIFEST
+        from ...ingest.storage_names import MANIFEST
         from . import columns, table_cache
 
         try:
@@ -65,7 +65,7 @@ class ProfileCache:
 
     def evict_deleted(self) -> None:
         """Drop the profiles of deleted results: the space of their files is free only when no process maps them."""
-        from ...ingest.storage_format import MANIFEST
+        from ...ingest.storage_names import MANIFEST
 
         with self._lock:
             deleted = [directory for directory in self._profiles if not (directory / MANIFEST).exists()]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfloom.store import Store, open_store
-from perfloom.store.files.code import publish_code, stage_code, write_code
+from perfloom.store.files.code import write_code
+from perfloom.store.files.code_folder import publish_code, stage_code
 from tests.support.accessible import faults_in_both_schemes
 from tests.support.machine_code.made import Sample, make_code, make_profile
 from tests.support.perf.branch_stacks import sample_stacks

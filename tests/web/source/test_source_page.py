@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from perfloom.store import Store
-from perfloom.store.files.code import publish_code, stage_code, write_code, write_reason
+from perfloom.store.files.code import write_code
+from perfloom.store.files.code_folder import publish_code, stage_code, write_reason
 from tests.support.machine_code.made import Sample, make_code, make_profile
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.results.test_empty_pages import text_of

@@ -5,7 +5,8 @@ import numpy as np
 from ....analysis.core.functions import base_name, function_id, functions_of
 from ....analysis.source.figures import FunctionCode
 from ....domain.profile import Profile
-from ....domain.schemas.code import MIN_CODE_SAMPLES, Code, CodeStatus
+from ....domain.schemas.code import Code, CodeStatus
+from ....store.files.code_folder import MIN_SAMPLES
 
 COMPILE = (
     "Compile with debug information (gcc, clang and rustc: -g, beside the usual optimization; Cargo: debug = true in "
@@ -42,8 +43,8 @@ def explain_missing_code(profile: Profile, reason: str) -> str:
             f"The machine code could not be read: {reason} Download the recording, which is one of the files of this "
             "result, and import it again."
         )
-    if profile.samples.num_rows < MIN_CODE_SAMPLES:
-        return f"Machine code is read for recordings with at least {MIN_CODE_SAMPLES} samples. Record a longer time."
+    if profile.samples.num_rows < MIN_SAMPLES:
+        return f"Machine code is read for recordings with at least {MIN_SAMPLES} samples. Record a longer time."
     return NO_CODE
 
 
