@@ -155,7 +155,6 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_typed_is_lost(
     assert [one.name for one in store.targets.list()] == ["local", "far host"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*HOSTILE, "..", "new", "import", "a/b", "$(touch x)", "`x`", "'; drop table targets"])
 def test_hostile_names_are_refused_as_text(browser_client: Browser, store: Store, name: str) -> None:
     response = add(browser_client, name=name)

@@ -1,4 +1,4 @@
-"""Result pages that need data of their own, in a real browser: accessible in both schemes, never wider than the window."""
+"""Result pages that need special data, in a real browser: accessible in both schemes, never wider than the window."""
 
 from __future__ import annotations
 
