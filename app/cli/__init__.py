@@ -43,6 +43,7 @@ COMMAND_MODULES = {
         "convert": "Write a file or a result in another format.",
     },
     "diff": {"diff": "Compare two files or results."},
+    "history": {"history": "Show the results of a tag or a name over time."},
 }
 """The modules of this package, with the names and summaries of their commands."""
 EXIT_INTERRUPTED = 130

@@ -208,6 +208,7 @@ def _open_stored(settings: "Settings", id: str) -> "Profile":
 
 @click.command("import")
 @click.option("--name", default="", help="Name of the result.  [default: the file's]")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of the result; may be repeated.")
 @click.option(
     "--clock",
     type=click.Choice(tuple(TIME_UNITS)),
@@ -215,7 +216,7 @@ def _open_stored(settings: "Settings", id: str) -> "Profile":
 )
 @data_option
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, ...]) -> int:
+def import_(name: str, tags: tuple[str, ...], clock: str | None, data: Path | None, files: tuple[str, ...]) -> int:
     """Read FILE... into a stored result and print its id. Several files are the ranks of one run.
 
     Of a database of HPCToolkit, FILE is its directory.
@@ -232,6 +233,10 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
     if files.count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     files = _add_files_beside(files)
+    if tags:
+        from ..store.result import normalize_tags
+
+        normalize_tags(tags)
     with _reader_ahead(files):
         from ..workers import job_client
         from .progress import ProgressLine
@@ -244,6 +249,9 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
         # An unreadable file has another exit status than other failures of the job.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.error_kind)
         raise (kind or JobFailed)(job.reason or f"The import ended in state {job.state} without a result.")
+    if tags:
+        with open_store(data) as store:
+            store.results.set_tags(job.result_id, tags)
     if job.reason:
         click.echo(f"perfloom: {job.reason}", err=True)
     click.echo(job.result_id)

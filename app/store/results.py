@@ -227,13 +227,14 @@ class Results:
         offset: int = 0,
         limit: int = 50,
         *,
+        name: str = "",
         format: str = "",
         host: str = "",
         target: str = "",
     ) -> tuple[tuple[Result, ...], int]:
         """A page of the results that contain every word of `text` and have every tag, and their total number.
 
-        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. format, host:
+        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. name, format, host:
         exactly these, empty for any. target: where the job ran that recorded it. sort: a name of `SORTS`; ties are
         sorted by id. Raises InvalidRequest.
         """
@@ -248,6 +249,8 @@ class Results:
         for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
             if one:
                 query = query.where(select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists())
+        if name:
+            query = query.where(ResultRow.name == name)
         if format:
             query = query.where(ResultRow.format == format)
         if host:
@@ -272,6 +275,14 @@ class Results:
         query = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(query))
+
+    def repeated_names(self, limit: int = 100) -> tuple[tuple[str, int], ...]:
+        """The names of several results with their number of results, the most frequent first."""
+        number = func.count()
+        query = select(ResultRow.name, number).group_by(ResultRow.name).having(number > 1)
+        with self.database.read() as session:
+            found = session.execute(query.order_by(number.desc(), ResultRow.name).limit(limit))
+            return tuple((name, count) for name, count in found)
 
     def filter_values(self) -> dict[str, tuple[str, ...]]:
         """The values of `format`, `host` and `target` that `search` can filter by; at most `MAX_VALUES` each."""

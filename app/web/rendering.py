@@ -26,6 +26,7 @@ NAVIGATION = (
     ("/jobs/new", "New job", "n"),
     ("/import", "Import", "i"),
     ("/compare", "Compare", "c"),
+    ("/history", "History", "h"),
     ("/events", "Events", "e"),
     ("/targets", "Targets", "t"),
 )

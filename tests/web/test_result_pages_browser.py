@@ -42,6 +42,10 @@ PAGES = (
     f"/compare/runs?{GROUPS}",
     f"/compare/runs?{GROUPS}&scale=absolute&of=total",
     f"/compare/runs?base={BASE[0]}&other={OTHER[0]}",
+    "/history",
+    "/history?tag=nightly",
+    "/history?tag=nightly&function=main",
+    "/history?tag=nothing",
     "/events",
     "/events/catalog",
 )
@@ -66,6 +70,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for seed, (base, other) in enumerate(zip(BASE, OTHER, strict=True)):
             put(store, base, f"base {seed}", profile(functions=6, samples=902, seed=seed))
             put(store, other, f"other {seed} {'long name ' * 12}", profile(functions=6, samples=902, seed=9 + seed))
+        for id in (*BASE, *OTHER):
+            store.results.set_tags(id, ["nightly"])
         store.close()
         yield here
 

@@ -58,7 +58,7 @@ def test_a_formula_of_the_user(stored: Callable[..., str], browser_client: Brows
     page = browser_client.page(f"{PAGE}?expression=cycles * 2 / (1 %2B instructions)")
     assert rows_of(page)[0][:2] == ["your formula", f"{1000 / 301:.4g}"]
     by_function = browser_client.page(f"{PAGE}?expression=cycles - instructions&by=function&formula=your formula")
-    assert [row[-2] for row in rows_of(by_function)] == ["200", "300", "-100"]
+    assert [row[-2] for row in rows_of(by_function)] == ["200", "300", "−100"]
 
 
 @pytest.mark.parametrize(
