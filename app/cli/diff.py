@@ -100,6 +100,13 @@ class _TwoSidedCommand(click.Command):
     show_default=True,
     help="With --self-test: the runs of each side.",
 )
+@click.option(
+    "--names",
+    multiple=True,
+    metavar="RULE",
+    help="Leave out of names what differs between builds: builds for all that is the compiler's, or one of clones, "
+    "lambdas, hashes, addresses, generated, templates, arguments, versions, directories, modules; may be repeated.",
+)
 @click.option("--with", "between", is_flag=True, help="What follows is of the other side, which may have several runs.")
 @filter_options
 @click.option(
@@ -128,6 +135,7 @@ def diff(
     between: bool,
     self_test: bool,
     runs: int,
+    names: tuple[str, ...],
     **filters: Any,
 ) -> int:
     """Show what changed from BASE to OTHER, largest change first. Each is a file, an id, or - for standard input.
@@ -170,11 +178,14 @@ def diff(
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
     if table and (shares or paired or variation is not None):
         raise click.UsageError(f"--shares, --paired and --variation do not apply to {table}; leave them out.")
+    if table and names:
+        raise click.UsageError(f"--names applies to functions; leave out {table}.")
     if output_format == FOLDED and fail_above is not None:
         raise click.UsageError("--format folded has no verdict; leave out --fail-above, or choose another format.")
     if table and output_format in (MARKDOWN, FOLDED):
         raise click.UsageError(f"--format {output_format} applies to functions; leave out {table}.")
     refuse_terminal(output_format, output)
+    rules = _parse_name_rules(names)
     selection = build_selection(filters)
     settings = load_settings(data)
     several = len(base_names) + len(other_names) > 2
@@ -201,6 +212,10 @@ def diff(
             found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
         write_table("Comparison", found, output_format, output, selection)
         return 0 if fail_above is None else _gate(growths, fail_above)
+    if rules:
+        from ..analysis.compare.merged_names import merge_names
+
+        bases, others = ([merge_names(profile, rules) for profile in side] for side in (bases, others))
     return diff_runs(
         bases,
         others,
@@ -213,6 +228,14 @@ def diff(
         output_format=output_format,
         output=output,
     )
+
+
+def _parse_name_rules(words: Sequence[str]) -> tuple[str, ...]:
+    if not words:
+        return ()
+    from ..analysis.compare.merged_names import parse_name_rules
+
+    return parse_name_rules(words)
 
 
 def _split_sides(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:

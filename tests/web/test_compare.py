@@ -15,6 +15,7 @@ from perfloom.domain.selection import Selection
 from perfloom.store import Store
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, TOKEN, Browser, profile
 from tests.web.html import read
+from tests.web.results.test_empty_pages import text_of
 
 OTHER = "another00000"
 PAIR = f"base={ORDINARY}&other={OTHER}"
@@ -194,3 +195,19 @@ def test_no_event_in_common(browser_client: Browser, stored: Callable[..., str],
     stored(builder.finish(), OTHER)
     page = browser_client.page(f"/compare?{PAIR}", 400)
     assert "no event in common" in page and "cycles" in page
+
+
+def test_rules_for_names_merge_functions_of_two_builds(browser_client: Browser, stored: Callable[..., str]) -> None:
+    for id, name in (("build0000001", "work.isra.0"), ("build0000002", "work.constprop.1")):
+        stored(profile(called=["main", name, HOSTILE[0], "rest"], functions=4, samples=902), id)
+    address = "/compare?base=build0000001&other=build0000002"
+    assert "appeared" in browser_client.page(address)
+    page = browser_client.page(f"{address}&names=clones")
+    text = text_of(page)
+    assert "Without clones, 2 names are 1." in text and "work.isra.0" in text and HOSTILE[0] not in page
+    rows = list(csv.DictReader(io.StringIO(browser_client.page(f"{address.replace('?', '.csv?')}&names=clones"))))
+    assert [row["status"] for row in rows if row["name"] == "work"] == ["same"]
+    graph = browser_client.client.get(f"/api/v1{address.replace('?', '/flamegraph?')}&names=clones").text
+    assert "work.isra" not in graph
+    assert "2 names are 1" in text_of(browser_client.page(f"{address.replace('?', '/runs?')}&names=clones"))
+    browser_client.page(f"{address}&names=everything", status=400)

@@ -66,6 +66,13 @@ def test_more_is_red_less_is_blue_and_the_same_is_pale(compare: Callable[..., Gr
     assert graph.ask("({view}) => view.box(2).width / view.width") == pytest.approx(60 / 120, abs=0.01)
 
 
+def test_rules_for_names_are_part_of_the_requests(compare: Callable[..., Graph]) -> None:
+    graph = compare("names=modules")
+    requests = graph.page.evaluate("performance.getEntriesByType('resource').map((entry) => entry.name)")
+    data = [request for request in requests if "/api/v1/compare/flamegraph?" in request]
+    assert data and all("names=modules" in request for request in data)
+
+
 def test_normalized_graph_compares_shares(compare: Callable[..., Graph]) -> None:
     graph = compare()
     # 45 of 100 before, 45 of 120 now.

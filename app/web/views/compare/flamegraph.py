@@ -38,6 +38,7 @@ from ..results.flame_controls import (
     parse_width,
 )
 from ..results.result_frame import request_selection
+from .name_choice import open_compared
 
 blueprint = Blueprint("differential", __name__)
 
@@ -210,8 +211,8 @@ def _pair() -> _ComparedPair:
     return _ComparedPair(
         base=base,
         other=other,
-        base_profile=results.open(base.id),
-        other_profile=results.open(other.id),
+        base_profile=open_compared(results, base.id),
+        other_profile=open_compared(results, other.id),
         normalize=parse_flag("normalise", request.args.get("normalise") or "1"),
         reverse=parse_flag("reverse", request.args.get("reverse")),
     )

@@ -49,6 +49,7 @@ from ..results.tables import (
 )
 from .columns import change_bar, change_tone, status_column, status_links
 from .flamegraph import DifferenceView, difference
+from .name_choice import PARAMETER, NameChoice, build_name_choice, open_compared
 
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
@@ -125,6 +126,7 @@ class ComparePage(Page):
     swap: str
     bar: SelectionBar
     difference: DifferenceView
+    names: NameChoice
     normalize: bool
     by: str
     summary: str
@@ -203,6 +205,7 @@ def show() -> Response:
             swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
             bar=_bar(query, unit),
             difference=difference(),
+            names=build_name_choice((query.base.id, query.other.id), current_services().store.results),
             normalize=query.normalize,
             by=query.by,
             summary=_summary(query, totals),
@@ -299,7 +302,7 @@ def _pick() -> Response:
 def _parse_query() -> _FunctionsQuery:
     results = current_services().store.results
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
-    base_profile, other_profile = results.open(base.id), results.open(other.id)
+    base_profile, other_profile = open_compared(results, base.id), open_compared(results, other.id)
     selection = request_selection()
     by, measure = parse_choice("by", BY, "function"), parse_choice("of", MEASURES, "self")
     status = parse_choice("status", STATUSES)
@@ -395,6 +398,7 @@ def _shared_parameters() -> set[str]:
     return {
         "base",
         "other",
+        PARAMETER,
         TIME_UNIT_PARAMETER,
         *(word for word, _ in request_selection().replace(event=None).to_query()),
     }

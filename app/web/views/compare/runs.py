@@ -34,6 +34,7 @@ from ..results.tables import (
     table_response,
 )
 from .functions import SelectionBar, comparison_tabs
+from .name_choice import NameChoice, build_name_choice, open_compared
 
 blueprint = Blueprint("compare_runs", __name__)
 SIDES = {"base": "Base", "other": "Other"}
@@ -105,6 +106,7 @@ class RunsPage(Page):
     swap: str
     sentence: str
     bar: SelectionBar
+    names: NameChoice
     tabs: tuple[PageLink, ...]
     scale: str
     scales: tuple[PageLink, ...]
@@ -168,6 +170,9 @@ def show() -> Response:
             swap=_swap_url(),
             sentence=comparison.sentence(lambda name: f"“{shorten(name)}”"),
             bar=_build_bar(query, comparison),
+            names=build_name_choice(
+                [result.id for side in query.results for result in side], current_services().store.results
+            ),
             tabs=comparison_tabs((base_profile, other_profile), "runs"),
             scale=query.scale,
             scales=_links("scale", SCALES, query.scale),
@@ -214,7 +219,7 @@ def _parse_query() -> _RunsQuery:
             raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(listed)}.", side)
     store = current_services().store.results
     results = [tuple(store.get(id) for id in side) for side in ids]
-    profiles = [tuple(store.open(result.id) for result in side) for side in results]
+    profiles = [tuple(open_compared(store, result.id) for result in side) for side in results]
     return _RunsQuery(
         results=(results[0], results[1]),
         profiles=(profiles[0], profiles[1]),

@@ -19,7 +19,7 @@ export const SELECTION = [
   'unit',
 ];
 const SHAPE = ['group', 'order'];
-const COMPARISON = ['base', 'other', 'normalise', 'reverse'];
+const COMPARISON = ['base', 'other', 'normalise', 'reverse', 'names'];
 const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
 const RENUMBERING = new Set([
@@ -33,6 +33,7 @@ const RENUMBERING = new Set([
   'base',
   'other',
   'reverse',
+  'names',
 ]);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
 /** Parameters that do not add a step to the history. */
