@@ -228,15 +228,16 @@ class Results:
         limit: int = 50,
         *,
         name: str = "",
+        command: str = "",
         format: str = "",
         host: str = "",
         target: str = "",
     ) -> tuple[tuple[Result, ...], int]:
         """A page of the results that contain every word of `text` and have every tag, and their total number.
 
-        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. name, format, host:
-        exactly these, empty for any. target: where the job ran that recorded it. sort: a name of `SORTS`; ties are
-        sorted by id. Raises InvalidRequest.
+        Words are searched in name, command, host, tags, notes and id, literally and ignoring case. name, command,
+        format, host: exactly these, empty for any. target: where the job ran that recorded it. sort: a name of `SORTS`;
+        ties are sorted by id. Raises InvalidRequest.
         """
         if sort not in SORTS:
             raise InvalidRequest(f"Results cannot be sorted by {sort[:40]!r}; use one of {', '.join(SORTS)}.", "sort")
@@ -251,6 +252,8 @@ class Results:
                 query = query.where(select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists())
         if name:
             query = query.where(ResultRow.name == name)
+        if command:
+            query = query.where(ResultRow.command == command)
         if format:
             query = query.where(ResultRow.format == format)
         if host:

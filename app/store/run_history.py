@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..domain.errors import InvalidRequest, NotFound, UnreadableInput
 from ..domain.text import shorten
 from .event_total import EventTotal
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_FOUND = 2_000
 """Results that are considered, the newest."""
+MIN_VARIED, MAX_VARIED = 6, 100
+"""Results of a command that tell how much its runs vary, the newest."""
 
 
 def find_runs(results: Results, *, tag: str = "", name: str = "") -> list[Result]:
@@ -78,6 +82,22 @@ def collect_history(
     if len(hosts) > 1:
         left_out.append(f"They are from {len(hosts)} hosts, so that changes may be those of the host.")
     return build_history(runs, event, unit or "count", function=function, measure=measure, left_out=left_out)
+
+
+def find_variation(results: Results, found: Sequence[Result], event: str) -> tuple[float, int] | None:
+    """(coefficient of variation between runs, number of results) from all results of the same commands on the same
+    hosts: of several commands that which varies most. None if there are fewer than `MIN_VARIED` of any."""
+    from ..analysis.compare.history import find_levels
+
+    known: list[tuple[float, int]] = []
+    for command, host in {(result.command, result.host) for result in found}:
+        runs, _ = results.search(command=command, host=host, sort="recorded", limit=MAX_VARIED) if command else ((), 0)
+        totals = [one.total for result in runs for one in result.events if one.name == event]
+        values = np.array([total for total in totals if total is not None and total > 0], np.float64)
+        if len(values) < MIN_VARIED:
+            return None
+        known.append((find_levels(values).variation, len(values)))
+    return max(known, default=None)
 
 
 def time_of(result: Result) -> float:

@@ -125,3 +125,15 @@ def test_hostile_names_are_text(browser_client: Browser, stored: Callable[..., s
     stored(profile(HOSTILE), EVIL, name=HOSTILE[0])
     page = browser_client.page(f"/compare/runs?base={EVIL}&other={EVIL}&add=base")
     assert "<script>window" not in page and "<svg/onload" not in page
+
+
+def test_earlier_results_of_the_command_tell_how_much_runs_vary(
+    browser_client: Browser, stored: Callable[..., str]
+) -> None:
+    for at in range(7):
+        stored(profile(functions=6, samples=900 + 8 * (at % 3), seed=at), f"again000000{at}", name=f"again {at}")
+        text = text_of(browser_client.page(f"/compare/runs?base=again0000000&other=again000000{at}"))
+        known = re.search(r"How much runs vary, (\S+) %, is known from (\d) results of the same command", text)
+        assert bool(known) is (at >= 5)
+        assert ("How much runs vary is unknown" in text) is (at < 5)
+    assert known and 0.3 < float(known[1]) < 3 and known[2] == "7"

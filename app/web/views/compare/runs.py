@@ -1,14 +1,15 @@
 """/compare/runs: what changed between two groups of runs, and whether chance explains it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.runs import MAX_RUNS
-from ....analysis.compare.verdicts import COLUMNS, Comparison, Verdict, compare_runs
+from ....analysis.compare.evidence import MIN_RUNS
+from ....analysis.compare.runs import MAX_RUNS, find_event
+from ....analysis.compare.verdicts import COLUMNS, Comparison, Note, Verdict, compare_runs
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
 from ....domain.errors import InvalidRequest
@@ -16,7 +17,9 @@ from ....domain.profile import Profile
 from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.text import shorten
+from ....domain.units import format_percent
 from ....store import Result
+from ....store.run_history import find_variation
 from ...pages import Chip, result_url, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
@@ -234,7 +237,20 @@ def _parse_query() -> _RunsQuery:
 
 def _compare(query: _RunsQuery) -> Comparison:
     as_shares = {"absolute": False, "shares": True}.get(query.scale)
-    return compare_runs(*query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired)
+    known = None
+    if min(map(len, query.results)) < MIN_RUNS:
+        event = find_event(*query.profiles, *query.side_selections)
+        known = find_variation(current_services().store.results, [*query.results[0], *query.results[1]], event)
+    variation = known[0] if known else None
+    found = compare_runs(
+        *query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired, variation=variation
+    )
+    if known is None:
+        return found
+    text = (
+        f"How much runs vary, {format_percent(100 * known[0])}, is known from {known[1]} results of the same command."
+    )
+    return replace(found, notes=(*found.notes, Note(text)))
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:
