@@ -16,6 +16,7 @@ SHOWN_COLUMNS = ("recorded", "name", "host", "value", "level", "change_percent",
 
 @click.command()
 @click.option("--name", default="", help="Results with exactly this name, of the tag if one is given.")
+@click.option("--command", default="", help="Results of exactly this command, of the tag if one is given.")
 @click.option("--event", default="", metavar="NAME", help="The event.  [default: the one that most results have]")
 @click.option("--function", default="", metavar="NAME", help="A function, by its displayed name, instead of the whole.")
 @click.option("--self", "own", is_flag=True, help="With --function: its self weight instead of its total.")
@@ -24,7 +25,15 @@ SHOWN_COLUMNS = ("recorded", "name", "host", "value", "level", "change_percent",
 @data_option
 @click.argument("tag", required=False, default="")
 def history(
-    tag: str, name: str, event: str, function: str, own: bool, output_format: str, output: str, data: Path | None
+    tag: str,
+    name: str,
+    command: str,
+    event: str,
+    function: str,
+    own: bool,
+    output_format: str,
+    output: str,
+    data: Path | None,
 ) -> int:
     """Show the stored results with TAG in the order of recording, and where their level changed.
 
@@ -35,15 +44,16 @@ def history(
     from ..domain.selection import Selection
     from ..store.run_history import collect_history, find_runs
 
-    if not tag and not name:
-        raise click.UsageError("Name a TAG, or give --name.")
+    if not (tag or name or command):
+        raise click.UsageError("Name a TAG, or give --name or --command.")
     if own and not function:
         raise click.UsageError("--self applies to a function; give --function, too.")
     refuse_terminal(output_format, output)
     with open_store(data) as store:
-        found = find_runs(store.results, tag=tag, name=name)
+        found = find_runs(store.results, tag=tag, name=name, command=command)
         if not found:
-            what = f"the tag {shorten(tag)!r}" if tag else f"the name {shorten(name)!r}"
+            given = {"tag": tag, "name": name, "command": command}
+            what = " and ".join(f"the {word} {shorten(value)!r}" for word, value in given.items() if value)
             raise InvalidRequest(f"No result has {what}. See `perfloom list`.", "tag")
         runs = collect_history(store.results, found, event=event, function=function, measure="self" if own else "total")
     rows = runs.rows()

@@ -279,13 +279,13 @@ class Results:
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(query))
 
-    def repeated_names(self, limit: int = 100) -> tuple[tuple[str, int], ...]:
-        """The names of several results with their number of results, the most frequent first."""
-        number = func.count()
-        query = select(ResultRow.name, number).group_by(ResultRow.name).having(number > 1)
+    def repeated_values(self, field: str, limit: int = 100) -> tuple[tuple[str, int], ...]:
+        """The names or commands (`field`) of several results with their number of results, the most frequent first."""
+        column, number = {"name": ResultRow.name, "command": ResultRow.command}[field], func.count()
+        query = select(column, number).where(column != "").group_by(column).having(number > 1)
         with self.database.read() as session:
-            found = session.execute(query.order_by(number.desc(), ResultRow.name).limit(limit))
-            return tuple((name, count) for name, count in found)
+            found = session.execute(query.order_by(number.desc(), column).limit(limit))
+            return tuple((value, count) for value, count in found)
 
     def filter_values(self) -> dict[str, tuple[str, ...]]:
         """The values of `format`, `host` and `target` that `search` can filter by; at most `MAX_VALUES` each."""

@@ -21,11 +21,12 @@ MIN_VARIED, MAX_VARIED = 6, 100
 """Results of a command that tell how much its runs vary, the newest."""
 
 
-def find_runs(results: Results, *, tag: str = "", name: str = "") -> list[Result]:
-    """The results with a tag, a name, or both, the oldest first. Raises InvalidRequest without either."""
-    if not tag and not name:
-        raise InvalidRequest("A history is of a tag or of a name. Choose one.", "tag")
-    found, _ = results.search(tag=tag, name=name, sort="recorded", limit=MAX_FOUND)
+def find_runs(results: Results, *, tag: str = "", name: str = "", command: str = "") -> list[Result]:
+    """The results with this tag, name and command, as far as they are given, the oldest first. Raises InvalidRequest
+    without any."""
+    if not (tag or name or command):
+        raise InvalidRequest("A history is of a tag, a name or a command. Choose one.", "tag")
+    found, _ = results.search(tag=tag, name=name, command=command, sort="recorded", limit=MAX_FOUND)
     return sorted(found, key=lambda result: (time_of(result), result.id))
 
 

@@ -60,7 +60,11 @@ def test_tags_and_names_lead_to_their_history(
     for id in ("same00000001", "same00000002"):
         stored(profile(), id, name="the same & other")
     page = browser_client.page("/history")
-    assert "10 results" in text_of(page) and "tag=nightly" in page
+    assert "10 results" in text_of(page) and "tag=nightly" in page and "command=python3" in page
+    overview = browser_client.page("/results/same00000001")
+    assert "2 results of this command" in text_of(overview)
+    (link,) = re.findall(r'href="(/history[^"]*)"', overview.partition("</nav>")[2])
+    assert "2 runs of" in text_of(browser_client.page(link.replace("&amp;", "&")))
     assert "2 runs of" in text_of(browser_client.page("/history?name=the+same+%26+other"))
     assert "No result has this tag" in text_of(browser_client.page("/history?tag=unknown"))
     browser_client.page(f"{PAGE}&event=unknown", status=400)

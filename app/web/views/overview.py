@@ -35,6 +35,7 @@ from ...domain.units import (
 )
 from ...readers import describe_clock, format_title
 from ...store import Job
+from ..pages import with_query
 from ..rendering import Page, render
 from ..services import current_services
 from .off_cpu import OffCpuLink, link_off_cpu_recording
@@ -101,6 +102,14 @@ class LossSummary:
 
 
 @dataclass(frozen=True)
+class CommandHistory:
+    """The history of the command of a result. count: its results."""
+
+    url: str
+    count: int
+
+
+@dataclass(frozen=True)
 class DownloadLink:
     """A file to download."""
 
@@ -111,7 +120,8 @@ class DownloadLink:
 
 @dataclass(frozen=True)
 class OverviewPage(Page):
-    """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
+    """`/results/<id>`. history: of the command; None without other results of it. recorded_text: what was recorded, if
+    not a command. recorder: the exact command that recorded,
     for a job of Perfloom. facts: with the names of the file. clock: the time unit, if the file does not contain it;
     clocks: the units with which it can be read again. sampled_note: the term for samples, empty without samples. trace:
     summary of slices, steps and devices; None without these. run_summary: how it was recorded; None without samples and
@@ -123,6 +133,7 @@ class OverviewPage(Page):
     tiles: tuple[OverviewTile, ...]
     trace: TraceOverview | None
     command: str
+    history: CommandHistory | None
     recorded_text: str
     recorder: str
     job: Job | None
@@ -175,6 +186,7 @@ def show(id: str) -> Response:
             tiles=_tiles(frame, profile, chosen),
             trace=build_trace_overview(frame, profile),
             command="" if recorded_text else frame.result.command,
+            history=None if recorded_text else _find_history(frame.result.command),
             recorded_text=recorded_text,
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
@@ -227,6 +239,14 @@ def _top_functions(frame: ResultFrame, profile: Profile, selection: Selection) -
         return every.head(TOP_FUNCTIONS), len(every)
     top, count = list_top_functions(profile, selection, event, TOP_FUNCTIONS)
     return top.to_frame(), count
+
+
+def _find_history(command: str) -> CommandHistory | None:
+    """None if there is no other result of the command."""
+    if not command:
+        return None
+    _, count = current_services().store.results.search(command=command, limit=0)
+    return CommandHistory(with_query("/history", [("command", command)]), count) if count > 1 else None
 
 
 def _describe_observed(job: Job | None) -> str:

@@ -28,6 +28,7 @@ blueprint = Blueprint("history", __name__)
 MEASURE_TITLES = dict(zip(MEASURES, ("Total", "Self"), strict=True))
 SEARCHED_COLUMNS = ("name", "host")
 MAX_CHOICES = 200
+FIELDS = ("tag", "name", "command")
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,16 @@ class HistoryChart:
 
 @dataclass(frozen=True)
 class HistoryPage(Page):
-    """`/history`. tag, name: of the results; without both, tags and names to choose from. events: to choose from, each
-    with its text. whole: this page of the whole instead of a function."""
+    """`/history`. tag, name, command: of the results; without any, there are tags, names and commands to choose from.
+    events: to choose from. whole: this page of the whole instead of a function."""
 
     template: ClassVar[str] = "compare/history.html"
     tag: str
     name: str
+    command: str
     tags: tuple[HistoryChoice, ...]
     names: tuple[HistoryChoice, ...]
+    commands: tuple[HistoryChoice, ...]
     sentence: str = ""
     notes: tuple[str, ...] = ()
     event: str = ""
@@ -74,28 +77,34 @@ class HistoryPage(Page):
     @property
     def title(self) -> str:
         """What the history is of."""
-        return " · ".join(filter(None, (self.tag, self.name)))
+        return " · ".join(filter(None, (self.tag, self.name, self.command)))
 
 
 @blueprint.get("/history")
 def show() -> Response:
     """The history, or what has one."""
-    tag, name = request.args.get("tag", ""), request.args.get("name", "")
+    tag, name, command = (request.args.get(word, "") for word in FIELDS)
     results = current_services().store.results
-    tags = tuple(HistoryChoice(one, with_query("/history", [("tag", one)]), count) for one, count in results.tags())
-    names = tuple(
-        HistoryChoice(one, with_query("/history", [("name", one)]), count)
-        for one, count in results.repeated_names(MAX_CHOICES)
-    )
-    if not tag and not name:
-        return render(HistoryPage(tag, name, tags[:MAX_CHOICES], names))
+    if not (tag or name or command):
+        return render(
+            HistoryPage(
+                "",
+                "",
+                "",
+                _list_choices("tag", results.tags()),
+                _list_choices("name", results.repeated_values("name", MAX_CHOICES)),
+                _list_choices("command", results.repeated_values("command", MAX_CHOICES)),
+            )
+        )
     found, history = _collect()
     return render(
         HistoryPage(
             tag=tag,
             name=name,
-            tags=tags[:MAX_CHOICES],
-            names=names,
+            command=command,
+            tags=(),
+            names=(),
+            commands=(),
             sentence=history.sentence(lambda one: f"“{shorten(one)}”") if history.runs else "",
             notes=history.left_out,
             event=history.event,
@@ -128,13 +137,19 @@ def get_json() -> Response:
     return table_response("history", history.rows().to_frame(), columns=COLUMNS)
 
 
+def _list_choices(word: str, found: Sequence[tuple[str, int]]) -> tuple[HistoryChoice, ...]:
+    return tuple(
+        HistoryChoice(value, with_query("/history", [(word, value)]), count) for value, count in found[:MAX_CHOICES]
+    )
+
+
 def _measure() -> str:
     return parse_choice("of", MEASURES, MEASURES[0])
 
 
 def _collect() -> tuple[Sequence[Result], RunHistory]:
     results = current_services().store.results
-    found = find_runs(results, tag=request.args.get("tag", ""), name=request.args.get("name", ""))
+    found = find_runs(results, **{word: request.args.get(word, "") for word in FIELDS})
     history = collect_history(
         results,
         found,
