@@ -13,6 +13,8 @@ export class Rail {
   #tracks;
   #does;
   #shown = '';
+  /** Labels by track, so that one that is pressed or focused is still there after an update. */
+  #labels = new Map();
 
   /** @param does fold(track), pin(track), only(track) */
   constructor(root, tracks, does) {
@@ -29,7 +31,7 @@ export class Rail {
   /** Update after a new layout of the tracks. */
   update() {
     this.#shown = '';
-    this.#pinned.replaceChildren(...this.#tracks.pinned.map((entry) => this.#label(entry)));
+    replaceChildren(this.#pinned, this.#tracks.pinned.map((entry) => this.#keptLabel(entry)));
     this.#show();
   }
 
@@ -45,14 +47,25 @@ export class Rail {
     this.#shown = key;
     // Do not remove the focused element.
     const focused = this.#rest.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.focusKey : null;
-    this.#rest.replaceChildren(...entries.slice(first, last).map((entry) => this.#label(entry)));
+    replaceChildren(this.#rest, entries.slice(first, last).map((entry) => this.#keptLabel(entry)));
     if (focused) this.#rest.querySelector(`[data-focus-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  /** The label of an entry at its place: the one from before if it says the same. */
+  #keptLabel(entry) {
+    const { track, isFolded, isPinned, parts } = entry;
+    const places = parts.map(({ label, top, height }) => [label, top, height]);
+    const content = track && JSON.stringify([track.name, track.group, track.thread, track.not_drawn, isFolded, isPinned, places]);
+    const kept = track && this.#labels.get(track.key);
+    const label = kept?.content === content && kept ? kept.label : this.#label(entry);
+    if (track) this.#labels.set(track.key, { content, label });
+    label.style.top = `${entry.y}px`;
+    label.style.height = `${entry.height}px`;
+    return label;
   }
 
   #label(entry) {
     const label = document.createElement('div');
-    label.style.top = `${entry.y}px`;
-    label.style.height = `${entry.height}px`;
     if (!entry.track) {
       label.className = 'timeline__heading';
       label.append(text('span', '', entry.heading));
@@ -99,6 +112,16 @@ export class Rail {
     }
     return label;
   }
+}
+
+/** Make these the children, without moving those that are in place: a button that was removed while it is pressed gets no
+ * click. */
+function replaceChildren(parent, wanted) {
+  const kept = new Set(wanted);
+  for (const child of [...parent.children]) if (!kept.has(child)) child.remove();
+  wanted.forEach((child, at) => {
+    if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] ?? null);
+  });
 }
 
 /** The pin icon. */
