@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ class Here:
         """Show a page of the server, with a query, in a window of that height."""
         self.page.set_viewport_size({"width": WIDTH, "height": height})
         self.page.emulate_media(color_scheme="dark" if dark else "light")
-        self.page.goto(f"{self.url}{path}?{urlencode(words or {})}")
+        self.page.goto(f"{self.url}{path}{f'?{urlencode(words)}' if words else ''}")
         self.page.wait_for_load_state("networkidle")
         if self.page.locator('script[src*="charts/flamegraph.js"]').count():
             self.drawn()
@@ -272,6 +273,82 @@ def stencil(here: Here) -> None:
     here.take("ranks-even")
 
 
+def read_blocks(page: str, kind: str) -> list[str]:
+    """The code blocks of one kind in a page."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def apply_diff(text: str, diff: str) -> str:
+    """A program with the change of a page."""
+    old, new = ("".join(line[1:] for line in diff.splitlines(keepends=True) if line[0] == sign) for sign in "-+")
+    assert text.count(old) == 1, f"The program of the page does not have once what is changed:\n{old}"
+    return text.replace(old, new)
+
+
+def compile_c(source: Path, text: str) -> Path:
+    """The program next to its source, as the tutorials compile it."""
+    source.parent.mkdir(exist_ok=True)
+    source.write_text(text, encoding="utf-8")
+    program = source.with_suffix("")
+    subprocess.run(["gcc", "-O2", "-g", "-fno-omit-frame-pointer", "-o", program, source], check=True)
+    return program
+
+
+def record(here: Here, *words: str) -> str:
+    """The id of the result of a job of this server, when its source lines are read, too."""
+    argv = [str(PERFLOOM), "record", *words]
+    done = subprocess.run(argv, env=here.environment, cwd=here.folder, stdout=subprocess.PIPE, text=True, check=True)
+    id = done.stdout.strip()
+    folder = Path(here.environment["PERFLOOM_DATA"], "results", id, "code")
+    for _ in range(300):
+        if folder.exists():
+            return id
+        time.sleep(0.1)
+    raise SystemExit(f"The result {id} has no source lines.")
+
+
+def line(here: Here) -> None:
+    """The program of the tutorial on lines, and the repaired one."""
+    (text,), (diff,) = (read_blocks("tutorial-line.md", kind) for kind in ("c", "diff"))
+    for name, program in (("line", text), ("line-repaired", apply_diff(text, diff))):
+        compile_c(here.folder / "count.c", program)
+        id = record(here, "--name", "count", "--", "./count")
+        path, words = f"/results/{id}/source", {"function": "main"}
+        if name == "line":
+            here.open(path, words, height=880)
+            here.take("line-source")
+        here.open(path, words | {"view": "assembly"}, height=560)
+        hottest = here.page.locator("tr[data-hot]" if name == "line-repaired" else "tr", has_text="count.c:1")
+        row = hottest.filter(has_text="div") if name == "line" else hottest
+        row.first.evaluate("(row) => row.scrollIntoView({ block: 'center' })")
+        here.take("line-assembly" if name == "line" else name)
+
+
+def regression(here: Here) -> None:
+    """The programs of the tutorial on a regression, recorded in turns."""
+    (text,), (diff,) = (read_blocks("tutorial-regression.md", kind) for kind in ("c", "diff"))
+    compile_c(here.folder / "before" / "lines.c", text)
+    compile_c(here.folder / "after" / "lines.c", apply_diff(text, diff))
+    ids: dict[str, list[str]] = {"before": [], "after": []}
+    for _ in range(5):
+        for side, listed in ids.items():
+            listed.append(record(here, "--frequency", "999", "--name", f"lines, {side}", "--", f"{side}/lines"))
+    pairs = [*(("base", id) for id in ids["before"]), *(("other", id) for id in ids["after"])]
+    query = urlencode([*pairs, ("scale", "absolute"), ("paired", "1"), ("of", "total"), *names_of_builds()])
+    here.open(f"/compare/runs?{query}", height=1160)
+    here.take("regression-verdicts")
+    here.open(f"/results/{ids['after'][-1]}/source", {"function": "normalize", "sort": "-total_0"}, height=760)
+    here.take("regression-line")
+
+
+def names_of_builds() -> list[tuple[str, str]]:
+    """The rules for names that the button Two builds chooses."""
+    from perfloom.domain.symbols.name_rules import COMPILER_RULES
+
+    return [("names", rule) for rule in COMPILER_RULES]
+
+
 def project(here: Here) -> Path:
     """A directory with a Python that has PyTorch, and a training script."""
     folder = here.folder / "project"
@@ -379,6 +456,11 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "ranks-matrix": stencil,
     "ranks-flame-graph": stencil,
     "ranks-even": stencil,
+    "line-source": line,
+    "line-assembly": line,
+    "line-repaired": line,
+    "regression-verdicts": regression,
+    "regression-line": regression,
     "pytorch-form": pytorch_form,
     "pytorch-overview": pytorch_overview,
     "pytorch-advice": pytorch_advice,

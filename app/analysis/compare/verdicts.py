@@ -18,6 +18,7 @@ from ...domain.selection import Selection
 from ...domain.text import shorten
 from ...domain.units import format_percent, format_quantity
 from ..core.common_columns import EVENT
+from ..core.functions import base_name
 from ..core.sample_selection import event_id
 from ..core.schema import Column, TableRows, build_rows
 from .evidence import Evidence, RunValues, compare_values, has_enough_runs
@@ -102,6 +103,12 @@ class Note:
 
     text: str
     names: tuple[str, ...] = ()
+
+
+MOVED = Note(
+    "Most functions are in modules of other directories on the two sides, so that they are not compared with each "
+    "other: choose the rules for names of two builds (--names builds)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +268,21 @@ def compare_runs(
         as_shares,
         certain,
         whole,
-        tuple(_find_notes((*base, *other), groups.event)),
+        (*_find_notes((*base, *other), groups.event), *([MOVED] if _is_moved(groups) else [])),
     )
+
+
+def _is_moved(groups: RunGroups) -> bool:
+    """Whether most of the base is in functions that the other side has in modules of another directory."""
+    count = len(groups.functions)
+    own = [side.weight[count:].sum(axis=1) for side in (groups.base, groups.other)]
+    rows = [
+        ((name, base_name(module)), before, after)
+        for (name, module), before, after in zip(groups.functions, *(side.tolist() for side in own), strict=True)
+    ]
+    there = {key for key, before, after in rows if after > 0 and not before}
+    moved = sum(before for key, before, after in rows if before > 0 and not after and key in there)
+    return bool(moved > MOST * float(own[0].sum()))
 
 
 def _program_of(profile: Profile) -> str | None:

@@ -11,7 +11,7 @@ from perfloom.analysis.compare.merged_names import (
     merge_names,
     parse_name_rules,
 )
-from perfloom.analysis.compare.verdicts import compare_runs
+from perfloom.analysis.compare.verdicts import MOVED, compare_runs
 from perfloom.analysis.core.sample_selection import samples_of
 from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.builder import ProfileBuilder
@@ -63,6 +63,16 @@ def test_verdicts_apply_to_merged_names() -> None:
     sides = [[merge_names(one, RULES)] for one in (BASE, OTHER)]
     rows = compare_runs(*sides, Selection(), Selection(), as_shares=False).rows.records()
     assert {row["name"] for row in rows} == {"main", "work", "step", "rest"}
+
+
+def test_modules_of_another_directory_are_named() -> None:
+    same = build(("main;work", 40), ("main;rest", 50))
+    moved = build(("main;work", 60), ("main;rest", 50), module="/opt/v2/solver")
+    found = compare_runs([same], [moved], Selection(), Selection(), as_shares=False)
+    assert found.sentence().endswith(MOVED.text)
+    sides = [[merge_names(one, RULES)] for one in (same, moved)]
+    assert MOVED not in compare_runs(*sides, Selection(), Selection(), as_shares=False).notes
+    assert MOVED not in compare_runs([same], [same], Selection(), Selection(), as_shares=False).notes
 
 
 def test_what_was_merged_is_listed() -> None:
