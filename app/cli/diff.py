@@ -18,6 +18,7 @@ from .output import FORMATS, PARQUET, STDIO, refuse_terminal, write_table
 
 if TYPE_CHECKING:
     from ..analysis.core.schema import TableRows
+    from ..config import Settings
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
@@ -26,6 +27,7 @@ COUNTS = "counts"
 
 
 MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS = 3, 100
+WITH = "--with"
 BETWEEN = "\0with"
 """Replaces --with among the arguments: what follows it is the other side."""
 
@@ -41,11 +43,11 @@ class _TwoSidedCommand(click.Command):
     """A command whose arguments are of two sides, with --with in between."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # What follows -- is a command (--self-test).
+        # What follows -- are commands (--self-test, --record).
         end = args.index("--") if "--" in args else len(args)
-        args = [BETWEEN if word == "--with" and at < end else word for at, word in enumerate(args)]
+        args = [BETWEEN if word == WITH and at < end else word for at, word in enumerate(args)]
         rest = super().parse_args(ctx, args)
-        if not ctx.resilient_parsing and not ctx.params["self_test"]:
+        if not (ctx.resilient_parsing or ctx.params["self_test"] or ctx.params["record"]):
             _split_sides(ctx.params["words"])
         return rest
 
@@ -94,11 +96,16 @@ class _TwoSidedCommand(click.Command):
     help="Record a command (after --) several times for both sides, and show how small a change can be detected.",
 )
 @click.option(
+    "--record",
+    is_flag=True,
+    help="Record two commands (after --, with --with in between) several times, alternating, and compare them.",
+)
+@click.option(
     "--runs",
     type=click.IntRange(MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS),
     default=5,
     show_default=True,
-    help="With --self-test: the runs of each side.",
+    help="With --record and --self-test: the runs of each side.",
 )
 @click.option(
     "--names",
@@ -106,6 +113,14 @@ class _TwoSidedCommand(click.Command):
     metavar="RULE",
     help="Leave out of names what differs between builds: builds for all that is the compiler's, or one of clones, "
     "lambdas, hashes, addresses, generated, templates, arguments, versions, directories, modules; may be repeated.",
+)
+@click.option(
+    "--frequency",
+    type=click.IntRange(1, 100_000),
+    default=999,
+    metavar="HZ",
+    show_default=True,
+    help="With --record and --self-test: samples per second.",
 )
 @click.option("--with", "between", is_flag=True, help="What follows is of the other side, which may have several runs.")
 @filter_options
@@ -134,7 +149,9 @@ def diff(
     words: tuple[str, ...],
     between: bool,
     self_test: bool,
+    record: bool,
     runs: int,
+    frequency: int,
     names: tuple[str, ...],
     **filters: Any,
 ) -> int:
@@ -142,7 +159,8 @@ def diff(
 
     With several runs on a side, write --with between the sides: perfloom diff base-*.data --with other-*.data. From 3
     runs on each side, there is a verdict on each function: slower, faster, or no evidence. To learn how small a change
-    can be detected: perfloom diff --self-test -- COMMAND.
+    can be detected: perfloom diff --self-test -- COMMAND. To record both sides: perfloom diff --record -- BASE_COMMAND
+    --with OTHER_COMMAND.
 
     Without TABLE, it compares functions or stacks; with operators, kernels, modules, memory or steps, the rows of that
     table, per step if both have steps; with counts, the counts of perf stat. Files with only counts need no TABLE. --by
@@ -151,7 +169,22 @@ def diff(
     if self_test:
         from .self_test import print_self_test, run_self_test
 
-        return print_self_test(run_self_test(load_settings(data), words, runs, build_selection(filters)))
+        return print_self_test(run_self_test(load_settings(data), words, runs, frequency, build_selection(filters)))
+    if record:
+        if table_words := [name for name, given in (("--by", by), ("--of", of)) if given]:
+            raise click.UsageError(f"{table_words[0]} does not apply to --record; leave it out.")
+        return _record_and_compare(
+            load_settings(data),
+            words,
+            runs,
+            frequency,
+            build_selection(filters),
+            _parse_name_rules(names),
+            as_shares=shares,
+            fail_above=fail_above,
+            output_format=output_format,
+            output=output,
+        )
     base_names, other_names, table = _split_sides(words)
     prefork_reader(base_names)
     from ..analysis.compare import counts, functions, tables
@@ -224,6 +257,44 @@ def diff(
         as_shares=True if shares else False if absolute else None,
         paired=paired,
         variation=variation,
+        fail_above=fail_above,
+        output_format=output_format,
+        output=output,
+    )
+
+
+def _record_and_compare(
+    settings: "Settings",
+    words: Sequence[str],
+    runs: int,
+    frequency: int,
+    selection: "Selection",
+    rules: tuple[str, ...],
+    *,
+    as_shares: bool,
+    fail_above: float | None,
+    output_format: str,
+    output: str,
+) -> int:
+    """Record both commands and compare them, run by run. The results stay."""
+    from ..analysis.compare.merged_names import merge_names
+    from .record_runs import open_runs, record_runs
+
+    if words.count(WITH) != 1 or WITH in (words[0], words[-1]):
+        raise click.UsageError("Name two commands with --with in between: --record -- ./old --with ./new.")
+    at = words.index(WITH)
+    ids = record_runs(settings, (words[:at], words[at + 1 :]), runs, frequency, ("base", "other"), [])
+    bases, others = ([merge_names(profile, rules) for profile in open_runs(settings, side)] for side in ids)
+    click.echo(f"perfloom: base {' '.join(ids[0])}", err=True)
+    click.echo(f"perfloom: other {' '.join(ids[1])}", err=True)
+    return diff_runs(
+        bases,
+        others,
+        selection,
+        by="function",
+        as_shares=as_shares,
+        paired=True,
+        variation=None,
         fail_above=fail_above,
         output_format=output_format,
         output=output,

@@ -1,70 +1,37 @@
 """diff --self-test: the comparison of a command with itself, which shows how small a change this machine can detect."""
 
-import os
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from ..domain.errors import JobFailed
-from ..domain.jobs import JobSpec, JobState
 from ..domain.text import shorten
 from .output import escape_controls
-from .record_spec import with_current_directory
+from .record_runs import delete_results, open_runs, record_runs
 
 if TYPE_CHECKING:
     from ..analysis.compare.verdicts import Comparison
     from ..config import Settings
-    from ..domain.profile import Profile
     from ..domain.selection import Selection
 
 EXIT_NOT_QUIET = 1
-WARM_UP_RUNS = 1
 
 
-def run_self_test(settings: "Settings", command: Sequence[str], runs: int, selection: "Selection") -> "Comparison":
+def run_self_test(
+    settings: "Settings", command: Sequence[str], runs: int, frequency: int, selection: "Selection"
+) -> "Comparison":
     """Record the command `runs` times for each of two sides, alternating, after a run that is not counted, and compare
     them. The results are deleted. Raises JobFailed if a run has no result."""
     from ..analysis.compare.verdicts import compare_runs
-    from ..store import open_store
-    from ..workers import job_client
 
-    spec = with_current_directory(JobSpec(command=tuple(command)))
-    sides: tuple[list[Profile], list[Profile]] = ([], [])
-    results = []
+    ids: list[str] = []
     try:
-        count = WARM_UP_RUNS + 2 * runs
-        with open(os.devnull, "wb") as nowhere:
-            for number in range(count):
-                click.echo(f"perfloom: run {number + 1} of {count}", err=True)
-                name = f"self-test: {spec.command[0]}"[:100]
-                job = job_client.record(settings, spec, name, lambda job: None, output=nowhere)
-                if job.result_id is not None:
-                    results.append(job.result_id)
-                if job.state is not JobState.STORED:
-                    raise JobFailed(job.reason or f"Run {number + 1} ended in state {job.state}.")
-        store = open_store(settings)
-        try:
-            for number, result in enumerate(results[WARM_UP_RUNS:]):
-                # A, B, B, A: so that a machine that becomes slower affects both sides.
-                sides[number % 4 in (1, 2)].append(store.results.open(result))
-            return compare_runs(*sides, selection, selection, as_shares=False, paired=True)
-        finally:
-            store.close()
+        base, other = record_runs(settings, (command, command), runs, frequency, ("self-test", "self-test"), ids)
+        bases, others = (open_runs(settings, side) for side in (base, other))
+        return compare_runs(bases, others, selection, selection, as_shares=False, paired=True)
     finally:
-        _delete(settings, results)
-
-
-def _delete(settings: "Settings", results: Sequence[str]) -> None:
-    from ..store import open_store
-
-    store = open_store(settings)
-    try:
-        for result in results:
-            store.results.delete(result)
-    finally:
-        store.close()
+        delete_results(settings, ids)
 
 
 def print_self_test(comparison: "Comparison") -> int:

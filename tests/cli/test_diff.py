@@ -330,3 +330,22 @@ def test_self_test_needs_a_command_that_runs(run: Run) -> None:
     assert run("diff", "--self-test", "--runs", "2", "--", "true")[0] == 2
     status, _, err = run("diff", "--self-test", "--", "/nonexistent")
     assert status == 2 and "does not exist" in err
+
+
+def test_two_commands_are_recorded_in_turns_and_compared(run: Run) -> None:
+    require("perf")
+
+    def program(count: int) -> list[str]:
+        return [sys.executable, "-S", "-c", f"sum(i * i for i in range({count}))"]
+
+    words = [*program(3_000_000), "--with", *program(9_000_000)]
+    status, out, err = run("diff", "--record", "--runs", "3", "--fail-above", "20", "--", *words)
+    # With other load on the machine, three runs may not be enough.
+    assert status in (1, 3), err
+    assert "growth_self_percent" in out and err.count("perfloom: run ") == 8 and "3 runs against 3 runs" in err
+    listed = {row["id"]: row["name"] for row in json.loads(run("list", "--format", "json")[1])}
+    assert sorted(listed.values()) == [*[f"base: {sys.executable}"] * 3, *[f"other: {sys.executable}"] * 3]
+    base = next(line for line in err.splitlines() if line.startswith("perfloom: base ")).split()[2:]
+    assert [listed[id].partition(":")[0] for id in base] == ["base"] * 3
+    assert run("diff", "--record", "--", *program(1))[0] == 2
+    assert run("diff", "--record", "--by", "stack", "--", *words)[0] == 2
