@@ -211,8 +211,8 @@ def diff(
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
     if table and (shares or paired or variation is not None):
         raise click.UsageError(f"--shares, --paired and --variation do not apply to {table}; leave them out.")
-    if table and names:
-        raise click.UsageError(f"--names applies to functions; leave out {table}.")
+    if names and (table or output_format == FOLDED):
+        raise click.UsageError(f"--names applies to functions; leave out {table or f'--format {FOLDED}'}.")
     if output_format == FOLDED and fail_above is not None:
         raise click.UsageError("--format folded has no verdict; leave out --fail-above, or choose another format.")
     if table and output_format in (MARKDOWN, FOLDED):
@@ -245,10 +245,7 @@ def diff(
             found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
         write_table("Comparison", found, output_format, output, selection)
         return 0 if fail_above is None else _gate(growths, fail_above)
-    if rules:
-        from ..analysis.compare.merged_names import merge_names
-
-        bases, others = ([merge_names(profile, rules) for profile in side] for side in (bases, others))
+    bases, others = _merge_names(bases, others, rules)
     return diff_runs(
         bases,
         others,
@@ -277,14 +274,13 @@ def _record_and_compare(
     output: str,
 ) -> int:
     """Record both commands and compare them, run by run. The results stay."""
-    from ..analysis.compare.merged_names import merge_names
     from .record_runs import open_runs, record_runs
 
     if words.count(WITH) != 1 or WITH in (words[0], words[-1]):
         raise click.UsageError("Name two commands with --with in between: --record -- ./old --with ./new.")
     at = words.index(WITH)
     ids = record_runs(settings, (words[:at], words[at + 1 :]), runs, frequency, ("base", "other"), [])
-    bases, others = ([merge_names(profile, rules) for profile in open_runs(settings, side)] for side in ids)
+    bases, others = _merge_names(open_runs(settings, ids[0]), open_runs(settings, ids[1]), rules)
     click.echo(f"perfloom: base {' '.join(ids[0])}", err=True)
     click.echo(f"perfloom: other {' '.join(ids[1])}", err=True)
     return diff_runs(
@@ -299,6 +295,20 @@ def _record_and_compare(
         output_format=output_format,
         output=output,
     )
+
+
+def _merge_names(
+    bases: "list[Profile]", others: "list[Profile]", rules: tuple[str, ...]
+) -> "tuple[list[Profile], list[Profile]]":
+    """Both sides with the names under these rules; says how many names became one."""
+    if not rules:
+        return bases, others
+    from ..analysis.compare.merged_names import describe_merged_names, list_merged_names, merge_names
+
+    merged = list_merged_names((*bases, *others), rules)
+    click.echo(f"perfloom: {describe_merged_names(merged, rules)}", err=True)
+    sides = [[merge_names(profile, rules) for profile in side] for side in (bases, others)]
+    return sides[0], sides[1]
 
 
 def _parse_name_rules(words: Sequence[str]) -> tuple[str, ...]:

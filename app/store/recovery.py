@@ -1,6 +1,7 @@
 """Repairs results after crashes: abandoned staged directories, unfinished deletions, directories without rows and rows
 without directories."""
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -79,8 +80,10 @@ def recover(
 
 def _remove_staged_code(result: Path, now: float, recovery_report: RecoveryReport) -> None:
     for path in result.glob(f"{STAGED_CODE_PREFIX}*"):
-        if now - _last_change(path) > GRACE_SECONDS:
-            _remove(path, recovery_report)
+        # It may be published or removed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_dir() and not path.is_symlink() and now - _last_change(path) > GRACE_SECONDS:
+                _remove(path, recovery_report)
 
 
 def _rows(database: Database) -> dict[str, bool]:

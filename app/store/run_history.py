@@ -15,7 +15,7 @@ from .results import Results
 if TYPE_CHECKING:
     from ..analysis.compare.run_history import RunHistory
 
-MAX_FOUND = 2_000
+MAX_FOUND = 10_000
 """Results that are considered, the newest."""
 MIN_VARIED, MAX_VARIED = 6, 100
 """Results of a command that tell how much its runs vary, the newest."""
@@ -26,8 +26,8 @@ def find_runs(results: Results, *, tag: str = "", name: str = "", command: str =
     without any."""
     if not (tag or name or command):
         raise InvalidRequest("A history is of a tag, a name or a command. Choose one.", "tag")
-    found, _ = results.search(tag=tag, name=name, command=command, sort="recorded", limit=MAX_FOUND)
-    return sorted(found, key=lambda result: (time_of(result), result.id))
+    found, _ = results.search(tag=tag, name=name, command=command, limit=MAX_FOUND)
+    return sorted(found, key=lambda result: (time_of(result), result.created, result.id))
 
 
 def list_common_events(found: Sequence[Result]) -> list[tuple[str, str]]:
@@ -57,9 +57,10 @@ def collect_history(
     if not event:
         event, unit = events[0] if events else ("", "count")
     runs: list[HistoryRun] = []
+    known = [result for result in found if not result.missing]
     absent = unreadable = 0
     # Only as many as are shown are opened.
-    for result in list(found)[-MAX_RUNS:] if function else found:
+    for result in known[-MAX_RUNS:] if function else known:
         total = next((one for one in result.events if (one.name, one.unit) == (event, unit)), None)
         if total is None:
             absent += 1
@@ -73,32 +74,38 @@ def collect_history(
                 continue
         runs.append(HistoryRun(result.id, result.name, time_of(result), result.host, result.command, value, variance))
     left_out = []
+    if len(known) < len(found):
+        left_out.append(f"{len(found) - len(known)} whose files are missing are left out.")
     if absent:
-        left_out.append(f"{absent} without {shorten(event)} are left out.")
+        left_out.append(f"{absent} without {shorten(event)} in {unit} are left out.")
     if unreadable:
         left_out.append(f"{unreadable} cannot be read and are left out.")
-    if function and len(found) > MAX_RUNS:
-        left_out.append(f"Only the newest {MAX_RUNS} of {len(found):,} are read.")
-    hosts = {run.host for run in runs if run.host}
+    if function and len(known) > MAX_RUNS:
+        left_out.append(f"Only the newest {MAX_RUNS} of {len(known):,} are read.")
+    hosts = {run.host for run in runs[-MAX_RUNS:] if run.host}
     if len(hosts) > 1:
         left_out.append(f"They are from {len(hosts)} hosts, so that changes may be those of the host.")
     return build_history(runs, event, unit or "count", function=function, measure=measure, left_out=left_out)
 
 
-def find_variation(results: Results, found: Sequence[Result], event: str) -> tuple[float, int] | None:
-    """(coefficient of variation between runs, number of results) from all results of the same commands on the same
-    hosts: of several commands that which varies most. None if there are fewer than `MIN_VARIED` of any."""
+def find_variation(results: Results, result: Result, event: str) -> tuple[float, int] | None:
+    """(coefficient of variation of the total of an event, number of results) of all results of the same command on the
+    same host. None if there are fewer than `MIN_VARIED`, or if command or host are unknown."""
     from ..analysis.compare.history import find_levels
 
-    known: list[tuple[float, int]] = []
-    for command, host in {(result.command, result.host) for result in found}:
-        runs, _ = results.search(command=command, host=host, sort="recorded", limit=MAX_VARIED) if command else ((), 0)
-        totals = [one.total for result in runs for one in result.events if one.name == event]
-        values = np.array([total for total in totals if total is not None and total > 0], np.float64)
-        if len(values) < MIN_VARIED:
-            return None
-        known.append((find_levels(values).variation, len(values)))
-    return max(known, default=None)
+    total = next((one for one in result.events if one.name == event), None)
+    if total is None or not (result.command and result.host):
+        return None
+    found, _ = results.search(command=result.command, host=result.host, limit=MAX_VARIED)
+    totals = [
+        one.total
+        for other in found
+        if not other.missing
+        for one in other.events
+        if (one.name, one.unit, bool(one.samples)) == (event, total.unit, bool(total.samples)) and one.total
+    ]
+    values = np.array([value for value in totals if value > 0], np.float64)[::-1]
+    return (find_levels(values).variation, len(values)) if len(values) >= MIN_VARIED else None
 
 
 def time_of(result: Result) -> float:

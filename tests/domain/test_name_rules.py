@@ -25,6 +25,8 @@ from perfloom.domain.symbols.name_rules import COMPILER_RULES, NAME_RULES, renam
         ("lambdas", "main::$_0::operator()() const", "main::$_::operator()() const"),
         ("lambdas", "main::'lambda1'(int)::operator()", "main::'lambda'(int)::operator()"),
         ("lambdas", "main.run.func1.2", "main.run.func"),
+        ("lambdas", "main.(*Server).Serve.func2", "main.(*Server).Serve.func"),
+        ("lambdas", "Bench.func1", "Bench.func1"),
         ("lambdas", "main.func12x", "main.func12x"),
         ("hashes", "core::fmt::write::h0123456789abcdef", "core::fmt::write"),
         ("hashes", "core[0123456789abcdef]::fmt::write", "core::fmt::write"),
@@ -44,6 +46,11 @@ from perfloom.domain.symbols.name_rules import COMPILER_RULES, NAME_RULES, renam
         ("templates", "<module>", "<module>"),
         ("templates", "<core::Iter<T> as Iterator>::next", "<core::Iter as Iterator>::next"),
         ("templates", "a<b", "a<b"),
+        ("templates", "Ljava/lang/Object;::<init>", "Ljava/lang/Object;::<init>"),
+        ("templates", "py::<module>:/app.py", "py::<module>:/app.py"),
+        ("templates", "Vec::<u8>::push", "Vec::push"),
+        ("templates", "foo<(1>2)>(int)", "foo(int)"),
+        ("templates", "call<void (std::vector<int>)>::run", "call::run"),
         ("arguments", "work::Solver::run(int) const", "work::Solver::run"),
         ("arguments", "work::run(std::function<void (int)>, char)", "work::run"),
         ("arguments", "a::operator()(int)", "a::operator()"),
@@ -53,6 +60,9 @@ from perfloom.domain.symbols.name_rules import COMPILER_RULES, NAME_RULES, renam
         ("arguments", "(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
         ("arguments", "(deleted)", "(deleted)"),
         ("arguments", "plain", "plain"),
+        ("arguments", "main.(*Server).Serve", "main.(*Server).Serve"),
+        ("arguments", "-[NSString(Cat) foo]", "-[NSString(Cat) foo]"),
+        ("arguments", "f(int) const &", "f"),
     ],
 )
 def test_names(rule: str, name: str, renamed: str) -> None:
@@ -85,6 +95,15 @@ def test_a_name_remains_and_rules_are_stable(name: str, rules: set[str]) -> None
 
 
 def test_long_names_take_no_long_time() -> None:
-    for name in ("<" * 20_000, "f(" * 10_000, "a.cold" * 3_000, "{lambda(" * 2_500, "$_1" * 6_000, "x" * 1_000_000):
+    hostile = (".cold" * 3_999 + "x", ".isra.0" * 2_850 + "x", "Generated" * 2_222, " [clone " * 2_500, ".1" * 9_000)
+    for name in (
+        *hostile,
+        "<" * 20_000,
+        "f(" * 10_000,
+        "a.cold" * 3_000,
+        "{lambda(" * 2_500,
+        "$_1" * 6_000,
+        "x" * 1_000_000,
+    ):
         assert rename_function(name, tuple(NAME_RULES))
     assert set(COMPILER_RULES) < set(NAME_RULES)

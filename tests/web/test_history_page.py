@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from collections.abc import Callable
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ import pytest
 from perfloom.store import Store
 from tests.support.profiles import profile_of
 from tests.web.conftest import EVIL, HOSTILE, TOKEN, Browser, profile
+from tests.web.formulas.test_topdown_page import counted
 from tests.web.html import read
 
 IDS = [f"run0000000{at:02}" for at in range(10)]
@@ -69,6 +71,26 @@ def test_tags_and_names_lead_to_their_history(
     assert "No result has this tag" in text_of(browser_client.page("/history?tag=unknown"))
     browser_client.page(f"{PAGE}&event=unknown", status=400)
     browser_client.page(f"{PAGE}&of=unknown", status=400)
+
+
+def test_missing_results_are_left_out(browser_client: Browser, nightly: None, store: Store) -> None:
+    shutil.rmtree(store.results.path(IDS[7]))
+    store.results.recover()
+    page = browser_client.page(PAGE)
+    assert "1 whose files are missing are left out." in text_of(page) and IDS[7] not in page
+    for link in set(re.findall(r'href="(/compare[^"]*)"', page.partition("</nav>")[2])):
+        browser_client.page(link.replace("&amp;", "&"))
+
+
+def test_counts_of_perf_stat_lead_to_the_comparison_of_counts(
+    browser_client: Browser, stored: Callable[..., str], store: Store
+) -> None:
+    for at in range(7):
+        stored(counted("zen4.txt"), f"count000000{at}", name="counts")
+    page = browser_client.page("/history?name=counts&sort=recorded")
+    links = re.findall(r'href="(/compare[^"]*)"', page.partition("</nav>")[2])
+    assert links and all(link.startswith("/compare/counts?") for link in links)
+    browser_client.page(links[0].replace("&amp;", "&"))
 
 
 def test_table_as_a_file(browser_client: Browser, nightly: None) -> None:

@@ -28,6 +28,8 @@ NEXT_RUNS = 3
 MIN_PERMUTED = 12
 """Runs from which on their order is permuted."""
 PERMUTATIONS = 499
+MAX_LOGARITHM = 300.0
+"""Of a level or ratio: larger ones are infinite for all purposes."""
 BLOCK_CELLS = 1 << 21
 """Differences computed at a time."""
 _LEAST_VARIANCE = 1e-24
@@ -76,7 +78,7 @@ def find_levels(values: Array) -> Levels:
     firsts = [0, *ends[:-1]]
     degrees = count - len(ends)
     if degrees < 1 or count < MIN_LEVEL:
-        mean = math.exp(float(logs.mean()))
+        mean = _exp(float(logs.mean()))
         return Levels((Level(0, count, mean, math.nan, math.nan),), (), math.nan, math.nan)
     from scipy.stats import t
 
@@ -86,19 +88,15 @@ def find_levels(values: Array) -> Levels:
     for first, end in zip(firsts, ends, strict=True):
         mean, error = float(logs[first:end].mean()), critical * math.sqrt(variance / (end - first))
         means.append(mean)
-        levels.append(Level(first, end, math.exp(mean), math.exp(mean - error), math.exp(mean + error)))
+        levels.append(Level(first, end, _exp(mean), _exp(mean - error), _exp(mean + error)))
     for number in range(1, len(levels)):
         before, after = levels[number - 1], levels[number]
         difference = means[number] - means[number - 1]
         error = critical * math.sqrt(variance * (1 / (before.end - before.first) + 1 / (after.end - after.first)))
         changes.append(
-            LevelChange(
-                after.first, math.expm1(difference), math.expm1(difference - error), math.expm1(difference + error)
-            )
+            LevelChange(after.first, _expm1(difference), _expm1(difference - error), _expm1(difference + error))
         )
-    return Levels(
-        tuple(levels), tuple(changes), math.sqrt(math.expm1(variance)), _detectable(levels, variance, degrees)
-    )
+    return Levels(tuple(levels), tuple(changes), math.sqrt(_expm1(variance)), _detectable(levels, variance, degrees))
 
 
 def _divide(logs: Array, first: int = 0) -> list[int]:
@@ -183,4 +181,12 @@ def _detectable(levels: Sequence[Level], variance: float, degrees: int) -> float
     count = last.end + NEXT_RUNS
     places = max(1, count - 2 * MIN_LEVEL + 1)
     quantiles = t.ppf(1 - SIGNIFICANCE / 2 / places, degrees) + t.ppf(POWER, degrees)
-    return math.expm1(float(quantiles) * math.sqrt(variance * (1 / (last.end - last.first) + 1 / NEXT_RUNS)))
+    return _expm1(float(quantiles) * math.sqrt(variance * (1 / (last.end - last.first) + 1 / NEXT_RUNS)))
+
+
+def _exp(logarithm: float) -> float:
+    return math.exp(max(-MAX_LOGARITHM, min(MAX_LOGARITHM, logarithm)))
+
+
+def _expm1(logarithm: float) -> float:
+    return math.expm1(max(-MAX_LOGARITHM, min(MAX_LOGARITHM, logarithm)))

@@ -131,8 +131,8 @@ class RunHistory:
         first = self.runs[change.at]
         word = ("slower" if change.ratio > 0 else "faster") if self.unit == "ns" else ""
         word = word or ("more" if change.ratio > 0 else "less")
-        ends = sorted(abs(100 * end) for end in (change.low, change.high))
-        interval = f"{format_percent(ends[0])} to {format_percent(ends[1])}"
+        ends = (change.low, change.high) if change.ratio > 0 else (-change.high, -change.low)
+        interval = " to ".join(format_percent(100 * end) for end in ends)
         of = f" {what}" if self.unit != "ns" else f" in {what}" if self.function else ""
         several = f", the last of {len(changes)} changes" if len(changes) > 1 else ""
         return (

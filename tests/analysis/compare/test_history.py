@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.analysis.compare.history import MIN_LEVEL, find_levels
+from perfloom.analysis.compare.history import MIN_LEVEL, LevelChange, Levels, find_levels
 from perfloom.analysis.compare.run_history import MAX_RUNS, HistoryRun, RunHistory, build_history
 
 
@@ -120,3 +120,20 @@ def test_rows_have_the_change_at_the_first_run_of_a_level() -> None:
     assert rows[8]["change_percent"] == pytest.approx(100)
     assert rows[0]["low"] < rows[0]["value"] < rows[0]["high"]
     assert rows[10]["level"] == pytest.approx(2e9)
+
+
+def test_extreme_values_are_finite() -> None:
+    for values in ([1e-300] * 3 + [1e300] * 3, [1e-19, 1e12] * 4, [5e-324, 1.7e308] * 6):
+        levels = find_levels(np.array(values))
+        assert all(math.isfinite(level.mean) for level in levels.levels)
+        assert not math.isinf(levels.variation) and all(math.isfinite(change.high) for change in levels.changes)
+
+
+def test_an_interval_keeps_its_sign() -> None:
+    levels = Levels((), (LevelChange(3, 0.0101, -0.045, 0.068),), 0.02, 0.1)
+    history = RunHistory(tuple(runs_of([1.0] * 6)), "cycles", "count", "", "total", levels)
+    assert "1.01 % more cycles (−4.50 % to 6.80 %)" in history.sentence().replace("\u00a0", " ")
+    fewer = RunHistory(
+        history.runs, "cycles", "count", "", "total", Levels((), (LevelChange(3, -0.1, -0.12, -0.08),), 0.02, 0.1)
+    )
+    assert "10.00 % less cycles (8.00 % to 12.00 %)" in fewer.sentence().replace("\u00a0", " ")

@@ -161,11 +161,15 @@ def _collect() -> tuple[Sequence[Result], RunHistory]:
 
 
 def _compare_url(history: RunHistory, at: int) -> str:
+    """The comparison with what was before; of counted values, which have no functions, with the run before."""
     base, other = history.compared_with(at)
     if not base:
         return ""
+    if not all(run.variance for run in (*base, *other)):
+        return with_query("/compare/counts", [("base", base[-1].id), ("other", other[0].id)])
     sides = [*(("base", run.id) for run in base), *(("other", run.id) for run in other)]
-    return with_query("/compare/runs", [*sides, ("event", history.event)])
+    # The history is of weights, whatever the commands are.
+    return with_query("/compare/runs", [*sides, ("event", history.event), ("scale", "absolute")])
 
 
 def _build_chart(history: RunHistory) -> HistoryChart:
@@ -233,10 +237,14 @@ def _build_table(history: RunHistory) -> Sheet:
     rows = history.rows().to_frame()
     rows["url"] = [result_url(run.id) for run in history.runs]
     rows["compare"] = [_compare_url(history, at) for at in range(len(rows))]
-    # The newest first, also of the same minute.
-    rows = rows.iloc[::-1]
+    # Times are in minutes.
+    rows["order"] = range(len(rows))
     shown, order = filter_and_sort(
-        rows, columns, "-recorded", SEARCHED_COLUMNS, sort_columns={one.word: one.column for one in columns if one.word}
+        rows,
+        columns,
+        "-recorded",
+        SEARCHED_COLUMNS,
+        sort_columns={one.word: one.column for one in columns if one.word} | {"recorded": "order"},
     )
     return build_sheet(
         "Runs",

@@ -7,8 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.evidence import MIN_RUNS
-from ....analysis.compare.runs import MAX_RUNS, find_event
+from ....analysis.compare.runs import MAX_RUNS
 from ....analysis.compare.verdicts import COLUMNS, Comparison, Note, Verdict, compare_runs
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
@@ -237,20 +236,17 @@ def _parse_query() -> _RunsQuery:
 
 def _compare(query: _RunsQuery) -> Comparison:
     as_shares = {"absolute": False, "shares": True}.get(query.scale)
-    known = None
-    if min(map(len, query.results)) < MIN_RUNS:
-        event = find_event(*query.profiles, *query.side_selections)
-        known = find_variation(current_services().store.results, [*query.results[0], *query.results[1]], event)
-    variation = known[0] if known else None
-    found = compare_runs(
-        *query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired, variation=variation
-    )
+    found = compare_runs(*query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired)
+    if found.is_certain:
+        return found
+    # That of the whole; how much a part or a function varies is still unknown.
+    known = find_variation(current_services().store.results, query.results[0][0], found.event)
     if known is None:
         return found
     text = (
-        f"How much runs vary, {format_percent(100 * known[0])}, is known from {known[1]} results of the same command."
+        f"The total of {{}} varies by {format_percent(100 * known[0])} among {known[1]} results of the base’s command."
     )
-    return replace(found, notes=(*found.notes, Note(text)))
+    return replace(found, notes=(*found.notes, Note(text, (found.event,))))
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:
