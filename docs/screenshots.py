@@ -336,7 +336,7 @@ def regression(here: Here) -> None:
             listed.append(record(here, "--frequency", "999", "--name", f"lines, {side}", "--", f"{side}/lines"))
     pairs = [*(("base", id) for id in ids["before"]), *(("other", id) for id in ids["after"])]
     query = urlencode([*pairs, ("scale", "absolute"), ("paired", "1"), ("of", "total"), *names_of_builds()])
-    here.open(f"/compare/runs?{query}", height=960)
+    here.open(f"/compare/runs?{query}", height=760)
     here.take("regression-verdicts")
     here.open(f"/results/{ids['after'][-1]}/source", {"function": "normalize", "sort": "-total_0"}, height=760)
     here.take("regression-line")
