@@ -50,10 +50,9 @@ def sum_threads(profile: Profile, selection: Selection, event: int) -> ThreadSum
     """The selected samples of an event (NO_ID: none), with patterns applied."""
     kept = filter_calls(profile, selection)
     if event == NO_ID or selection.step is not None or kept is not None or has_durations(profile):
-        # Several parts of a page need these, which take longer.
-        return memoize(
-            profile, ("thread sums", selection, event), lambda: _sum_rollups(profile, selection, event, kept)
-        )
+        # Several parts of a page need these, which take longer. The event is given, and the rest is no filter.
+        filters = selection.replace(event=None, invert=False, recursion=False)
+        return memoize(profile, ("thread sums", filters, event), lambda: _sum_rollups(profile, filters, event, kept))
     _, rows, low, high = select_event_rows(profile, selection, event)
     if len(rows) < MIN_ROLLUP_SAMPLES:
         sums = _sum_rows(profile, rows[low:high])

@@ -74,21 +74,25 @@ def _find(profile: Profile, selection: Selection, event: int, by: str) -> tuple[
     groups = matrix_groups(profile, selection, by)
     if event == NO_ID or not groups.compared:
         return ()
-    matrix = build_matrix(profile, selection, event, by)
-    cells = matrix.cells
+    totals = sum_groups(profile, selection, event, groups)
     found = []
     for role in range(int(groups.role.max(initial=-1)) + 1):
         members = np.flatnonzero(groups.role == role)
-        if len(members) >= groups.least and cells.totals.computing[members].sum() > 0:
-            found.append(_of_role(profile, selection, event, matrix, members))
+        if len(members) >= groups.least and totals.computing[members].sum() > 0:
+            balance, mean_whole = _of_role(groups, totals, members)
+            if balance.outlier:
+                # The functions are only needed to explain an outlier.
+                matrix = build_matrix(profile, selection, event, by)
+                balance = _explain(profile, selection, event, matrix, members, balance, mean_whole)
+            found.append(balance)
     return tuple(sorted(found, key=lambda one: -one.mean * one.members))
 
 
-def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix, members: Array) -> Balance:
-    cells = matrix.cells
-    groups, value = cells.groups, cells.totals.computing[members].astype(np.float64)
-    whole = cells.totals.whole[members]
-    variance = sampling_variance(cells.totals.computing[members], cells.totals.computing_count[members], whole)
+def _of_role(groups: MatrixGroups, totals: GroupTotals, members: Array) -> tuple[Balance, float]:
+    """(the balance of these groups without an explanation, the mean of their whole weights)."""
+    value = totals.computing[members].astype(np.float64)
+    whole = totals.whole[members]
+    variance = sampling_variance(totals.computing[members], totals.computing_count[members], whole)
     place = int(value.argmax())
     most = int(members[place])
     mean_whole = float(whole.mean())
@@ -96,7 +100,7 @@ def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix,
     [outlier] = is_significant(
         np.array([excess]),
         np.array([error]),
-        cells.totals.computing_count[most : most + 1],
+        totals.computing_count[most : most + 1],
         np.array([mean_whole]),
         np.array([len(members)]),
     ).tolist()
@@ -104,14 +108,14 @@ def _of_role(profile: Profile, selection: Selection, event: int, matrix: Matrix,
         groups=groups,
         members=len(members),
         most=most,
-        value=int(cells.totals.computing[most]),
+        value=int(totals.computing[most]),
         mean=float(value.mean()),
         others_mean=float(value.mean() - excess / len(members)),
         excess=float(excess),
         error=float(error),
         outlier=outlier,
     )
-    return _explain(profile, selection, event, matrix, members, balance, mean_whole) if outlier else balance
+    return balance, mean_whole
 
 
 def _measure(top: float, own: float, value: Array, variance: Array) -> tuple[Array, Array]:
