@@ -325,6 +325,16 @@ def line(here: Here) -> None:
         here.take("line-assembly" if name == "line" else name)
 
 
+def topdown(here: Here) -> None:
+    """The trees of the counts that the tutorial imports."""
+    for name, file, height in (("topdown", "zen4.txt", 700), ("topdown-deeper", "skylake.txt", 560)):
+        path = DOCS.parent / "tests" / "data" / "perf-stat-topdown" / file
+        argv = [str(PERFLOOM), "import", "--name", file.partition(".")[0], str(path)]
+        done = subprocess.run(argv, env=here.environment, stdout=subprocess.PIPE, text=True, check=True)
+        here.open(f"/results/{done.stdout.strip()}/topdown", height=height)
+        here.take(name)
+
+
 def regression(here: Here) -> None:
     """The programs of the tutorial on a regression, recorded in turns."""
     (text,), (diff,) = (read_blocks("tutorial-regression.md", kind) for kind in ("c", "diff"))
@@ -459,6 +469,8 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "line-source": line,
     "line-assembly": line,
     "line-repaired": line,
+    "topdown": topdown,
+    "topdown-deeper": topdown,
     "regression-verdicts": regression,
     "regression-line": regression,
     "pytorch-form": pytorch_form,
