@@ -12,7 +12,7 @@ import numpy as np
 from ..analysis.compare.history import Levels
 from ..domain.arrays import Array
 from .axis import label_stride
-from .scatter import ScatterAxis, fit_axis
+from .scatter import ScatterAxis, fit_axis, to_share
 from .svg import add_element, strip_invalid_xml
 
 RADIUS = "5"
@@ -46,29 +46,32 @@ def draw_history(
     svg.set("aria-label", strip_invalid_xml(title))
     count = len(values)
     for tick in axis.ticks():
-        y = _share(1 - axis.place(tick))
+        y = to_share(1 - axis.place(tick))
         add_element(svg, "line", {"x1": "0", "x2": "100%", "y1": y, "y2": y, "class": "history-guide"})
     for number, level in enumerate(levels.levels):
-        left, right = (_share(_place(at, count)) for at in (level.first - SHARE_OF_STEP, level.end - SHARE_OF_STEP))
+        left, right = (to_share(_place(at, count)) for at in (level.first - SHARE_OF_STEP, level.end - SHARE_OF_STEP))
         if np.isfinite(level.low):
             top, bottom = 1 - axis.place(level.high), 1 - axis.place(level.low)
-            width = _share(_place(level.end, count) - _place(level.first, count))
-            place = {"x": left, "width": width, "y": _share(top), "height": _share(bottom - top)}
+            width = to_share(_place(level.end, count) - _place(level.first, count))
+            place = {"x": left, "width": width, "y": to_share(top), "height": to_share(bottom - top)}
             add_element(svg, "rect", place | {"class": "history-band"})
-        y = _share(1 - axis.place(level.mean))
+        y = to_share(1 - axis.place(level.mean))
         add_element(svg, "line", {"x1": left, "x2": right, "y1": y, "y2": y, "class": "history-level"})
         if number:
             add_element(svg, "line", {"x1": left, "x2": left, "y1": "0", "y2": "100%", "class": "history-change"})
     for at in range(count):
-        x = _share(_place(at, count))
+        x = to_share(_place(at, count))
         if low[at] < high[at]:
-            ends = {"y1": _share(1 - axis.place(float(high[at]))), "y2": _share(1 - axis.place(float(low[at])))}
+            ends = {
+                "y1": to_share(1 - axis.place(float(high[at]))),
+                "y2": to_share(1 - axis.place(float(low[at]))),
+            }
             add_element(svg, "line", {"x1": x, "x2": x, "class": "history-interval"} | ends)
         parent = (
             add_element(svg, "a", {"href": urls[at], "aria-label": strip_invalid_xml(tips[at])}) if urls[at] else svg
         )
         css = "history-dot history-dot--new" if any(change.at == at for change in levels.changes) else "history-dot"
-        y = _share(1 - axis.place(float(values[at])))
+        y = to_share(1 - axis.place(float(values[at])))
         dot = add_element(parent, "circle", {"cx": x, "cy": y, "r": RADIUS, "class": css})
         add_element(dot, "title", {}).text = strip_invalid_xml(tips[at])
     return ElementTree.tostring(svg, encoding="unicode")
@@ -84,14 +87,10 @@ def draw_history_labels(labels: Sequence[str]) -> str:
         share = _place(at, count)
         anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
         css = {"class": "scatter-minor"} if number % 3 else {}
-        text = add_element(svg, "text", {"x": _share(share), "y": "16", "text-anchor": anchor} | css)
+        text = add_element(svg, "text", {"x": to_share(share), "y": "16", "text-anchor": anchor} | css)
         text.text = strip_invalid_xml(labels[at])
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def _place(at: float, count: int) -> float:
     return (at + 0.5) / max(1, count)
-
-
-def _share(part: float) -> str:
-    return f"{100 * part:.2f}%"

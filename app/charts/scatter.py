@@ -106,13 +106,18 @@ def draw_dots(
         if math.isfinite(mean) and 0 <= axis.place(mean) <= 1:
             _draw_line(svg, axis.place(mean), is_x, "scatter-mean")
     for at in reversed(range(len(x))):
-        place = {"cx": _share(axes[0].place(float(x[at]))), "cy": _share(1 - axes[1].place(float(y[at])))}
+        place = {"cx": to_share(axes[0].place(float(x[at]))), "cy": to_share(1 - axes[1].place(float(y[at])))}
         dot = add_element(svg, "circle", place | {"r": RADIUS, "class": f"dot-{level[at]}"})
         add_element(dot, "title", {}).text = strip_invalid_xml(tips[at])
     if box:
         left, right = _edges(axes[0], box.x)
         bottom, top = _edges(axes[1], box.y)
-        frame = {"x": _share(left), "width": _share(right - left), "y": _share(1 - top), "height": _share(top - bottom)}
+        frame = {
+            "x": to_share(left),
+            "width": to_share(right - left),
+            "y": to_share(1 - top),
+            "height": to_share(top - bottom),
+        }
         add_element(svg, "rect", frame | {"class": "scatter-box"})
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -124,7 +129,7 @@ def draw_x_labels(axis: ScatterAxis, labels: Sequence[str]) -> str:
         share = axis.place(tick)
         anchor = "start" if share < 0.04 else "end" if share > 0.96 else "middle"
         css = {"class": "scatter-minor"} if number % 2 else {}
-        add_element(svg, "text", {"x": _share(share), "y": "16", "text-anchor": anchor} | css).text = label
+        add_element(svg, "text", {"x": to_share(share), "y": "16", "text-anchor": anchor} | css).text = label
     return ElementTree.tostring(svg, encoding="unicode")
 
 
@@ -132,7 +137,7 @@ def draw_y_labels(axis: ScatterAxis, labels: Sequence[str]) -> str:
     """The labels of the ticks to the left of the plot."""
     svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "scatter-y", "aria-hidden": "true"})
     for tick, label in zip(axis.ticks(), labels, strict=True):
-        y = _share(1 - axis.place(tick))
+        y = to_share(1 - axis.place(tick))
         add_element(svg, "text", {"x": "100%", "dx": "-7", "y": y, "dy": "0.35em", "text-anchor": "end"}).text = label
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -149,7 +154,7 @@ def draw_levels() -> str:
 
 
 def _draw_line(svg: Any, share: float, is_x: bool, css: str) -> None:
-    at = _share(share if is_x else 1 - share)
+    at = to_share(share if is_x else 1 - share)
     ends = {"x1": at, "x2": at, "y1": "0", "y2": "100%"} if is_x else {"y1": at, "y2": at, "x1": "0", "x2": "100%"}
     add_element(svg, "line", ends | {"class": css})
 
@@ -161,5 +166,6 @@ def _edges(axis: ScatterAxis, edges: tuple[float | None, float | None]) -> tuple
     return first, 1.0 if high is None else min(1.0, max(first, axis.place(high)))
 
 
-def _share(part: float) -> str:
+def to_share(part: float) -> str:
+    """A part of the box as a position or size in SVG."""
     return f"{100 * part:.2f}%"

@@ -170,22 +170,9 @@ def diff(
         from .self_test import print_self_test, run_self_test
 
         return print_self_test(run_self_test(load_settings(data), words, runs, frequency, build_selection(filters)))
-    if record:
-        if table_words := [name for name, given in (("--by", by), ("--of", of)) if given]:
-            raise click.UsageError(f"{table_words[0]} does not apply to --record; leave it out.")
-        return _record_and_compare(
-            load_settings(data),
-            words,
-            runs,
-            frequency,
-            build_selection(filters),
-            _parse_name_rules(names),
-            as_shares=shares,
-            fail_above=fail_above,
-            output_format=output_format,
-            output=output,
-        )
-    base_names, other_names, table = _split_sides(words)
+    if record and (by or of):
+        raise click.UsageError("--by and --of do not apply to --record; leave them out.")
+    base_names, other_names, table = ((), (), "") if record else _split_sides(words)
     prefork_reader(base_names)
     from ..analysis.compare import counts, functions, tables
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
@@ -221,6 +208,19 @@ def diff(
     rules = _parse_name_rules(names)
     selection = build_selection(filters)
     settings = load_settings(data)
+    if record:
+        return _record_and_compare(
+            settings,
+            words,
+            runs,
+            frequency,
+            selection,
+            rules,
+            as_shares=shares,
+            fail_above=fail_above,
+            output_format=output_format,
+            output=output,
+        )
     several = len(base_names) + len(other_names) > 2
     if several and (table or by == "stack"):
         raise click.UsageError(f"Several runs are compared by function only; leave out {table or '--by stack'}.")

@@ -52,7 +52,6 @@ def diff_runs(
     """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`."""
     from ..analysis.compare import functions, matching
     from ..analysis.compare.verdicts import compare_runs
-    from ..analysis.core.schema import TableRows
 
     if matching.pair_formulas(base[0], other[0], selection, selection):
         if len(base) + len(other) > 2 or output_format in (MARKDOWN, FOLDED) or fail_above is not None:
@@ -95,8 +94,7 @@ def diff_runs(
     elif several or comparison.base_runs + comparison.other_runs > 2:
         rows = comparison.rows
         if output_format == "table":
-            columns = {column.name: column for column in rows.columns}
-            rows = TableRows(tuple(columns[name] for name in SHOWN_COLUMNS), rows.values)
+            rows = rows.select(SHOWN_COLUMNS)
         write_table("Comparison", rows, output_format, output, selection)
     else:
         found = functions.diff_functions.rows(

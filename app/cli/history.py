@@ -40,7 +40,6 @@ def history(
     A change is found if another order of the same runs has one as large in less than 5 % of all orders. It takes at
     least 6 results, 3 before and 3 after it.
     """
-    from ..analysis.core.schema import TableRows
     from ..domain.selection import Selection
     from ..store.run_history import collect_history, find_runs
 
@@ -58,8 +57,7 @@ def history(
         runs = collect_history(store.results, found, event=event, function=function, measure="self" if own else "total")
     rows = runs.rows()
     if output_format == "table":
-        columns = {column.name: column for column in rows.columns}
-        rows = TableRows(tuple(columns[word] for word in SHOWN_COLUMNS), rows.values)
+        rows = rows.select(SHOWN_COLUMNS)
     write_table("History", rows, output_format, output, Selection())
     sys.stdout.flush()
     for note in (*runs.left_out, runs.sentence(lambda text: f"`{escape_controls(shorten(text))}`")):

@@ -72,7 +72,7 @@ def collect_history(
             except (UnreadableInput, NotFound):
                 unreadable += 1
                 continue
-        runs.append(HistoryRun(result.id, result.name, time_of(result), result.host, result.command, value, variance))
+        runs.append(HistoryRun(result.id, result.name, time_of(result), result.host, value, variance))
     left_out = []
     if len(known) < len(found):
         left_out.append(f"{len(found) - len(known)} whose files are missing are left out.")

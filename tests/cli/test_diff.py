@@ -349,3 +349,6 @@ def test_two_commands_are_recorded_in_turns_and_compared(run: Run) -> None:
     assert [listed[id].partition(":")[0] for id in base] == ["base"] * 3
     assert run("diff", "--record", "--", *program(1))[0] == 2
     assert run("diff", "--record", "--by", "stack", "--", *words)[0] == 2
+    for options in (["--format", "folded", "--names", "builds"], ["--absolute", "--shares"], ["--names", "everything"]):
+        status, _, err = run("diff", "--record", *options, "--", *words)
+        assert status == 2 and "perfloom: run" not in err, options

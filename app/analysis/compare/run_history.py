@@ -24,6 +24,8 @@ from .history import MIN_LEVEL, NEXT_RUNS, LevelChange, Levels, find_levels
 
 MAX_RUNS = 300
 """The newest; the time for change points grows with the square of their number."""
+MOST_COMPARED = 20
+"""Runs of a level in a comparison: those next to the change."""
 MEASURES = ("total", "self")
 NORMAL_95 = 1.96
 COLUMNS = (
@@ -52,7 +54,6 @@ class HistoryRun:
     name: str
     recorded: float
     host: str
-    command: str
     value: float
     variance: float
 
@@ -139,10 +140,6 @@ class RunHistory:
             f"{format_percent(abs(100 * change.ratio))} {word}{of} ({interval}) since {quote(first.name)} of "
             f"{format_utc(first.recorded)}{several} among {count} runs{vary}."
         )
-
-
-MOST_COMPARED = 20
-"""Runs of a level in a comparison: those next to the change."""
 
 
 def build_history(

@@ -69,6 +69,11 @@ class TableRows:
             keys += _sort_keys(self.column(word.removeprefix("-")), descending=word.startswith("-"))
         return self.take(np.lexsort(keys))
 
+    def select(self, names: Sequence[str]) -> "TableRows":
+        """The rows with these columns alone, in this order."""
+        columns = {column.name: column for column in self.columns}
+        return TableRows(tuple(columns[name] for name in names), self.values)
+
     def take(self, places: Array) -> "TableRows":
         """The rows at these indices, in this order."""
         return TableRows(self.columns, {name: _take(values, places) for name, values in self.values.items()})

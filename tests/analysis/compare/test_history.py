@@ -76,8 +76,7 @@ def test_levels_divide_the_runs(values: list[float]) -> None:
 
 def runs_of(values: list[float]) -> list[HistoryRun]:
     return [
-        HistoryRun(f"{at:012}", f"run {at}", 1e9 + 86400 * at, "node7", "work", value, 1e-4)
-        for at, value in enumerate(values)
+        HistoryRun(f"{at:012}", f"run {at}", 1e9 + 86400 * at, "node7", value, 1e-4) for at, value in enumerate(values)
     ]
 
 

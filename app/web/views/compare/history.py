@@ -97,6 +97,7 @@ def show() -> Response:
             )
         )
     found, history = _collect()
+    urls = [_compare_url(history, at) for at in range(len(history.runs))]
     return render(
         HistoryPage(
             tag=tag,
@@ -116,8 +117,8 @@ def show() -> Response:
             ),
             measure=_measure(),
             whole=current_url_with(("function", None), ("of", None)),
-            chart=_build_chart(history) if history.runs else None,
-            sheet=_build_table(history),
+            chart=_build_chart(history, urls) if history.runs else None,
+            sheet=_build_table(history, urls),
             csv=table_file_url("history.csv"),
         )
     )
@@ -172,7 +173,7 @@ def _compare_url(history: RunHistory, at: int) -> str:
     return with_query("/compare/runs", [*sides, ("event", history.event), ("scale", "absolute")])
 
 
-def _build_chart(history: RunHistory) -> HistoryChart:
+def _build_chart(history: RunHistory, urls: Sequence[str]) -> HistoryChart:
     value = np.array([run.value for run in history.runs], np.float64)
     low, high = history.intervals()
     axis = fit_history_axis(value, low, high, history.levels)
@@ -196,7 +197,7 @@ def _build_chart(history: RunHistory) -> HistoryChart:
                 high,
                 history.levels,
                 tips,
-                [_compare_url(history, at) for at in range(len(value))],
+                urls,
             )
         ),
         Markup(draw_history_labels(labels)),
@@ -205,7 +206,7 @@ def _build_chart(history: RunHistory) -> HistoryChart:
     )
 
 
-def _build_table(history: RunHistory) -> Sheet:
+def _build_table(history: RunHistory, urls: Sequence[str]) -> Sheet:
     unit = history.unit
 
     def weight(column: str, label: str, **more: Any) -> ColumnView:
@@ -236,7 +237,7 @@ def _build_table(history: RunHistory) -> Sheet:
     )
     rows = history.rows().to_frame()
     rows["url"] = [result_url(run.id) for run in history.runs]
-    rows["compare"] = [_compare_url(history, at) for at in range(len(rows))]
+    rows["compare"] = urls
     # Times are in minutes.
     rows["order"] = range(len(rows))
     shown, order = filter_and_sort(
