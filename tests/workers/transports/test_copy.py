@@ -1,6 +1,8 @@
 """Copying files there and here: the same at every target."""
 
 import os
+import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.targets import Target
 from perfloom.workers.base.context import StepInterrupted
+from perfloom.workers.base.scripts import worker_script
 from perfloom.workers.transports import FileCopy, LocalTransport, Transport, open_transport, sftp_copy
 from tests.support.parts import own_mounts
 from tests.support.sshd import Account, Sshd
@@ -154,6 +157,31 @@ def test_first_failure_ends_copy_without_partial_files(there: Transport, here: P
         there.put([*many[:50], bad, *many[50:]])
     until(lambda: not list(away.glob(".*")), "no half is left")
     assert all(path.read_bytes() == b"x" * int(path.name) for path in away.iterdir())
+
+
+@pytest.mark.parametrize(("slow", "signals"), [("wc", 1), ("rm", 2)])
+def test_terminated_copy_leaves_no_partial_file(tmp_path: Path, away: Path, slow: str, signals: int) -> None:
+    begun, programs = tmp_path / "begun", tmp_path / "programs"
+    programs.mkdir()
+    real = shutil.which(slow)
+    for name in {slow, "wc"}:
+        lines = ["#!/bin/sh", f": >{begun}.{name}", "sleep 0.5", *([f'exec {real} "$@"'] if name == "rm" else [])]
+        file(programs, name, "\n".join(lines).encode()).chmod(0o700)
+    variables = f"pl_partial={away}/.a.part; pl_file={away}/a; pl_folder={away}; pl_size=4; pl_mode=600\n"
+    script = variables + worker_script("transports/receive_file.sh")
+    path = f"{programs}:{os.environ['PATH']}"
+    receiver = subprocess.Popen(
+        ["/bin/sh", "-c", script], stdin=-1, stderr=-1, start_new_session=True, env={**os.environ, "PATH": path}
+    )
+    assert receiver.stdin is not None and receiver.stderr is not None
+    receiver.stdin.write(b"data")
+    receiver.stdin.close()
+    receiver.stderr.close()
+    for name in ("wc", "rm")[:signals]:
+        until(Path(f"{begun}.{name}").exists, f"{name} has started")
+        os.killpg(receiver.pid, signal.SIGTERM)
+    assert receiver.wait(20) != 0
+    assert os.listdir(away) == []
 
 
 def test_complete_file_is_not_fetched_again(there: Transport, here: Path, away: Path) -> None:
