@@ -209,7 +209,7 @@ def ranks(here: Here) -> None:
     """A job of eight ranks in Slurm, while it runs, and its result: rank 1 works twice as long as the others."""
     from perfloom.domain.jobs import MpiFlavor
     from tests.support.batch import slurm
-    from tests.support.mpi_programs import compiled
+    from tests.support.mpi.programs import compiled
 
     program = compiled(MpiFlavor.OPENMPI, here.folder)
     program = program.rename(program.with_name("solver"))

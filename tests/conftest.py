@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = [
     "tests.support.batch_fixtures",
-    "tests.support.mpi_programs",
+    "tests.support.mpi.programs",
     *(["tests.support.spreading"] if importlib.util.find_spec("xdist") else []),
 ]
 

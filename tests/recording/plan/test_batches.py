@@ -12,7 +12,7 @@ from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import HERE
 from tests.support.batch import Slurm
 from tests.support.marks import slow_except
-from tests.support.mpi_programs import MpiProgram
+from tests.support.mpi.programs import MpiProgram
 from tests.support.parts import require
 
 CLUSTER = replace(HERE, scheduler=SchedulerName.SLURM)

@@ -13,7 +13,7 @@ from perfloom.domain.jobs import Mpi, MpiFlavor, RecorderName
 from perfloom.recording.job_status import JobStatus
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import PlannedJob
-from tests.support.mpi_programs import MpiProgram
+from tests.support.mpi.programs import MpiProgram
 from tests.support.parts import require, require_whole_system
 
 FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)

@@ -21,7 +21,7 @@ from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem
 from tests.support.marks import slow_but_every
-from tests.support.mpi_programs import MpiProgram
+from tests.support.mpi.programs import MpiProgram
 from tests.support.sshd import Sshd
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run
 

@@ -10,7 +10,7 @@ from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
 from perfloom.workers.base.context import JobContext
 from tests.support.marks import slow_except
-from tests.support.mpi_programs import MpiBuild, MpiProgram
+from tests.support.mpi.programs import MpiBuild, MpiProgram
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
 both = pytest.mark.parametrize("flavour", [MpiFlavor.OPENMPI, MpiFlavor.MPICH])

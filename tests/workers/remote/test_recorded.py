@@ -18,7 +18,7 @@ from perfloom.workers.remote import recorded
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem
-from tests.support.mpi_programs import MpiProgram
+from tests.support.mpi.programs import MpiProgram
 from tests.support.sshd import Sshd
 from tests.workers.remote.driving import at, far, files_of, sight_of, submit, to_the_end, until_job
 

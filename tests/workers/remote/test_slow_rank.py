@@ -11,8 +11,8 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.targets import Target
 from perfloom.workers.base.context import JobContext
 from tests.support.marks import slow_except
+from tests.support.mpi.programs import MpiBuild
 from tests.support.mpi.slow_rank import EVEN, LAUNCHERS, RANKS, SLOW
-from tests.support.mpi_programs import MpiBuild
 from tests.workers.remote.driving import at, run
 
 

@@ -13,14 +13,14 @@ from perfloom.domain.jobs import MpiFlavor
 from tests.support.batch import folder
 from tests.support.parts import require
 
-SOURCES = Path(__file__).with_name("mpi")
+SOURCES = Path(__file__).parent
 COMPILERS = {MpiFlavor.OPENMPI: "mpicc.openmpi", MpiFlavor.MPICH: "mpicc.mpich"}
 MpiProgram = Callable[[MpiFlavor], Path]
 MpiBuild = Callable[[MpiFlavor, str], Path]
 
 
 def compiled(flavour: MpiFlavor, into: Path, name: str = "unequal") -> Path:
-    """A program of the folder mpi, built with the compiler of one MPI implementation. See there for its arguments.
+    """A program of this folder, built with the compiler of one MPI implementation. See there for its arguments.
     unequal: rank 1 works twice as long as the others."""
     require("gcc")
     require(str(flavour))
