@@ -26,10 +26,10 @@ def describe_places(profile: Profile, code: Code | None) -> Places:
 def list_places(rows: pd.DataFrame, places: Places) -> "pd.Series[str]":
     """File and line of each row of functions: as recorded, else of its debug information; None if unknown."""
     found = []
-    columns = (rows[name] for name in ("name", "module", "file", "line"))
+    columns = (rows[name].tolist() for name in ("name", "module", "file", "line"))
     for name, module, file, line in zip(*columns, strict=True):
         place = (file, line) if isinstance(file, str) else places.get((name or "", module or ""))
-        known = place is not None and not pd.isna(place[1])
+        known = place is not None and place[1] is not pd.NA
         found.append(None if place is None else f"{base_name(place[0])}:{place[1]}" if known else base_name(place[0]))
     return pd.Series(found, rows.index, dtype=object)
 

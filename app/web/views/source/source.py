@@ -136,7 +136,7 @@ def download_table(id: str, file_format: str) -> Response:
     asked = _parse_function()
     if asked is None:
         rows, _ = _sort_functions(frame, _function_rows(frame, profile, code))
-        return table_file_response(f"{frame.name} functions", file_format, rows.drop(columns="url"), profile)
+        return table_file_response(f"{frame.name} functions", file_format, rows, profile)
     found = _compute(frame, profile, code, asked)
     name = f"{frame.name} {functions_of(profile).name_of(int(function_id(profile, asked)[0]))[:80]}"
     if parse_choice("view", VIEWS, LINES) == ASSEMBLY:
@@ -270,20 +270,19 @@ def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
 def _function_rows(frame: ResultFrame, profile: Profile, code: Code | None) -> pd.DataFrame:
     """The functions of the selection, with the place where each begins."""
     rows = compute_hotspots(profile, frame.selection.replace(event=frame.event or None))
-    places, url = describe_places(profile, code), source_urls(frame)
-    names = zip(rows["name"], rows["module"], rows["file"], rows["line"], strict=True)
+    places = describe_places(profile, code)
+    columns = [rows[name].tolist() for name in ("name", "module", "file", "line")]
     found: list[tuple[str | None, int | None]] = [
-        (file, None if pd.isna(line) else int(line))
+        (file, None if line is pd.NA else line)
         if isinstance(file, str)
         else places.get((name or "", module or ""), (None, None))
-        for name, module, file, line in names
+        for name, module, file, line in zip(*columns, strict=True)
     ]
-    return rows.assign(
-        place=list_places(rows, places),
+    rows = rows.assign(
         file=pd.Series([file for file, _ in found], rows.index, dtype=object),
         line=pd.Series([line for _, line in found], rows.index, dtype="Int64"),
-        url=pd.Series([url(name or "") for name in rows["name"]], rows.index, dtype=object),
     )
+    return rows.assign(place=list_places(rows, {}))
 
 
 def _function_columns(frame: ResultFrame) -> tuple[ColumnView, ...]:
@@ -307,7 +306,7 @@ def _sort_functions(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFram
 
 
 def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> SourcePage:
-    every = _function_rows(frame, profile, code)
+    every, url = _function_rows(frame, profile, code), source_urls(frame)
     rows, order = _sort_functions(frame, every)
     return SourcePage(
         frame=frame,
@@ -324,7 +323,7 @@ def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> 
             order,
             noun="function",
             total_rows=len(every),
-            url=lambda row: row["url"],
+            url=lambda row: url(row["name"] or ""),
             bar=("self_percent", "total_percent"),
             mark="kind",
             wide=False,
