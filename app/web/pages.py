@@ -6,6 +6,7 @@ results/_layout.html. Selection bar, tabs and links are derived from it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 from ..analysis.advice.cpu_detectors import has_cpu_samples
@@ -144,11 +145,18 @@ def result_url(id: str, key: str = "", selection: Selection | None = None, extra
     """The address of a page of a result with the selection and the time unit, then the parameters `extra` of that
     page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
-    words = (selection.to_query() if selection else []) + (extra or [])
+    words = list(extra or [])
     unit = get_time_unit()
     if unit and all(word != TIME_UNIT_PARAMETER for word, _ in words):
         words.append((TIME_UNIT_PARAMETER, unit))
-    return with_query(path, words)
+    query = "&".join(part for part in (_encode_selection(selection or Selection()), urlencode(words)) if part)
+    return f"{path}?{query}" if query else path
+
+
+@lru_cache(64)
+def _encode_selection(selection: Selection) -> str:
+    """Encoded once: a page has many links with the same selection."""
+    return urlencode(selection.to_query())
 
 
 def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:

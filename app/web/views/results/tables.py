@@ -6,9 +6,10 @@ Query parameters of a table: `sort` is the name of a column, with a minus for de
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import pandas as pd
-from flask import Response, jsonify, request
+from flask import Response, g, jsonify, request
 
 from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of, mark_affected_rows
 from ....analysis.tables import TABLES, Column, records
@@ -110,10 +111,19 @@ def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.D
 
 def current_url_with(*changes: tuple[str, str | None]) -> str:
     """The URL of this page with some parameters changed; None or "" removes one."""
-    names = {name for name, _ in changes}
-    pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""]
-    pairs += [(name, value) for name, value in changes if value]
-    return with_query(request.path, pairs)
+    rest = _rest_of_query(frozenset(name for name, _ in changes))
+    changed = urlencode([(name, value) for name, value in changes if value])
+    query = "&".join(part for part in (rest, changed) if part)
+    return f"{request.path}?{query}" if query else request.path
+
+
+def _rest_of_query(names: frozenset[str]) -> str:
+    """The query of the request without these parameters. Encoded once: a page has many links that differ in one."""
+    encoded: dict[tuple[bytes, frozenset[str]], str] = g.setdefault("encoded_queries", {})
+    key = request.query_string, names
+    if key not in encoded:
+        encoded[key] = urlencode([(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""])
+    return encoded[key]
 
 
 def table_file_url(name: str) -> str:
