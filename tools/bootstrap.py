@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from common import REACH, ROOT, VENV, Failure, run_patiently, say
@@ -73,8 +74,12 @@ def works(python):
         return False
 
 
-def ensure_venv(extras):
-    """`.venv` with the package installed for editing, and the given extras in addition to the installed ones."""
+def ensure_venv(extras, compiles=True):
+    """`.venv` with the package installed for editing, and the given extras in addition to the installed ones.
+
+    compiles: compile all modules now; else Python does at the first import, which is sooner done, because most modules
+    are never imported.
+    """
     python = VENV / "bin" / "python"
     try:
         stamp = json.loads(STAMP.read_text())
@@ -99,8 +104,9 @@ def ensure_venv(extras):
             run([str(python), wheel + "/pip", "install", "--quiet", "--no-index", "--no-deps", wheel])
     say("Installing what Perfloom needs into .venv (the first time a minute or two)")
     target = str(ROOT) + ("[{}]".format(",".join(wanted)) if wanted else "")
-    pinned = ["--constraint", str(CONSTRAINTS)] if {"dev", "test"} & set(wanted) else []
-    run([str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", *pinned, "--editable", target])
+    options = ["--constraint", str(CONSTRAINTS)] if {"dev", "test"} & set(wanted) else []
+    options += [] if compiles else ["--no-compile"]
+    run([str(python), "-m", "pip", "install", "--quiet", "--prefer-binary", *options, "--editable", target])
     STAMP.write_text(json.dumps(state) + "\n")
 
 
@@ -133,11 +139,15 @@ def main():
         ensure_python()
         with Path(__file__).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two processes must not install at the same time
-            ensure_venv(extras + (["test"] if options.goal == "test" else []))
             if options.goal == "demo":
-                ensure_perf()
+                with ThreadPoolExecutor(1) as pool:
+                    perf = pool.submit(ensure_perf)
+                    ensure_venv(extras, compiles=False)
+                    perf.result()
                 ensure_redis()
-            elif options.goal == "test":
+            else:
+                ensure_venv(extras + (["test"] if options.goal == "test" else []))
+            if options.goal == "test":
                 ensure_test_parts()
                 ensure_torch()
         if time.monotonic() - started > 10:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from common import ROOT, VENV, Failure, run_patiently, say
@@ -26,6 +27,7 @@ def privileged():
     return None
 
 
+apt_lock = threading.Lock()
 apt_updated = False
 INSTEAD = {"chromium-headless-shell": "chromium"}  # of packages that some distributions lack
 
@@ -35,10 +37,15 @@ def apt(packages, complain=True):
 
     Prints nothing if it is not permitted; if apt-get fails, the end of its output, unless failures are expected.
     """
-    global apt_updated
     before = privileged()
     if before is None or not shutil.which("apt-get"):
         return False
+    with apt_lock:
+        return _install(before, packages, complain)
+
+
+def _install(before, packages, complain):
+    global apt_updated
     # No prompts: neither by debconf, nor about configuration files, nor about services to restart.
     quiet = ["DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
     options = ["DPkg::Lock::Timeout=120", "Acquire::Retries=5", "Dpkg::Options::=--force-confold"]
