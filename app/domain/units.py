@@ -197,7 +197,8 @@ def format_count(value: float | int) -> str:
     if value < 10_000:
         return f"{value:,.0f}" if float(value).is_integer() else _format_three_digits(value)
     power = 1
-    while power < len(_SI) - 1 and float(_format_three_digits(value / 1000**power).replace(",", "")) >= 1000:
+    # From 999.5 on, three digits round to 1,000.
+    while power < len(_SI) - 1 and value / 1000**power >= 999.5:
         power += 1
     return f"{_format_three_digits(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
 
