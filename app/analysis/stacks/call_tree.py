@@ -49,6 +49,9 @@ def build_call_tree(
     """
     frames = simplify_filter(profile, frames)
 
+    if kinds and _has_kind_per_function(profile):
+        return build_call_tree(profile, frames, recursion, kinds=False)
+
     def build() -> CallTree:
         if recursion:
             return _collapse(build_call_tree(profile, frames, False, kinds), kinds)
@@ -86,6 +89,19 @@ def _plain(profile: Profile, kinds: bool) -> CallTree:
         return tree
     canonical = np.where(function < 0, NO_ID, functions.canonical[function]) if len(functions.canonical) else function
     return merge_siblings(tree.parent, canonical.astype(np.int32), tree.kind, None, kinds)
+
+
+def _has_kind_per_function(profile: Profile) -> bool:
+    """Whether all calls of a function have the same kind, so that trees with and without kinds are equal."""
+
+    def build() -> bool:
+        function, kind = get_column(profile.calls, "function")[1:], get_column(profile.calls, "kind")[1:]
+        canonical = functions_of(profile).canonical[function]
+        kinds = np.zeros(profile.functions.num_rows, kind.dtype)
+        kinds[canonical] = kind
+        return bool((kinds[canonical] == kind).all())
+
+    return memoize(profile, "kind per function", build, pin=True)
 
 
 def _siblings_alike(parent: Array, function: Array) -> bool:
