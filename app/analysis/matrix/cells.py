@@ -5,6 +5,7 @@ MPI_Barrier is MPI_Barrier. Any other counts for its innermost function that is 
 for a function, interrupts included, is part of it. So each sample is in one cell.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,7 +52,7 @@ class GroupTotals:
         cls, rows: MatrixRows, groups: MatrixGroups, row: Array, group: Array, weight: Array, count: Array
     ) -> "GroupTotals":
         """The sums of cells or of other parts of them."""
-        key = group * 2 + (rows.waits[row] if len(rows) else 0)
+        key = group * 2 + (rows.waits.take(row) if len(rows) else 0)
         sums = [sum_by_index(key, values, 2 * len(groups)).reshape(-1, 2) for values in (weight, count)]
         return cls(sums[0][:, 0], sums[0][:, 1], sums[1][:, 0], sums[1][:, 1])
 
@@ -95,20 +96,34 @@ def build_cells(profile: Profile, selection: Selection, event: int, groups: Matr
     rows = matrix_rows(profile, selection.frame_filter)
     found = roll_up_filtered_samples(profile, selection, event)
     size = max(1, len(groups))
-    key = rows.of_call[found.call].astype(np.int64) * size + groups.of_thread[found.thread]
+    key = rows.of_call.take(found.call).astype(np.int64) * size + groups.of_thread.take(found.thread)
     known, weight, count = _sum_keys(key, found, max(1, len(rows)) * size)
     row, group = np.divmod(known, size)
-    totals = GroupTotals.of(rows, groups, row, group, weight, count)
+    totals = _keep_totals(
+        profile, selection, event, groups, lambda: GroupTotals.of(rows, groups, row, group, weight, count)
+    )
     return MatrixCells(rows, groups, row, group, weight, count, totals)
 
 
 def sum_groups(profile: Profile, selection: Selection, event: int, groups: MatrixGroups) -> GroupTotals:
     """The sums of the cells by group, and those of rows that wait, faster than all cells."""
-    rows = matrix_rows(profile, selection.frame_filter)
-    found = roll_up_filtered_samples(profile, selection, event)
-    return GroupTotals.of(
-        rows, groups, rows.of_call[found.call], groups.of_thread[found.thread], found.weight, found.count
-    )
+
+    def build() -> GroupTotals:
+        rows = matrix_rows(profile, selection.frame_filter)
+        found = roll_up_filtered_samples(profile, selection, event)
+        row, group = rows.of_call.take(found.call), groups.of_thread.take(found.thread)
+        return GroupTotals.of(rows, groups, row, group, found.weight, found.count)
+
+    return _keep_totals(profile, selection, event, groups, build)
+
+
+def _keep_totals(
+    profile: Profile, selection: Selection, event: int, groups: MatrixGroups, build: Callable[[], GroupTotals]
+) -> GroupTotals:
+    """Kept, because a page with all cells needs them for its sentences, too."""
+    chosen = selection.replace(event=None, invert=False, recursion=False)
+    key = ("group totals", chosen, event, len(groups), groups.of_thread.tobytes(), waiting_pattern())
+    return memoize(profile, key, build)
 
 
 def _sum_keys(key: Array, found: SampleRollup, size: int) -> tuple[Array, Array, Array]:
