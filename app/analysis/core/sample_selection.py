@@ -354,8 +354,8 @@ def select_samples(profile: Profile, selection: Selection, event: int | None) ->
             rows = np.concatenate((before, rows))
     if threads is None or threads.all():
         return rows
-    chosen = threads[samples.thread[rows]]
-    return np.flatnonzero(chosen) + rows.start if isinstance(rows, slice) else rows[chosen]
+    chosen = np.flatnonzero(threads.take(samples.thread[rows]))
+    return chosen + rows.start if isinstance(rows, slice) else rows[chosen]
 
 
 def clip_weights(profile: Profile, selection: Selection, rows: Rows) -> Array:
@@ -476,8 +476,10 @@ def sum_weights(index: Array, weight: Array, size: int, peak: int) -> Array:
 
 def sum_by_index(index: Array, sums: Array, size: int) -> Array:
     """Sum of int64 values by index, exact if their total is below 2**63: int64[size]."""
-    total = np.abs(sums).sum(dtype=np.float64)
-    return sum_weights(index, sums, size, 0 if total < MAX_EXACT_FLOAT_INT / 2 else MAX_EXACT_FLOAT_INT)
+    peak = max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
+    if peak * len(sums) >= MAX_EXACT_FLOAT_INT and np.abs(sums).sum(dtype=np.float64) < MAX_EXACT_FLOAT_INT / 2:
+        peak = 0
+    return sum_weights(index, sums, size, peak)
 
 
 def filter_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
@@ -487,6 +489,6 @@ def filter_samples(profile: Profile, selection: Selection, event: int | None) ->
     if kept is None:
         return rows
     samples = samples_of(profile)
-    inside = kept[samples.call[samples.stack[rows]]]
-    left: Array = np.flatnonzero(inside) + rows.start if isinstance(rows, slice) else rows[inside]
+    inside = np.flatnonzero(kept.take(samples.call.take(samples.stack[rows])))
+    left: Array = inside + rows.start if isinstance(rows, slice) else rows[inside]
     return left

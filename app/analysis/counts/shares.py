@@ -220,8 +220,8 @@ def _split(profile: Profile, selection: Selection, event: int) -> _Parts:
     function = tree.function if tree.node is None else tree.function[tree.node]
     columns: list[tuple[Array, ...]] = []
     for part in list_rollups(profile, selection, event):
-        inside = slice(None) if kept is None else np.flatnonzero(kept[part.call])
-        columns.append((part.thread[inside], function[part.call[inside]], part.weight[inside]))
+        inside = part if kept is None else part.filter(kept.take(part.call))
+        columns.append((inside.thread, function.take(inside.call), inside.weight))
     return _Parts(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 

@@ -149,8 +149,8 @@ def _sum_event(
     # The root has no function: its label -1 is the last slot.
     of_node = slot[labels.label]
     found, group = rollup
-    node = found.call if tree.node is None else tree.node[found.call]
-    key = of_node[node] * size + group
+    node = found.call if tree.node is None else tree.node.take(found.call)
+    key = of_node.take(node) * size + group
     own = sum_by_index(key, found.weight, (len(shown) + 1) * size)[: len(shown) * size]
     # A function has the weight below its outermost calls: a tree of only these is small.
     outer = labels.outer[slot[labels.label[labels.outer]] < len(shown)]

@@ -204,7 +204,7 @@ def weigh_groups(
         end=np.searchsorted(rows, shape.end[rows]),
         groups=len(groups.labels),
         group=group,
-        column=of_call[found.call],
+        column=of_call.take(found.call),
         weight=found.weight,
         peak=found.max_abs_weight,
     )
@@ -216,7 +216,7 @@ def roll_up_groups(
     """(the selected samples of an event, rolled up; the group of each entry)."""
     if groups.sample_groups is None:
         found = roll_up_filtered_samples(profile, selection, event)
-        return found, groups.thread_groups[found.thread]
+        return found, groups.thread_groups.take(found.thread)
     # Threads that change their names: one entry for each sample.
     rows = filter_samples(profile, selection, event)
     return roll_up_rows(profile, selection, rows), groups.for_samples(profile, rows)
