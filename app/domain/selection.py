@@ -32,6 +32,8 @@ PATTERN_FIELDS = {"focus": "focus", "ignore": "ignore", "hide": "hide", "show": 
 """The parameters that are patterns, with their fields."""
 RESHAPING_PARAMETERS = frozenset({"hide", "show", "show-from", "invert", "recursion"})
 """The parameters that change call stacks."""
+MAX_WINDOW_NS = 1 << 61
+"""The latest time of a selection: the differences of two times remain int64."""
 MAX_PATTERN_CHARS = 2_000
 UNKNOWN_HOST = "-"
 """Selects what has no host."""
@@ -238,10 +240,14 @@ def _parse_ns(word: str, text: str | None) -> int | None:
         if not text.isascii() or "_" in text:
             raise InvalidOperation
         value = Decimal(text)
-        if not value.is_finite() or abs(value) > 10**15:
+        if not value.is_finite():
             raise InvalidOperation
     except InvalidOperation:
         raise InvalidRequest(f"{word} {text!r} is not a number of milliseconds.", word) from None
+    if abs(value) > MAX_WINDOW_NS // NS_PER_MS:
+        raise InvalidRequest(
+            f"{word} is beyond ± {MAX_WINDOW_NS // NS_PER_MS:,} ms; choose a time of the recording.", word
+        )
     return int(value * NS_PER_MS)
 
 

@@ -58,6 +58,9 @@ def offered(profile: Profile) -> Iterator[Query]:
     end = (profile.meta.duration_ns or 1_000) / 1e6
     yield {"start-ms": f"{end / 3:.6f}", "end-ms": f"{end / 2:.6f}"}
     yield {"start-ms": f"{end + 1_000:.6f}"}
+    # Almost the limits.
+    yield {"start-ms": "-2305843009213", "end-ms": "2305843009213"}
+    yield {"start-ms": "2305843009213"}
     function = re.escape(next((name for name in get_strings(profile.functions, "display") if name), "x"))
     for word in PATTERN_FIELDS:
         yield {word: f"^{function}$"}
