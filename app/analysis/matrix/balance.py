@@ -154,7 +154,8 @@ def _explain(
     percent, less = 0.0, 0.0
     if len(waiting):
         percent = 100.0 * float(later.waiting[waiting].sum()) / float(later.whole[waiting].sum())
-    elif measures_time(event_names(profile)[event]):
+    elif measures_time(event_names(profile)[event]) and not selection.has_patterns:
+        # Patterns remove samples, also of time on the CPU.
         others = float(cells.totals.whole[members].sum() - cells.totals.whole[most]) / (len(members) - 1)
         less = max(0.0, 100.0 * (1 - others / float(cells.totals.whole[most])))
     function = int(cells.rows.function[row]) if row >= 0 else -1
@@ -228,7 +229,8 @@ def format_balance(profile: Profile, event: int, balance: Balance) -> str:
         return format_quantity(value, unit).text + suffix
 
     over = f"{100.0 * balance.excess / balance.others_mean:.0f} % more than" if balance.others_mean > 0 else "unlike"
-    others = f"the {'other ' + noun if balance.members == 2 else f'mean of the other {balance.members - 1:,} {noun}s'}"
+    mean = f"mean of the other {balance.members - 1:,} {_plural(noun)}"
+    others = f"the {'other ' + noun if balance.members == 2 else mean}"
     text = f"{_name(groups, balance.most)} computes {'' if shares else amount(balance.value) + ', '}{over} {others}"
     if not shares:
         text += f" ({amount(balance.others_mean)})"
@@ -262,6 +264,10 @@ def format_balance(profile: Profile, event: int, balance: Balance) -> str:
     return text
 
 
+def _plural(noun: str) -> str:
+    return noun + ("es" if noun.endswith("s") else "s")
+
+
 def _name(groups: MatrixGroups, group: int) -> str:
     label = groups.labels[group]
     if groups.by == "rank":
@@ -276,7 +282,7 @@ def _list_groups(groups: MatrixGroups, which: tuple[int, ...]) -> str:
     names = [groups.labels[group] for group in which]
     more = len(names) - 3
     return (
-        f"{groups.by.capitalize()}{'s' * (len(names) > 1)} "
+        f"{(_plural(groups.by) if len(names) > 1 else groups.by).capitalize()} "
         + ", ".join(names[:3])
         + (f" and {more:,} more" if more > 0 else "")
     )

@@ -107,6 +107,11 @@ def test_without_waiting_the_text_says_what_is_missing() -> None:
     )
 
 
+def test_text_of_removed_samples_does_not_compare_times() -> None:
+    profile = ranks({0: 100, 1: 100, 2: 300}, {0: 200, 1: 200})
+    assert text_of(profile, balance_of(profile, Selection(focus="work"))).endswith("(100 % of the difference).")
+
+
 def test_without_times_there_is_no_since() -> None:
     profile = recording_of("slow.mpich")
     unordered = Profile(
