@@ -220,6 +220,7 @@ def build_sheet(
     scales = column_scales(rows, columns)
     shown, choice = choose_columns(columns, order)
     part = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    kinds = dict.fromkeys(part[mark].dropna()) if mark else ()
     return Sheet(
         label=label,
         noun=noun,
@@ -232,7 +233,7 @@ def build_sheet(
         has_bars=bar_label if bar else "",
         total_rows=total_rows,
         wide=wide,
-        kinds=tuple((kind, KIND_TITLES.get(kind, kind)) for kind in dict.fromkeys(part[mark]) if kind) if mark else (),
+        kinds=tuple((kind, KIND_TITLES.get(kind, kind)) for kind in kinds if kind),
     )
 
 

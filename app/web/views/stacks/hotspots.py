@@ -105,11 +105,13 @@ def hotspot_columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     def title(row: dict[str, Any]) -> str:
         return "\n".join(filter(None, (row["name"], place_of(row))))
 
+    # The names of processes may have slashes.
+    shorten_module = None if by == "thread" else base_name
     found: tuple[ColumnView, ...] = (
         ColumnView(
             *("name", by.capitalize(), "name"), title=title, shorten_page=shorten_distinct if by == "function" else None
         ),
-        ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=base_name),
+        ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=shorten_module),
         weight("self", "Self", "without callees"),
         ColumnView("self_percent", "%", "percent", sort=""),
         weight("total", "Total", "including callees"),
