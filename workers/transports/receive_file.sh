@@ -13,8 +13,8 @@ if [ -d "$pl_file" ]; then
     echo "Is a directory" >&2
     exit 1
 fi
-# PIPE: once the connection has closed, the shell cannot print its errors. A second signal must not kill rm.
-trap 'trap "" HUP INT PIPE TERM; rm -f -- "$pl_partial"; exit 1' HUP INT PIPE TERM
+# PIPE: once the connection has closed, the shell cannot print its errors.
+trap 'rm -f -- "$pl_partial"; exit 1' HUP INT PIPE TERM
 if cat >"$pl_partial" && [ "$(wc -c <"$pl_partial")" -eq "$pl_size" ] &&
     chmod "$pl_mode" "$pl_partial" && mv -f -- "$pl_partial" "$pl_file"; then
     exit 0
