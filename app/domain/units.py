@@ -90,9 +90,17 @@ def format_quantity(value: float | int | None, unit: str) -> Quantity:
         return Quantity(None, MISSING, "unknown")
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
+    return Quantity(value, format_text(value, unit), format_exact(value, unit))
+
+
+def format_text(value: float | int | None, unit: str) -> str:
+    """The text of `format_quantity`, for when it is all that is shown."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if unit == SAMPLED_ONLY:
+        return SAMPLED_ONLY
     short = {"ns": format_duration, "bytes": format_bytes, "percent": format_percent}.get(unit)
-    text = short(value) if short else format_count(value) + _get_suffix(unit)
-    return Quantity(value, text, format_exact(value, unit))
+    return short(value) if short else format_count(value) + _get_suffix(unit)
 
 
 def choose_scale(largest: float | int | None, unit: str) -> Scale:

@@ -113,6 +113,14 @@ def test_names_cannot_break_out() -> None:
                 assert banned not in svg.replace("&lt;", "").replace("&gt;", "_"), banned
 
 
+def test_a_small_part_is_less_than_a_hundredth_of_a_percent() -> None:
+    data = build_bars(profile_of([("main;hot", 10_000_000), ("main;rare", 1)]), Selection(), "thread")
+    root = ElementTree.fromstring(draw_bar(data, 0, None, lambda series: f"/?a=1&b={series.name}"))
+    titles = [rect.findtext(f"{SVG}title") for rect in root.iter(f"{SVG}rect")]
+    assert titles[1] == "thread 0 100\nrare (app)\n1, <0.01\u00a0% of the bar"
+    assert [link.get("href") for link in root.iter(f"{SVG}a")] == ["/?a=1&b=hot", "/?a=1&b=rare"]
+
+
 def test_every_part_has_a_tooltip_and_a_color() -> None:
     profile = profile_of([("main;hot", 70), ("main;cold", 20, 1), ("", 10, 1)])
     data = build_bars(profile, Selection(), "thread")

@@ -5,6 +5,7 @@ rolled up once, block by block; then only the samples at the edges of a time win
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,20 +155,32 @@ def _list_block_parts(profile: Profile, selection: Selection, event: int) -> lis
 
     # Several parts of a page need them.
     window = selection.start_ns, selection.end_ns
-    parts = [
-        blocks.rollup.take(slice(int(blocks.bounds[first]), int(blocks.bounds[last]))),
-        memoize(profile, ("edges of window", window, event), build_edges),
-    ]
+    edges = memoize(profile, ("edges of window", window, event), build_edges)
     # Samples of complete blocks that last beyond the end of the window.
     over = select_crossing_rows(profile, selection.end_ns)
     over = over[(over >= rows[first * size]) & (over <= rows[last * size - 1]) & (samples.event[over] == event)]
-    if len(over):
-        beyond = roll_up_rows(profile, selection, over)
-        parts.append(
-            SampleRollup(beyond.thread, beyond.call, beyond.weight - samples.weight[over], np.zeros(len(over), int))
-        )
+    beyond = roll_up_rows(profile, selection, over)
+    beyond = SampleRollup(beyond.thread, beyond.call, beyond.weight - samples.weight[over], np.zeros(len(over), int))
     threads = select_threads(profile, selection)
-    return parts if threads is None else [part.filter(threads.take(part.thread)) for part in parts]
+    if threads is None:
+        complete = blocks.rollup.take(slice(int(blocks.bounds[first]), int(blocks.bounds[last])))
+        return [complete, edges, beyond]
+    complete = blocks.rollup.take(_find_thread_rows(blocks, first, last, threads))
+    return [complete, *(part.filter(threads.take(part.thread)) for part in (edges, beyond))]
+
+
+def _find_thread_rows(blocks: BlockRollup, first: int, last: int, threads: Array) -> Array:
+    """The entries of some threads (bools by thread) in the blocks from `first` to before `last`."""
+    chosen = np.flatnonzero(threads).astype(np.int32)
+    starts, ends = [], []
+    for begin, end in pairwise(blocks.bounds[first : last + 1].tolist()):
+        # Each block is sorted by thread.
+        of_block = blocks.rollup.thread[begin:end]
+        starts.append(begin + np.searchsorted(of_block, chosen))
+        ends.append(begin + np.searchsorted(of_block, chosen, "right"))
+    start, size = np.concatenate(starts), np.concatenate(ends) - np.concatenate(starts)
+    found: Array = np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum())
+    return found
 
 
 def block_rollup_of(profile: Profile, event: int) -> BlockRollup:

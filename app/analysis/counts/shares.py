@@ -32,7 +32,7 @@ from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.thread_sums import sum_threads
 from ..formulas.measures import describe_formula, evaluate_groups, measure_parts, selected_formula
 from ..formulas.resolution import ResolvedFormula
-from ..stacks.call_tree import build_call_tree
+from ..stacks.call_tree import build_shown_tree
 from .participants import counted_values, label_participant
 from .totals import selected_ns
 
@@ -216,7 +216,7 @@ def _add_by_label(groups: FlameGroups, weight: Array) -> dict[str, int | float]:
 
 def _split(profile: Profile, selection: Selection, event: int) -> _Parts:
     kept = filter_calls(profile, selection)
-    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
+    tree = build_shown_tree(profile, selection.frame_filter)
     function = tree.function if tree.node is None else tree.function[tree.node]
     columns: list[tuple[Array, ...]] = []
     for part in list_rollups(profile, selection, event):

@@ -21,7 +21,7 @@ from ..core.sample_selection import sum_by_index
 from ..core.trees import nearest_ancestor
 from ..core.waiting_calls import waiting_calls_of
 from ..core.waiting_functions import waiting_pattern
-from ..stacks.call_tree import build_call_tree
+from ..stacks.call_tree import build_shown_tree
 from .groups import MatrixGroups
 
 
@@ -138,7 +138,7 @@ def _sum_keys(key: Array, found: SampleRollup, size: int) -> tuple[Array, Array,
 
 
 def _build_rows(profile: Profile, frames: FrameFilter) -> MatrixRows:
-    tree, waiting = build_call_tree(profile, frames), waiting_calls_of(profile)
+    tree, waiting = build_shown_tree(profile, frames), waiting_calls_of(profile)
     size = len(waiting.waits)
     node = np.arange(size) if tree.node is None else tree.node.astype(np.int64)
     if not size:

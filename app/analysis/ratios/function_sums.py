@@ -8,16 +8,15 @@ import numpy as np
 from ...domain.arrays import Array, Float64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
-from ...domain.tables import ROOT
-from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
+from ..core.flame_groups import FlameGroup, groups_of
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_rollup import SampleRollup
 from ..core.sample_selection import sum_by_index
-from ..stacks.call_tree import CallTree, build_call_tree
+from ..stacks.call_tree import CallTree, build_shown_tree, keep_nodes
 from ..stacks.hotspots import FunctionLabels, function_weights, label_functions
-from ..stacks.shapes import upright_shape
-from ..stacks.visible_runs import roll_up_groups, weigh_groups
+from ..stacks.layout import subtree_totals
+from ..stacks.visible_runs import MAX_CELLS, roll_up_groups
 
 BY = ("function", "rank", "process", "thread", "host")
 NO_PLACE = -1
@@ -99,8 +98,8 @@ def sum_places(
     """
     check_choice("by", by, BY[1:])
     groups = groups_of(profile, FlameGroup(by))
-    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-    labels = label_functions(profile, selection.frame_filter, "function", tree)
+    tree = build_shown_tree(profile, selection.frame_filter)
+    labels = label_functions(profile, selection.frame_filter, "function")
     weights = [weigh_functions(profile, selection, event) for event in events]
     shown = np.flatnonzero(np.any([(one.total != 0) | (one.own != 0) for one in weights], axis=0)) if weights else _NONE
     rollups = {event: roll_up_groups(profile, selection, event, groups) for event in events}
@@ -113,10 +112,10 @@ def sum_places(
         first = np.abs((weights[0].own if part == "self" else weights[0].total)[shown])
         left_out = max(0, len(shown) - most)
         shown = np.sort(shown[np.lexsort((shown, -first))[:most]])
-    own, total = {}, {}
-    for event in events:
-        own[event], total[event] = _sum_event(profile, selection, event, groups, tree, labels, shown, rollups[event])
     size = len(groups.labels)
+    columns = _list_columns(tree, labels, shown)
+    sums = {event: _sum_event(columns, *rollups[event], len(shown), size) for event in events}
+    own, total = ({event: found[n] for event, found in sums.items()} for n in range(2))
     key = np.arange(len(shown) * size)
     everything = FunctionSums(labels.function[shown][key // size], key % size, groups.labels, own, total, left_out)
     return everything.take(_weighty(everything))
@@ -132,34 +131,61 @@ def _weighty(sums: FunctionSums) -> Array:
     return found
 
 
-def _sum_event(
-    profile: Profile,
-    selection: Selection,
-    event: int,
-    groups: FlameGroups,
-    tree: CallTree,
-    labels: FunctionLabels,
-    shown: Array,
-    rollup: tuple[SampleRollup, Array],
-) -> tuple[Float64Array, Float64Array]:
-    """(self, total) by label of `shown` and group. rollup: the samples, and their groups."""
-    size = len(groups.labels)
-    slot = np.full(len(labels.function) + 1, len(shown), np.int64)
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Where samples count. own: for each node of `calls` the function that has them as self, or the number of functions
+    for none. outer: the tree of only the outermost calls of the functions. order: its nodes except the root, by
+    function; function, first: each function among them, and where its nodes begin."""
+
+    own: Array
+    outer: CallTree
+    order: Array
+    function: Array
+    first: Array
+
+
+def _list_columns(tree: CallTree, labels: FunctionLabels, shown: Array) -> _Columns:
+    """Of the functions with these labels."""
+    slot = np.full(len(labels.function) + 1, len(shown), np.int32)
     slot[shown] = np.arange(len(shown))
     # The root has no function: its label -1 is the last slot.
     of_node = slot[labels.label]
-    found, group = rollup
-    node = found.call if tree.node is None else tree.node.take(found.call)
-    key = of_node.take(node) * size + group
-    own = sum_by_index(key, found.weight, (len(shown) + 1) * size)[: len(shown) * size]
     # A function has the weight below its outermost calls: a tree of only these is small.
-    outer = labels.outer[slot[labels.label[labels.outer]] < len(shown)]
-    rows = np.append(ROOT, outer)
-    split = weigh_groups(profile, selection, event, upright_shape(tree), groups, rows, rollup)
-    order = np.argsort(of_node[outer], kind="stable")
-    first = np.flatnonzero(np.diff(of_node[outer][order], prepend=-1))
-    total = np.zeros((len(shown), size), np.int64)
-    if len(outer):
-        for these, _, sums in split.tables():
-            total[np.ix_(of_node[outer][order][first], these)] = np.add.reduceat(sums[:, 1:][:, order], first, axis=1).T
+    is_outer = np.zeros(len(tree), bool)
+    is_outer[labels.outer[of_node[labels.outer] < len(shown)]] = True
+    outer = keep_nodes(tree, is_outer)
+    of_function = np.zeros(int(tree.function.max(initial=0)) + 1, np.int32)
+    of_function[labels.function[shown]] = np.arange(len(shown))
+    function = of_function[outer.function[1:]]
+    order = np.argsort(function, kind="stable")
+    first = np.flatnonzero(np.diff(function[order], prepend=-1))
+    own = of_node if tree.node is None else of_node.take(tree.node)
+    return _Columns(own, outer, order + 1, function[order][first], first)
+
+
+def _sum_event(
+    columns: _Columns, found: SampleRollup, group: Array, functions: int, groups: int
+) -> tuple[Float64Array, Float64Array]:
+    """(self, total) of samples by function and group. group: of each entry."""
+    function = columns.own.take(found.call)
+    inside = np.flatnonzero(function < functions)
+    key = function[inside].astype(np.int64) * groups + group[inside]
+    own = sum_by_index(key, found.weight[inside], functions * groups)
+    total = np.zeros((functions, groups), np.int64)
+    used = np.flatnonzero(np.bincount(group, minlength=groups))
+    nodes = len(columns.outer)
+    per_turn = max(1, MAX_CELLS // nodes)
+    for turn in range(0, len(used) if len(columns.order) else 0, per_turn):
+        these = used[turn : turn + per_turn]
+        number = np.full(groups, NO_PLACE, np.int64)
+        number[these] = np.arange(len(these))
+        key, call, weight = number.take(group), found.call, found.weight
+        if len(these) < len(used):
+            rows = np.flatnonzero(key >= 0)
+            key, call, weight = key[rows], call[rows], weight[rows]
+        key *= nodes
+        key += call if columns.outer.node is None else columns.outer.node.take(call)
+        table = sum_by_index(key, weight, len(these) * nodes).reshape(len(these), nodes)
+        below = subtree_totals(table, columns.outer.end)[:, columns.order]
+        total[np.ix_(columns.function, these)] = np.add.reduceat(below, columns.first, axis=1).T
     return own.astype(np.float64), total.ravel().astype(np.float64)

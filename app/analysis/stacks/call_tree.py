@@ -16,7 +16,7 @@ from ...domain.tables import NO_ID, FrameKind, get_column
 from ..core.frame_filter import shown_nodes, simplify_filter, with_root
 from ..core.functions import KIND_COUNT, functions_of
 from ..core.memo import memoize
-from ..core.trees import find_outermost, nearest_ancestor
+from ..core.trees import find_outermost, nearest_ancestor, sum_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,22 @@ def build_call_tree(
             return _plain(profile, kinds)
         tree = build_call_tree(profile, ALL_FRAMES, False, kinds)
         shown = shown_nodes(profile, frames, tree.function, tree.end)
-        return tree if shown is None else _only(tree, with_root(shown), kinds)
+        return tree if shown is None else keep_nodes(tree, shown, kinds)
 
     return memoize(profile, ("tree", frames, recursion, kinds), build)
+
+
+def build_shown_tree(profile: Profile, frames: FrameFilter = ALL_FRAMES) -> CallTree:
+    """The calls that are shown. Siblings of one function, whose callers are not shown, are not merged, which takes most
+    of the time of `build_call_tree` and makes no difference to sums by function."""
+    frames = simplify_filter(profile, frames)
+
+    def build() -> CallTree:
+        tree = build_call_tree(profile)
+        shown = shown_nodes(profile, frames, tree.function, tree.end)
+        return tree if shown is None else _keep(tree, shown)
+
+    return memoize(profile, ("shown tree", frames), build)
 
 
 def _plain(profile: Profile, kinds: bool) -> CallTree:
@@ -110,15 +123,25 @@ def _siblings_alike(parent: Array, function: Array) -> bool:
     return bool((key[1:] == key[:-1]).any())
 
 
-def _only(tree: CallTree, stays: Array, kinds: bool) -> CallTree:
-    """The tree of only the nodes that stay, among them the root; the self weight of others goes to their callers."""
+def keep_nodes(tree: CallTree, stays: Array, kinds: bool = False) -> CallTree:
+    """The tree of only the nodes that stay and the root, siblings of one function (and kind) merged; the self weight of
+    others goes to their callers."""
+    kept = _keep(tree, stays)
+    return merge_siblings(kept.parent, kept.function, kept.kind, kept.node, kinds)
+
+
+def _keep(tree: CallTree, stays: Array) -> CallTree:
+    """As `keep_nodes`, but siblings are not merged."""
+    stays = with_root(stays)
     nearest = nearest_ancestor(tree.parent, tree.end, stays)
     rows = np.flatnonzero(stays)
-    place = np.cumsum(stays) - 1
-    parent = place[nearest[tree.parent[rows]]]
+    before = np.zeros(len(stays) + 1, np.int32)
+    np.cumsum(stays, out=before[1:])
+    parent = before[nearest[tree.parent[rows]]]
     parent[0] = NO_ID
-    node = place[nearest]
-    return merge_siblings(parent, tree.function[rows], tree.kind[rows], _chain(tree.node, node), kinds)
+    end = before[tree.end[rows]]
+    depth = sum_paths(np.ones(len(rows), np.int32), end) - 1
+    return CallTree(parent, end, depth, tree.function[rows], tree.kind[rows], _chain(tree.node, before[nearest]))
 
 
 def _collapse(tree: CallTree, kinds: bool) -> CallTree:

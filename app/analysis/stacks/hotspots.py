@@ -9,9 +9,10 @@ from ...domain.arrays import Array, Float64Array
 from ...domain.call_tree import sum_subtrees
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
-from ...domain.selection import FrameFilter, Selection, check_choice
+from ...domain.selection import ALL_FRAMES, FrameFilter, Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings, take_values
 from ..core.common_columns import EVENT
+from ..core.frame_filter import shown_nodes, simplify_filter, with_root
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
@@ -22,7 +23,7 @@ from ..core.thread_sums import sum_threads
 from ..core.trees import find_outermost
 from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula
 from ..formulas.resolution import ResolvedFormula
-from .call_tree import CallTree, build_call_tree
+from .call_tree import CallTree, build_shown_tree
 
 BY = ("function", "module", "thread")
 _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
@@ -81,10 +82,7 @@ def compute_hotspots(profile: Profile, selection: Selection, by: str = "function
 def list_top_functions(profile: Profile, selection: Selection, event: int, most: int) -> tuple[TableRows, int]:
     """The `most` rows of `compute_hotspots` of one event with the largest self weight, and the number of all its rows.
     Faster than the complete table, because only these rows are built."""
-    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-    part = _places(
-        profile, selection, event, BY[0], tree, label_functions(profile, selection.frame_filter, BY[0], tree), most
-    )
+    part = _places(profile, selection, event, BY[0], most)
     return build_rows(COLUMNS, _join_parts(profile, [part])), part["count"]
 
 
@@ -95,9 +93,7 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
-        tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-        labels = label_functions(profile, selection.frame_filter, by, tree)
-        parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
+        parts = [_places(profile, selection, event, by) for event in select_events(profile, selection)]
     return build_rows(COLUMNS, _join_parts(profile, parts))
 
 
@@ -139,8 +135,8 @@ def function_weights(
     """(rows of `functions` that represent each function or module, self, total, weight of the selection): int64.
 
     calls: the values by node of `calls` to sum; by default the weights of the event."""
-    tree = build_call_tree(profile, selection.frame_filter, kinds=False)
-    labels = label_functions(profile, selection.frame_filter, by, tree)
+    tree = build_shown_tree(profile, selection.frame_filter)
+    labels = label_functions(profile, selection.frame_filter, by)
     own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
     own_sum = sum_by_index(labels.label[1:], own[1:], size)
@@ -163,30 +159,34 @@ def function_kinds(profile: Profile) -> Array:
     return memoize(profile, "kinds", build)
 
 
-def label_functions(profile: Profile, frames: FrameFilter, by: str, tree: CallTree) -> FunctionLabels:
-    """The functions or modules of the nodes of a tree without kinds; built once."""
+def label_functions(profile: Profile, frames: FrameFilter, by: str) -> FunctionLabels:
+    """The functions or modules of the nodes of `build_shown_tree`; built once."""
+    frames = simplify_filter(profile, frames)
 
     def build() -> FunctionLabels:
-        functions = functions_of(profile)
+        tree, functions = build_shown_tree(profile, frames), functions_of(profile)
         code = functions.canonical if by == "function" else functions.module + 1
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         label = np.full(len(tree), -1, np.int64)
         label[1:] = inverse[tree.function[1:]]
-        outer = np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
-        return FunctionLabels(label, outer, first)
+        return FunctionLabels(label, _find_outer(profile, frames, by, tree, label), first)
 
     return memoize(profile, ("labels", frames, by), build)
 
 
-def _places(
-    profile: Profile,
-    selection: Selection,
-    event: int,
-    by: str,
-    tree: CallTree,
-    labels: FunctionLabels,
-    most: int | None = None,
-) -> dict[str, Any]:
+def _find_outer(profile: Profile, frames: FrameFilter, by: str, tree: CallTree, label: Array) -> Array:
+    """The nodes without a caller of their label, ascending, without the root."""
+    if by == "function" and frames != ALL_FRAMES and frames.show_from is None:
+        # All calls of a function are shown, or none, so that the outermost remain outermost.
+        whole = build_shown_tree(profile)
+        is_outer = np.zeros(len(whole), bool)
+        is_outer[label_functions(profile, ALL_FRAMES, by).outer] = True
+        shown = shown_nodes(profile, frames, whole.function, whole.end)
+        return np.flatnonzero(is_outer if shown is None else is_outer[with_root(shown)])
+    return np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
+
+
+def _places(profile: Profile, selection: Selection, event: int, by: str, most: int | None = None) -> dict[str, Any]:
     function, own, total, everything = function_weights(profile, selection, event, by)
     shown = np.flatnonzero((own != 0) | (total != 0))
     order = shown[np.lexsort((shown, -total[shown], -own[shown]))][:most]
