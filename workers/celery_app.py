@@ -1,6 +1,5 @@
 """A Celery worker for one of the queues, as a separate process: `celery_app launch|target|read COUNT`."""
 
-import gc
 import importlib
 import logging
 import os
@@ -12,6 +11,7 @@ from celery import signals
 from celery.apps.worker import Worker
 from celery.platforms import SecurityWarning
 
+from perfloom import garbage
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 
@@ -48,9 +48,7 @@ def run_worker(settings: Settings, queue: str, count: int) -> int:
         without_gossip=True,
         without_mingle=True,
     )
-    # Exclude what is loaded now from garbage collection.
-    gc.collect()
-    gc.freeze()
+    garbage.exclude_existing()
     worker.start()
     return int(worker.exitcode or 0)
 

@@ -5,7 +5,6 @@ the libraries of `perfloom serve`.
 """
 
 import atexit
-import gc
 import importlib
 import os
 import sys
@@ -15,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from .. import __version__
+from .. import __version__, garbage
 from ..domain.errors import PerfloomError
 
 COMMAND_MODULES = {
@@ -50,9 +49,6 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h: 1 means that a gate failed."""
-GC_THRESHOLD = 50_000
-"""New objects between two collections of garbage. With Python's 700, dozens of collections while libraries are loaded
-take a quarter of the time of a short command."""
 
 
 class CommandGroup(click.Group):
@@ -84,7 +80,8 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and exit with its status: 0 success, 1 a gate failed, 2 usage error, 3 unreadable input, 4 no
     result."""
-    gc.set_threshold(GC_THRESHOLD)
+    # With Python's 700, there are dozens of collections while libraries are loaded.
+    garbage.collect_rarely()
     if arguments is None and set(sys.argv[1:2]) & set(COMMAND_MODULES["serve"]):
         _hide_secrets()
     status = run(sys.argv[1:] if arguments is None else arguments)

@@ -12,7 +12,6 @@ between fork and exec.
 """
 
 import errno
-import gc
 import importlib
 import math
 import os
@@ -25,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from perfloom import garbage
 from perfloom.domain.errors import PerfloomError
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.store.files.disk import unavailable
@@ -37,8 +37,6 @@ from .without_pandas import block_pandas
 
 CPU_GRACE_S = 5
 """CPU seconds between SIGXCPU, at the soft limit, and SIGKILL, at the hard limit."""
-GC_THRESHOLD = 50_000
-"""New objects between two collections of garbage. Python's default is 700."""
 EXIT_OUT_OF_MEMORY = 3
 """Exit status after the memory limit was reached."""
 OUT_OF_MEMORY_MESSAGES = re.compile(
@@ -62,8 +60,7 @@ def main() -> None:
     os.dup2(2, 1)
     os.umask(0o077)
     block_pandas()
-    # Loading libraries creates many objects, of which none are garbage.
-    gc.set_threshold(GC_THRESHOLD)
+    garbage.collect_rarely()
     path = sys.argv[1] if len(sys.argv) == 2 else _wait_for_path(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
     _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
 

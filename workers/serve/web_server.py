@@ -1,6 +1,5 @@
 """The web server process: gunicorn with Perfloom's application, on an inherited socket or one that it opens."""
 
-import gc
 import os
 import socket
 import sys
@@ -8,6 +7,7 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
+from perfloom import garbage
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.paths import os_error_text
@@ -35,6 +35,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
             self.cfg.set(name, value)
 
     def load(self) -> Any:
+        garbage.collect_rarely()
         import pyarrow
 
         from perfloom.web.app import create_app
@@ -42,9 +43,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
         app = create_app(self._settings, shared=self._shared)
         # Arrow's own memory pool does not return freed memory.
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-        # Exclude loaded modules from garbage collection, which would delay pages now and then.
-        gc.collect()
-        gc.freeze()
+        garbage.exclude_existing()
         return app
 
 
