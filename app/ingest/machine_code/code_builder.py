@@ -17,7 +17,7 @@ from ...domain.symbols.demangler import Demangler
 from ...domain.tables import FrameKind, get_column, get_strings
 from ...domain.text import shorten
 from .debug_lines import DebugLines, InlinedCall, LineRows, OutOfTime
-from .disassembly import Disassembler
+from .disassembly import Disassembler, Instructions
 from .elf import DAMAGED, Binary, is_same_build, open_binary
 from .placement import place_addresses
 
@@ -59,8 +59,10 @@ class CodeBuilder:
     demangler: Demangler = field(default_factory=Demangler)
     objects: list[tuple[str, str | None, str | None, str, str | None]] = field(default_factory=list)
     symbols: list[tuple[int, str, int, int]] = field(default_factory=list)
-    instructions: tuple[list[Any], ...] = field(default_factory=lambda: tuple([] for _ in range(5)))
-    """Columns: symbol, address, bytes, text, target."""
+    instructions: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
+    """Of each function: symbol, address, bytes, target; the greatest target is unknown."""
+    texts: list[str] = field(default_factory=list)
+    """Of all instructions."""
     instruction_places: list[Array] = field(default_factory=list)
     places: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
@@ -142,42 +144,35 @@ class CodeBuilder:
         left_out = 0
         for row in rows.tolist():
             start, end = int(binary.symbols.start[row]), int(binary.symbols.end[row])
-            code = binary.read(start, min(end - start, MAX_FUNCTION_BYTES))
-            if len(self.instructions[0]) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
+            if len(self.texts) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
                 left_out += 1
                 continue
-            symbol = len(self.symbols)
+            found = engine.disassemble(binary.read(start, end - start), start)
+            target = np.full(len(found.address), UNKNOWN)
+            target[found.jumps] = found.targets
+            symbol = np.full(len(found.address), len(self.symbols))
             self.symbols.append((number, binary.symbols.name_of(row), start, end))
-            found = list(engine.disassemble(code, start))
-            at, sizes, texts, targets = zip(*found, strict=True) if found else [()] * 4
-            columns: tuple[Any, ...] = (
-                [symbol] * len(at),
-                at,
-                sizes,
-                *self._name_targets(binary, start, end, texts, targets),
-            )
-            for column, values in zip(self.instructions, columns, strict=True):
-                column.extend(values)
-            addresses[start] = np.array(at, np.uint64)
+            self._name_targets(binary, start, end, found)
+            self.instructions.append((symbol, found.address, found.size, target))
+            self.texts += found.texts
+            addresses[start] = found.address
         status, detail = self._add_lines(binary, addresses)
         if left_out:
             detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
         return status, detail
 
-    def _name_targets(
-        self, binary: Binary, start: int, end: int, texts: Sequence[str], targets: Sequence[int | None]
-    ) -> tuple[list[str], list[int | None]]:
-        """(texts with the functions that targets outside of [start, end) are in, targets that are addresses)."""
-        named, valid = list(texts), [None if target is None or target >= 2**64 else target for target in targets]
-        for at, target in enumerate(valid):
-            if target is None or (start < target < end):
-                continue
-            row = int(binary.symbols.find(np.array([target], np.uint64))[0])
+    def _name_targets(self, binary: Binary, start: int, end: int, found: Instructions) -> None:
+        """Add to the texts of a function [start, end) the functions that targets outside of it are in."""
+        outside = np.flatnonzero((found.targets <= start) | (found.targets >= end))
+        if not len(outside):
+            return
+        targets = found.targets[outside]
+        rows = zip(found.jumps[outside].tolist(), targets.tolist(), binary.symbols.find(targets).tolist(), strict=True)
+        for at, target, row in rows:
             if row >= 0:
                 offset = target - int(binary.symbols.start[row])
                 name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
-                named[at] += f" <{name}{f'+{offset:#x}' if offset else ''}>"
-        return named, valid
+                found.texts[at] += f" <{name}{f'+{offset:#x}' if offset else ''}>"
 
     def _add_lines(self, binary: Binary, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:
         first_symbol = len(self.symbols) - len(addresses)
@@ -245,12 +240,20 @@ class CodeBuilder:
         columns: dict[str, list[Any]] = {
             "objects": _transpose(self.objects, 5),
             "symbols": _transpose(self.symbols, 4),
-            "instructions": [*self.instructions, _join(self.instruction_places)],
+            "instructions": self._join_instructions(),
             "places": _transpose(list(self.places), 4),
             "files": [list(self.files), [one.text for one in texts], [one.detail or None for one in texts]],
             "frames": [_join(frame), _join(number), _join(place)],
         }
         return Code(**{name: _make_table(name, parts) for name, parts in columns.items()})
+
+    def _join_instructions(self) -> list[Any]:
+        """The columns of the table of instructions."""
+        if not self.instructions:
+            return [[] for _ in range(6)]
+        symbol, address, size, target = (np.concatenate(column) for column in zip(*self.instructions, strict=True))
+        targets = pa.array(target, pa.uint64(), mask=target == UNKNOWN)
+        return [symbol, address, size, self.texts, targets, _join(self.instruction_places)]
 
 
 def _open_debug(elf: ELFFile) -> tuple[Any, str]:

@@ -104,17 +104,16 @@ class DebugLines:
             return LineRows(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.int64), ())
         program.stream.seek(program.program_start_offset)
         code = program.stream.read(program.program_end_offset - program.program_start_offset)
-        little = self._dwarf.config.little_endian
-        rows = run_line_program(code, program.header, little_endian=little, check=self._check_time)
+        address, number_of, line = run_line_program(
+            code, program.header, little_endian=self._dwarf.config.little_endian, check=self._check_time
+        )
         files = _list_files(unit, program)
-        columns = np.array(rows, np.int64).reshape(-1, 3)
-        number_of = columns[:, 1]
         # Where one sequence ends and another begins, the latter has the code.
-        order = np.lexsort((number_of >= 0, columns[:, 0]))
-        address, number_of = columns[order, 0].astype(np.uint64), number_of[order]
+        order = np.lexsort((number_of >= 0, address))
+        address, number_of = address[order], number_of[order]
         first = 0 if program.header["version"] >= 5 else 1
         file = np.where((number_of >= first) & (number_of - first < len(files)), number_of - first, -1)
-        line = np.clip(columns[order, 2], 0, 2**31 - 1)
+        line = np.clip(line[order], 0, 2**31 - 1)
         return LineRows(address, file, line, tuple(files))
 
     def list_scopes(self, offset: int, starts: Sequence[int]) -> dict[int, list[InlinedCall]]:
