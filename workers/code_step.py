@@ -9,13 +9,15 @@ from perfloom.domain.targets import LOCAL
 from perfloom.store.jobs import Job
 
 from .base.context import JobContext
+from .read.prefork import ReaderKeeper
 from .read.rank_folders import PLAN, RECORDING, rank_folders
 
 log = logging.getLogger(__name__)
 
 
-def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
-    """Read the code of the result of `job`, as far as possible. inputs: what the result was read from.
+def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: ReaderKeeper) -> None:
+    """Read the code of the result of `job`, as far as possible. inputs: what the result was read from. keeper: may have
+    the process that read it.
 
     Without it the result has all other pages, so that an error is only logged, and written down for the page.
     """
@@ -35,6 +37,7 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...]) -> None:
             recorded_here=job.kind == "record" and job.target == LOCAL,
             started=job.started if job.kind == "record" else None,
             progress=lambda part, text: None,
+            keeper=keeper,
         )
     except (PerfloomError, OSError, RuntimeError) as error:
         log.warning("result %s is stored, but without source lines: %s", job.id, error)

@@ -36,6 +36,7 @@ from .jobs import claims
 from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
 from .local.conditions import CONDITIONS_FILE
 from .read.long_slots import TakeSlot, long_slots
+from .read.prefork import ReaderKeeper
 
 MAX_READING_TRIES = 5
 """How often reading is started if its worker is killed each time."""
@@ -190,7 +191,8 @@ def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
             _put_back(context, job)
             return
         try:
-            _read(context, job, files, take)
+            with ReaderKeeper() as keeper:
+                _read(context, job, files, take, keeper)
         except _NoLongSlot:
             _put_back(context, job)
 
@@ -226,7 +228,7 @@ def _with_long_slot(context: JobContext, report: Progress, take: TakeSlot) -> Pr
     return report_unless_long
 
 
-def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> None:
+def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot, keeper: ReaderKeeper) -> None:
     from .read import reading
 
     report = _with_long_slot(context, make_reporter(context, job), take)
@@ -248,6 +250,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
             meta_changes=changes,
             progress=report,
             clock=str(job.spec.get("clock", "")) if job.kind == "import" else "",
+            keeper=keeper,
         )
     except UnreadableInput:
         if executor is None or not (merges_ranks and has_failed(job)):
@@ -259,7 +262,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     # What is missing of ranks is known only now.
     reasons = result.reasons if merges_ranks else short
     finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
-    code_step.read_code(context, job, _inputs(job, files))
+    code_step.read_code(context, job, _inputs(job, files), keeper)
     _clean_up(context, job, files)
 
 

@@ -1,10 +1,10 @@
 """The reader process. All untrusted input is parsed in such processes, under resource limits.
 
 Its argument is the path of a file with one request in JSON, or (`prefork`) a descriptor from which it reads that path
-after it has loaded its libraries. It answers in lines of JSON on standard output:
+after it has loaded its libraries, and maybe that of a second one. It answers in lines of JSON on standard output:
 
     {"progress": 0.25, "text": "…"}                              progress: 0 to 1, null if unknown
-    {"done": {"written": [path, …]}}                             the last line after success
+    {"done": {"written": [path, …], "stays": false}}             the last line after success
     {"error": {"kind": "UnreadableInput", "message": "…"}}       the last line after an error
 
 It sets its limits itself, before it opens an input file, so that its parent, which may have threads, does nothing
@@ -52,7 +52,7 @@ MIN_MEMORY_BYTES = 1_000_000_000
 
 
 def main() -> None:
-    """Answer one request and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
+    """Answer requests and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.name_process("perfloom-read")
     # Output of libraries must not mix with the answers.
@@ -61,15 +61,22 @@ def main() -> None:
     os.umask(0o077)
     block_pandas()
     garbage.collect_rarely()
-    path = sys.argv[1] if len(sys.argv) == 2 else _wait_for_path(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
-    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
+    answers = AnswerWriter(answer_fd)
+    if len(sys.argv) == 2:
+        _answer(_read_request(sys.argv[1]), answers)
+        return
+    descriptor = int(sys.argv[1])
+    _load_libraries(descriptor, int(sys.argv[2]), bool(sys.argv[3]))
+    while True:
+        _answer(_read_request(_wait_for_path(descriptor)), answers)
 
 
-def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
-    """Load the libraries that files may need, then wait for the path of a request. Exits if the parent closes the pipe.
+def _read_request(path: str) -> Request:
+    return Request.from_json(Path(path).read_text(encoding="utf-8"))
 
-    loads_loops: also load compiled loops.
-    """
+
+def _load_libraries(descriptor: int, parent: int, loads_loops: bool) -> None:
+    """Load the libraries that files may need, until there is a request. loads_loops: also load compiled loops."""
     processes.die_with_parent(signal.SIGKILL, parent)
     from . import columns  # noqa: F401
 
@@ -87,17 +94,21 @@ def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
 
         if decorators.IS_CACHED:
             compiling.load_all(has_request)
+
+
+def _wait_for_path(descriptor: int) -> str:
+    """The path of the next request. Exits if the parent closes the pipe."""
     path = b""
     while not path.endswith(END):
         data = os.read(descriptor, 1 << 16)
         if not data:
             os._exit(0)
         path += data
-    os.close(descriptor)
     return os.fsdecode(path.removesuffix(END))
 
 
 def _answer(request: Request, answers: AnswerWriter) -> None:
+    """Answer a request. Returns only if the process stays for another one."""
     processes.die_with_parent(signal.SIGKILL, request.parent)
     os.chdir(request.scratch)
     os.environ |= {"HOME": request.scratch, "TMPDIR": request.scratch}
@@ -109,10 +120,15 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
         from .files import read_texts as read
     else:
         from .columns import read_columns as read
-    _limit(request.limits)
+    cpu_seconds = _limit(request.limits)
     DeadlockWatchdog(lambda: os._exit(EXIT_OUT_OF_MEMORY))
     try:
-        answers.done(read(request, answers))
+        written = read(request, answers)
+        # The limit on CPU time cannot be raised for the next request.
+        stays = request.stays and time.process_time() < cpu_seconds / 2
+        answers.done(written, stays=stays)
+        if stays:
+            return
         # Everything is written and reported; freeing memory would only delay the caller.
         sys.stderr.flush()
         os._exit(0)
@@ -152,7 +168,8 @@ def memory_error_message(limits: Limits) -> str:
     )
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: Limits) -> int:
+    """Set limits of this process. Returns that on its CPU time, seconds."""
     cpus = len(os.sched_getaffinity(0))
     # The caller enforces the limit on wall-clock time. This limit also applies if the caller was killed, and to small
     # files that decompress to very large ones.
@@ -172,4 +189,6 @@ def _limit(limits: Limits) -> None:
     # The kernel sends SIGXCPU, which identifies the reason, at the soft limit, but SIGKILL at the hard limit.
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     most = seconds + CPU_GRACE_S if hard == resource.RLIM_INFINITY else min(seconds + CPU_GRACE_S, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, most), most))
+    seconds = min(seconds, max(1, most - CPU_GRACE_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
+    return seconds

@@ -1,5 +1,6 @@
 """A reader process (see `workers.read.child`) that is started before there is a request, because loading its libraries
-takes longer than reading most files. It waits for one request, obeys the same limits as any other, and then exits.
+takes longer than reading most files. It waits for one request, obeys the same limits as any other, and then exits; or
+it stays for one more about the same files (`ReaderKeeper`).
 
 Only the standard library is imported here: a command starts it before it loads anything else.
 """
@@ -46,9 +47,46 @@ class PreforkedReader:
             os.write(self.request_descriptor, os.fsencode(request) + END)
         except OSError:
             return False
-        finally:
-            os.close(self.request_descriptor)
         return True
+
+    def end(self) -> None:
+        """End it and what it started, unless this process was forked from the one that started it."""
+        os.close(self.request_descriptor)
+        self.stderr.close()
+        if self.process.stdout:
+            self.process.stdout.close()
+        if self.owner == os.getpid():
+            # perf, which it may have started, is in the same process group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@dataclass
+class ReaderKeeper:
+    """Keeps the process that read the files of a result for another request about them, so that libraries are not
+    loaded again. A context manager that ends it."""
+
+    _kept: PreforkedReader | None = None
+
+    def keep(self, reader: PreforkedReader) -> None:
+        """Keep a process that waits for its last request."""
+        self._kept = reader
+
+    def take(self) -> PreforkedReader | None:
+        """The process, which the caller must use and end; None if there is none."""
+        kept, self._kept = self._kept, None
+        if kept is not None and not kept.usable:
+            kept.end()
+            return None
+        return kept
+
+    def __enter__(self) -> "ReaderKeeper":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._kept is not None:
+            self._kept.end()
 
 
 def prefork_reader(*, loads_loops: bool = True) -> None:
@@ -59,6 +97,21 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
     if any(one.usable for one in _waiting):
         return
     end_reader()
+    preforked = start_reader(loads_loops=loads_loops)
+    # Otherwise the reading starts its own process, and reports the error.
+    if preforked is not None:
+        with _lock:
+            _waiting.append(preforked)
+        idle = threading.Timer(IDLE_S, _end_idle, [preforked])
+        idle.daemon = True
+        idle.start()
+
+
+def start_reader(*, loads_loops: bool) -> PreforkedReader | None:
+    """A new process that waits for a request; None if it cannot be started. It is killed when the calling thread ends.
+
+    loads_loops: see `prefork_reader`.
+    """
     descriptor, asked = os.pipe()
     stderr = tempfile.TemporaryFile()  # noqa: SIM115
     try:
@@ -75,22 +128,16 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
             pass_fds=(descriptor,),
         )
     except OSError:
-        # The reading starts its own process, and reports the error.
         os.close(asked)
         stderr.close()
-        return
+        return None
     finally:
         os.close(descriptor)
-    preforked = PreforkedReader(process, asked, stderr, os.getpid())
-    with _lock:
-        _waiting.append(preforked)
-    idle = threading.Timer(IDLE_S, _end_idle, [preforked])
-    idle.daemon = True
-    idle.start()
+    return PreforkedReader(process, asked, stderr, os.getpid())
 
 
 def take_reader() -> PreforkedReader | None:
-    """The waiting process, which the caller must use and wait for; None if there is none."""
+    """The waiting process, which the caller must use and end; None if there is none."""
     with _lock:
         if any(one.usable for one in _waiting):
             return _waiting.pop()
@@ -112,14 +159,7 @@ def end_reader() -> None:
             if not _waiting:
                 return
             preforked = _waiting.pop()
-        os.close(preforked.request_descriptor)
-        preforked.stderr.close()
-        if preforked.process.stdout:
-            preforked.process.stdout.close()
-        if preforked.owner == os.getpid():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(preforked.process.pid, signal.SIGKILL)
-            preforked.process.wait()
+        preforked.end()
 
 
 def reader_environment() -> dict[str, str]:

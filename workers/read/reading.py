@@ -54,13 +54,15 @@ def read_to_result(
     meta_changes: Mapping[str, Any],
     progress: Progress,
     clock: str = "",
+    keeper: prefork.ReaderKeeper | None = None,
 ) -> "Result":
     """Read the files of one run into the result `job_id`, which gets them as originals; or return an existing result.
 
     If the text of a perf.data file is in the same directory (see `symbolize`), the text is read. Instead of files there
     may be one directory: that of a planned job's ranks, with plan.json. meta_changes: fields of Meta to set; `reasons`
     are appended. clock: see Request. progress: called regularly, even without progress; an exception in it ends the
-    reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
+    reading. keeper: gets the process, for `read_code`. Raises UnreadableInput, Unavailable (disk full, killed), or
+    what `progress` raised.
     """
     known = store.results.find(job_id)
     if known is not None and not known.missing:
@@ -73,7 +75,9 @@ def read_to_result(
         planned_directory = _find_planned_directory(files)
         with EarlyCompression(files if planned_directory is None else (), scratch, settings.data) as compression:
             changes = dict(meta_changes)
-            written = _read(settings, files, scratch, staged, None, changes, progress, clock=clock, describe=True)
+            written = _read(
+                settings, files, scratch, staged, None, changes, progress, clock=clock, describe=True, keeper=keeper
+            )
             packed = compression.wait()
         originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
         return store.results.publish(
@@ -114,11 +118,12 @@ def read_code(
     recorded_here: bool,
     started: float | None,
     progress: Progress,
+    keeper: prefork.ReaderKeeper | None = None,
 ) -> None:
     """Read the machine code and source lines of the result `id`, unless it has them.
 
     files: the recordings that it was read from. recorded_here: whether on this machine. started: when the recording
-    began, seconds since the epoch. Raises UnreadableInput, Unavailable.
+    began, seconds since the epoch. keeper: may have the process that read them. Raises UnreadableInput, Unavailable.
     """
     from perfloom.ingest.storage_names import CODE_FOLDER
     from perfloom.store.files.code_folder import publish_code, stage_code
@@ -130,7 +135,7 @@ def read_code(
     code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as))
     try:
         with tempfile.TemporaryDirectory(prefix="perfloom-") as scratch:
-            _read(settings, files, Path(scratch), result, None, {}, progress, code=code)
+            _read(settings, files, Path(scratch), result, None, {}, progress, code=code, keeper=keeper)
         publish_code(staged, result)
     finally:
         remove_tree(staged)
@@ -163,8 +168,12 @@ def _read(
     clock: str = "",
     describe: bool = False,
     code: CodeRequest | None = None,
+    keeper: prefork.ReaderKeeper | None = None,
 ) -> list[Path]:
-    """Read `files` in a child process. Returns the text files of perf.data files that it wrote."""
+    """Read `files` in a child process. Returns the text files of perf.data files that it wrote.
+
+    keeper: for `code`, may have the process; else gets it.
+    """
     text = text_folder or scratch / TEXT_FOLDER
     planned_directory = _find_planned_directory(files)
     request = Request(
@@ -187,13 +196,14 @@ def _read(
         clock=clock,
         describe=describe,
         code=code,
+        stays=keeper is not None and code is None,
     )
     with disk_errors(scratch):
         text.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = scratch / "request.json"
         path.write_text(request.to_json(), encoding="utf-8")
         with tempfile.TemporaryFile(dir=scratch) as temporary_file:
-            return _Child(request, path, temporary_file, progress).answer()
+            return _Child(request, path, temporary_file, progress, keeper or prefork.ReaderKeeper()).answer()
 
 
 def _read_description(scratch: Path) -> dict[str, Any] | None:
@@ -257,37 +267,62 @@ def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
 class _Child:
     """One reader process."""
 
-    def __init__(self, request: Request, path: Path, stderr: IO[bytes], progress: Progress) -> None:
+    def __init__(
+        self, request: Request, path: Path, stderr: IO[bytes], progress: Progress, keeper: prefork.ReaderKeeper
+    ) -> None:
         """path: of the file with the request. stderr: receives its standard error."""
         self.request = request
         self.path = path
         self.stderr = stderr
         self.progress = progress
+        self.keeper = keeper
+        self.preforked: prefork.PreforkedReader | None = None
         self.last: tuple[float | None, str] = (None, "Reading")
         self.final: dict[str, Any] | None = None
 
     def answer(self) -> list[Path]:
-        """The text files that it wrote. Raises PerfloomError, or what `progress` raises. The child has ended then."""
+        """The text files that it wrote. Raises PerfloomError, or what `progress` raises.
+
+        The child has ended then, or is kept.
+        """
         process = self._start_reader()
+        stays = False
         try:
             self._listen(process)
-            return self._outcome(process.wait())
+            stays = self._stays
+            return self._outcome(0 if stays else process.wait())
         finally:
-            # perf, which the child may have started, is in the same process group.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
-            self.stderr.close()
+            if self.preforked is None:
+                self._end(process)
+            elif stays:
+                self.keeper.keep(self.preforked)
+            else:
+                self.preforked.end()
+
+    @property
+    def _stays(self) -> bool:
+        """Whether it waits for another request."""
+        done = (self.final or {}).get("done", {})
+        return bool(done.get("stays"))
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        # perf, which the child may have started, is in the same process group.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+        self.stderr.close()
 
     def _start_reader(self) -> "subprocess.Popen[bytes]":
         """The process: the preforked one if there is one and it can do the request, else a new one."""
         from_input = any(one.path == "-" for one in self.request.inputs)
-        preforked = None if from_input or self.request.out is None else prefork.take_reader()
+        preforked = None if from_input or self.request.out is None else self._find_reader()
         if preforked is not None and preforked.send_request(self.path):
-            self.stderr = preforked.stderr
+            self.preforked, self.stderr = preforked, preforked.stderr
             return preforked.process
+        if preforked is not None:
+            preforked.end()
         return subprocess.Popen(
             processes.python_argv("perfloom.workers.read.child", str(self.path)),
             stdin=None if from_input else subprocess.DEVNULL,
@@ -297,6 +332,11 @@ class _Child:
             cwd=self.request.scratch,
             start_new_session=True,
         )
+
+    def _find_reader(self) -> prefork.PreforkedReader | None:
+        """A process that waits for requests; None where a new one that answers only this request will do."""
+        found = self.keeper.take() or prefork.take_reader()
+        return prefork.start_reader(loads_loops=False) if found is None and self.request.stays else found
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
@@ -317,6 +357,8 @@ class _Child:
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self._take(json.loads(line))
+                if self._stays:
+                    return
 
     def _take(self, answer: dict[str, Any]) -> None:
         if "progress" in answer:

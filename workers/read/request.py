@@ -59,7 +59,8 @@ class Request:
     perf: its path, None to search PATH. buildid_dir: where perf finds symbols by build ID. parent: the pid of the
     caller; the reader is killed when it ends. clock: the time unit of files that do not specify it, empty for their
     usual one. meta: fields of Meta to set; `reasons` are appended. describe: write DESCRIPTION_FILE. code: instead of
-    reading the inputs, read the machine code of the profile in `out`, which was read from them.
+    reading the inputs, read the machine code of the profile in `out`, which was read from them. stays: whether the
+    process may wait for another request after this one.
     """
 
     inputs: tuple[Input, ...]
@@ -75,6 +76,7 @@ class Request:
     clock: str = ""
     describe: bool = False
     code: CodeRequest | None = None
+    stays: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -121,5 +123,6 @@ class AnswerWriter:
     def error(self, error: PerfloomError) -> None:
         self.give({"error": error_to_json(error)})
 
-    def done(self, paths: Sequence[Path]) -> None:
-        self.give({"done": {"written": [str(path) for path in paths]}})
+    def done(self, paths: Sequence[Path], *, stays: bool = False) -> None:
+        """Report success. stays: whether the process waits for another request."""
+        self.give({"done": {"written": [str(path) for path in paths], "stays": stays}})

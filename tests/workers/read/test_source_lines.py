@@ -19,6 +19,7 @@ from perfloom.domain.selection import Selection
 from perfloom.store import Store
 from perfloom.workers.read import reading
 from perfloom.workers.read.binaries import Binaries, decode_source
+from perfloom.workers.read.prefork import ReaderKeeper
 from tests.support.machine_code import compile_program
 from tests.support.parts import require
 
@@ -40,8 +41,10 @@ def record(binary: Path, *argv: str) -> Path:
     return out
 
 
-def store_recording(settings: Settings, store: Store, recording: Path) -> None:
-    reading.read_to_result(settings, store, ID, [recording], name="lines", meta_changes={}, progress=nothing)
+def store_recording(settings: Settings, store: Store, recording: Path, keeper: ReaderKeeper | None = None) -> None:
+    reading.read_to_result(
+        settings, store, ID, [recording], name="lines", meta_changes={}, progress=nothing, keeper=keeper
+    )
 
 
 def read_code(settings: Settings, store: Store, recording: Path | None, **options: object) -> Code:
@@ -84,6 +87,39 @@ def test_instructions_have_the_shares_of_perf_annotate(
     hot = int(np.argmax(found.lines[0].own))
     assert Path(path[found.file[hot]]).name == source
     assert "step" in (code.files.column("text")[int(found.file[hot])].as_py() or "")
+
+
+def test_the_process_that_read_the_recording_reads_its_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
+    binary = compile_program("sum.c", tmp_path, optimized=True)
+    recording = record(binary, "500")
+    with ReaderKeeper() as keeper:
+        store_recording(settings, store, recording, keeper)
+        kept = keeper._kept
+        assert kept is not None and kept.usable
+        code = read_code(settings, store, recording, keeper=keeper)
+        assert status_of(code, binary) == "complete"
+        assert keeper._kept is None
+        assert kept.process.returncode is not None
+
+
+def test_a_kept_process_that_was_killed_is_not_missed(settings: Settings, store: Store, tmp_path: Path) -> None:
+    binary = compile_program("sum.c", tmp_path, optimized=True)
+    recording = record(binary, "500")
+    with ReaderKeeper() as keeper:
+        store_recording(settings, store, recording, keeper)
+        assert keeper._kept is not None
+        keeper._kept.process.kill()
+        keeper._kept.process.wait()
+        assert status_of(read_code(settings, store, recording, keeper=keeper), binary) == "complete"
+
+
+def test_a_kept_process_ends_if_nothing_else_is_read(settings: Settings, store: Store, tmp_path: Path) -> None:
+    recording = record(compile_program("sum.c", tmp_path, optimized=True), "500")
+    with ReaderKeeper() as keeper:
+        store_recording(settings, store, recording, keeper)
+        kept = keeper._kept
+        assert kept is not None
+    assert kept.process.returncode is not None
 
 
 def test_a_rebuilt_binary_gives_no_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
