@@ -26,9 +26,11 @@ _VERSION = 5
 """The bit of the feature with the version of perf."""
 _NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
 _THROTTLE = 5
+_TRACING_DATA = 66
+"""Before the formats of tracepoints in a piped file, with their size."""
 _AUXTRACE = 71
 """The record before raw data of a processor's trace, with the data's size."""
-_PACKED, _PACKED_SIZED = 81, 83
+PACKED, PACKED_SIZED = 81, 83
 """Records that contain others as one Zstandard stream; the second one contains its size."""
 _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
 """The bit of the feature that describes the compression, and its content: version, algorithm, level, ratio, and the
@@ -120,7 +122,7 @@ def count_throttle_events(data: Data) -> int:
     if order is None:
         return 0
     start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
-    return sum(kind == _THROTTLE for kind, _, _ in _iterate_records(data, order, start, min(start + length, len(data))))
+    return sum(kind == _THROTTLE for kind, _, _ in iterate_records(data, order, start, min(start + length, len(data))))
 
 
 def get_perf_version(data: Data) -> str | None:
@@ -171,14 +173,16 @@ def find_byte_order(data: Data) -> str | None:
     return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
 
 
-def _iterate_records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def iterate_records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """(type, start, end) of each complete record between two positions."""
-    record, number = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q")
+    record, number, short = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q"), struct.Struct(f"{order}I")
     at = start
     while at + record.size <= end:
         kind, _, length = record.unpack_from(data, at)
         if kind == _AUXTRACE and length >= record.size + number.size and at + length <= end:
             length += number.unpack_from(data, at + record.size)[0]
+        elif kind == _TRACING_DATA and length >= record.size + short.size and at + length <= end:
+            length += -(-short.unpack_from(data, at + record.size)[0] // 8) * 8
         if length < record.size or at + length > end:
             return
         yield kind, at, at + length
@@ -203,10 +207,10 @@ def _find_complete_records(data: Data, order: str, start: int, last: int) -> tup
     before `last`."""
     end, most, counter = start, 0, _ByteCounter()
     with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", counter), closefd=False) as unpacker:
-        for kind, at, after in _iterate_records(data, order, start, min(last, len(data))):
-            if kind in (_PACKED, _PACKED_SIZED):
+        for kind, at, after in iterate_records(data, order, start, min(last, len(data))):
+            if kind in (PACKED, PACKED_SIZED):
                 packed = data[at + 8 : after]
-                if kind == _PACKED_SIZED and len(packed) >= 8:
+                if kind == PACKED_SIZED and len(packed) >= 8:
                     (length,) = struct.unpack_from(f"{order}Q", packed)
                     packed = packed[8 : 8 + length]
                 counter.count = 0

@@ -12,6 +12,7 @@ RECORD_OPTIONS = (
     ("-N", "--no-buildid-cache"),
     ("--no-bpf-event", "--no-bpf-event"),
     ("--max-size", "--max-size"),
+    ("--buildid-mmap", "--buildid-mmap"),
 )
 """Options of `perf record` that Perfloom may use: as used, and the long form in perf's help."""
 STAT_OPTIONS = (("-j", "--json-output"),)

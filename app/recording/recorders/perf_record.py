@@ -1,5 +1,6 @@
 """`perf record`: samples of where time goes, with call stacks."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,6 +15,10 @@ from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, needs_event_fields, single_events, timed_events
 from .findings import PreflightFinding
 from .off_cpu import SWITCHES, events_of_switches, options_of_switches, traces_switches, with_own_rate
+
+FIRST_WITH_BUILD_IDS = (5, 12)
+"""The first Linux that records build ids when a program maps a file."""
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class PerfRecord:
         if spec.per_cpu and not spec.off_cpu:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
+        # Compressed recordings have no other build ids.
+        if "--buildid-mmap" in facts.options and _kernel_version(facts) >= FIRST_WITH_BUILD_IDS:
+            words += ["--buildid-mmap"]
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
@@ -70,6 +78,12 @@ class PerfRecord:
 
     def injection(self, spec: JobSpec) -> None:
         """None: it is a program."""
+
+
+def _kernel_version(facts: HostFacts) -> tuple[int, int]:
+    """The version of the host's kernel; (0, 0) if it is unknown."""
+    found = _VERSION.search(facts.kernel)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def counted_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:

@@ -55,6 +55,16 @@ def test_build_ids_are_never_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kernel", "records"),
+    [("5.12.0", True), ("Linux 6.18.44-fc", True), ("5.11.22-generic", False), ("4.18.0-553.el8", False), ("", False)],
+)
+def test_mappings_have_build_ids_where_the_kernel_knows_them(kernel: str, records: bool) -> None:
+    facts = replace(FULL, kernel=kernel, options=(*FULL.options, "--buildid-mmap"))
+    assert ("--buildid-mmap" in words(SPEC, facts)) is records
+    assert "--buildid-mmap" not in words(SPEC, replace(FULL, kernel=kernel))
+
+
+@pytest.mark.parametrize(
     ("facts", "event"),
     [
         ({"hardware_counters": True}, "cycles"),

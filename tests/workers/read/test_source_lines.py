@@ -32,11 +32,12 @@ def nothing(part: float | None, text: str) -> None:
     """Progress that is discarded."""
 
 
-def record(binary: Path, *argv: str) -> Path:
+def record(binary: Path, *argv: str, options: tuple[str, ...] = ()) -> Path:
     """A recording of a program with call stacks."""
     perf = require("perf")
     out = binary.with_name("perf.data")
     command = [perf, "record", "-q", "-N", "-F", "2000", "-e", "cpu-clock:u", "--call-graph", "fp", "-o", str(out)]
+    command += options
     subprocess.run([*command, "--", str(binary), *argv], check=True, capture_output=True)
     return out
 
@@ -87,6 +88,13 @@ def test_instructions_have_the_shares_of_perf_annotate(
     hot = int(np.argmax(found.lines[0].own))
     assert Path(path[found.file[hot]]).name == source
     assert "step" in (code.files.column("text")[int(found.file[hot])].as_py() or "")
+
+
+def test_compressed_recordings_from_elsewhere_have_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
+    binary = compile_program("sum.c", tmp_path, optimized=True)
+    recording = record(binary, "500", options=("-z", "--buildid-mmap"))
+    store_recording(settings, store, recording)
+    assert status_of(read_code(settings, store, recording, recorded_here=False), binary) == "complete"
 
 
 def test_the_process_that_read_the_recording_reads_its_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
