@@ -122,26 +122,32 @@ class DebugLines:
         program = self._dwarf.line_program_for_CU(unit)
         files = _list_files(unit, program) if program is not None else []
         first = 0 if program is not None and program.header["version"] >= 5 else 1
-        wanted = frozenset(starts)
+        wanted = set(starts)
         found: dict[int, list[InlinedCall]] = {}
-        for function in self._functions(unit.get_top_DIE(), 0):
-            for start in {low for low, _ in self._ranges(function)} & wanted:
-                scopes: list[InlinedCall] = []
-                self._collect(function, -1, scopes, files, first, 0)
-                found[start] = scopes
+        # Looking for functions in functions reads the variables of all functions, which few programs need.
+        for nested in (False, True):
+            for function in self._functions(unit.get_top_DIE(), 0, nested=nested):
+                for start in {low for low, _ in self._ranges(function)} & wanted:
+                    scopes: list[InlinedCall] = []
+                    self._collect(function, -1, scopes, files, first, 0)
+                    found[start] = scopes
+                    wanted.discard(start)
+                if not wanted:
+                    return found
         return found
 
-    def _functions(self, parent: DIE, depth: int) -> Iterator[DIE]:
+    def _functions(self, parent: DIE, depth: int, *, nested: bool) -> Iterator[DIE]:
+        """The functions in an entry. nested: also those in functions."""
         for die in parent.iter_children():
             self._check_time()
             if die.tag == "DW_TAG_subprogram":
                 if _has_code(die):
                     yield die
                 # A function may contain others, such as those of Rust's closures.
-                if die.has_children and depth < MAX_DEPTH and "DW_AT_inline" not in die.attributes:
+                if nested and die.has_children and depth < MAX_DEPTH and "DW_AT_inline" not in die.attributes:
                     yield from self._nested(die)
             elif die.tag in _SCOPES and die.has_children and depth < MAX_DEPTH:
-                yield from self._functions(die, depth + 1)
+                yield from self._functions(die, depth + 1, nested=nested)
 
     def _nested(self, function: DIE) -> Iterator[DIE]:
         yield from (die for die in function.iter_children() if die.tag == "DW_TAG_subprogram" and _has_code(die))
