@@ -18,6 +18,7 @@ from elftools.elf.sections import NoteSection
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
+from .plt import PltEntry, list_plt_entries
 
 MAX_TABLE_BYTES = 512 << 20
 """Of a symbol table or its names."""
@@ -118,7 +119,10 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
         build_id = read_build_id(elf)
         debug = _find_debug(elf, build_id, find_debug)
         tables = [elf] if debug is elf else [debug, elf]
-        return Binary(elf, debug, elf.get_machine_arch(), build_id, _read_symbols(tables), segments)
+        symbols = _read_symbols(tables)
+        if len(symbols.start):
+            symbols = _add_entries(symbols, list_plt_entries(elf))
+        return Binary(elf, debug, elf.get_machine_arch(), build_id, symbols, segments)
     except DAMAGED:
         raise UnreadableInput("It is not a valid ELF file.") from None
 
@@ -145,6 +149,24 @@ def read_build_id(elf: ELFFile) -> str | None:
             if note["n_type"] == "NT_GNU_BUILD_ID":
                 return str(note["n_desc"])
     return None
+
+
+def _add_entries(symbols: Symbols, entries: Sequence[PltEntry]) -> Symbols:
+    """The symbols with entries of the procedure linkage table. Functions without a size end where these begin."""
+    if not entries:
+        return symbols
+    lengths = np.cumsum([0, *(len(name) + 1 for _, _, name in entries)])[:-1] + len(symbols.names)
+    names = symbols.names + b"".join(name + b"\0" for _, _, name in entries)
+    start = np.append(symbols.start, np.array([low for low, _, _ in entries], np.uint64))
+    end = np.append(symbols.end, np.array([high for _, high, _ in entries], np.uint64))
+    order = np.argsort(start, kind="stable")
+    start, end, name = start[order], end[order], np.append(symbols.name, lengths)[order]
+    first = np.append(True, start[1:] != start[:-1])
+    start, end, name = start[first], end[first], name[first]
+    following = np.append(start[1:], end[-1:])
+    is_entry = name >= len(symbols.names)
+    before = np.append(is_entry[1:], False)
+    return Symbols(start, np.where(before & (end > following), following, end), name, names)
 
 
 def _read_symbols(elfs: Sequence[ELFFile]) -> Symbols:

@@ -1,0 +1,106 @@
+"""Calls of functions in other binaries: entries of the procedure linkage table (PLT), which have no symbols.
+
+Each entry jumps to an address that it loads from a slot of the global offset table; a relocation says which function
+the dynamic linker stores there. They are named as perf and objdump name them: `puts@plt`. Sections: System V ABI, AMD64
+supplement 5.2; ELF for the Arm 64-bit Architecture.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from ...domain.arrays import Array
+
+SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
+SUFFIX = b"@plt"
+MAX_BYTES = 64 << 20
+"""Of a section."""
+MAX_ENTRIES = 200_000
+_RELOCATION = np.dtype([("slot", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+_SYMBOL_BYTES = 24
+_JUMP = b"\xff\x25"
+"""x86-64: jmp *distance(%rip)."""
+_ADDRESS_OF_PAGE, _LOAD, _LANDING = (0x9F00001F, 0x90000010), (0xFFC003FF, 0xF9400211), 0xD503245F
+"""Arm64, (mask, value): adrp x16; ldr x17, [x16, offset]. Before them may be bti c."""
+
+PltEntry = tuple[int, int, bytes]
+"""(start, end, name) in addresses of the binary."""
+
+
+def list_plt_entries(elf: ELFFile) -> list[PltEntry]:
+    """The entries of a binary for x86-64 or Arm64; other code of these sections is named as its section. Raises what
+    pyelftools raises for damaged files."""
+    machine = elf.get_machine_arch()
+    if machine not in ("x64", "AArch64") or elf.elfclass != 64 or not elf.little_endian:
+        return []
+    names = _name_slots(elf)
+    found: list[PltEntry] = []
+    for name in SECTIONS:
+        section = elf.get_section_by_name(name)
+        if section is None or section["sh_type"] == "SHT_NOBITS" or section.data_size > MAX_BYTES:
+            continue
+        start, data = int(section["sh_addr"]), section.data()
+        slots = _list_x86(start, data, int(section["sh_entsize"])) if machine == "x64" else _list_arm(start, data)
+        entries = [(low, high, names[slot] + SUFFIX) for low, high, slot in slots if slot in names]
+        found += entries
+        if data and (not entries or entries[0][0] > start):
+            found.append((start, entries[0][0] if entries else start + len(data), name.encode()))
+        if len(found) > MAX_ENTRIES:
+            break
+    return found
+
+
+def _name_slots(elf: ELFFile) -> dict[int, bytes]:
+    """The function that each slot of the global offset table gets, by its address."""
+    found: dict[int, bytes] = {}
+    for name in (".rela.dyn", ".rela.plt"):
+        section = elf.get_section_by_name(name)
+        if section is None or section.data_size > MAX_BYTES:
+            continue
+        data = section.data()
+        rows = np.frombuffer(data[: len(data) // _RELOCATION.itemsize * _RELOCATION.itemsize], _RELOCATION)
+        symbols = elf.get_section(section["sh_link"])
+        strings = elf.get_section(symbols["sh_link"])
+        if max(symbols.data_size, strings.data_size) > MAX_BYTES:
+            continue
+        table, texts = symbols.data(), strings.data()
+        # A relocation without a symbol has the address of the function that chooses one (IFUNC).
+        for slot, info, addend in rows[:MAX_ENTRIES].tolist():
+            number = info >> 32
+            if not number:
+                found[slot] = b"*ABS*+%#x" % (addend % 2**64)
+            elif (number + 1) * _SYMBOL_BYTES <= len(table):
+                (at,) = struct.unpack_from("<I", table, number * _SYMBOL_BYTES)
+                found[slot] = texts[at : texts.find(b"\0", at)]
+    return found
+
+
+def _list_x86(start: int, data: bytes, size: int) -> Iterator[tuple[int, int, int]]:
+    """(start, end, slot) of each entry. size: of an entry, 0 if it is not known."""
+    size = size if 8 <= size <= 64 else 16
+    for at in range(0, len(data) - size + 1, size):
+        place = data.find(_JUMP, at, at + size - 4)
+        if place >= 0:
+            (distance,) = struct.unpack_from("<i", data, place + 2)
+            yield start + at, start + at + size, (start + place + 6 + distance) % 2**64
+
+
+def _list_arm(start: int, data: bytes) -> Iterator[tuple[int, int, int]]:
+    """(start, end, slot) of each entry."""
+    words = np.frombuffer(data[: len(data) // 4 * 4], "<u4").astype(np.int64)
+    places: Array = np.flatnonzero(_matches(words[:-1], *_ADDRESS_OF_PAGE) & _matches(words[1:], *_LOAD))
+    for place in places.tolist():
+        page, load = int(words[place]), int(words[place + 1])
+        pages = (page >> 5 & 0x7FFFF) << 2 | page >> 29 & 3
+        pages -= (pages & 1 << 20) << 1
+        slot = (start + 4 * place & ~0xFFF) + (pages << 12) + (load >> 10 & 0xFFF) * 8
+        lands = place > 0 and int(words[place - 1]) == _LANDING
+        low = start + 4 * (place - lands)
+        yield low, low + (24 if lands else 16), slot % 2**64
+
+
+def _matches(words: Array, mask: int, value: int) -> Array:
+    found: Array = words & mask == value
+    return found
