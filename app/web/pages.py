@@ -136,6 +136,12 @@ def with_query(path: str, pairs: Pairs) -> str:
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
+def join_query(path: str, *parts: str) -> str:
+    """`path` with these encoded parts as its query string; empty ones are left out."""
+    query = "&".join(part for part in parts if part)
+    return f"{path}?{query}" if query else path
+
+
 def target_url(name: str, subpage: str = "") -> str:
     """The address of a target's page, or of one below it."""
     return f"/targets/{quote(name, safe='')}" + (f"/{subpage}" if subpage else "")
@@ -149,8 +155,7 @@ def result_url(id: str, key: str = "", selection: Selection | None = None, extra
     unit = get_time_unit()
     if unit and all(word != TIME_UNIT_PARAMETER for word, _ in words):
         words.append((TIME_UNIT_PARAMETER, unit))
-    query = "&".join(part for part in (_encode_selection(selection or Selection()), urlencode(words)) if part)
-    return f"{path}?{query}" if query else path
+    return join_query(path, _encode_selection(selection or Selection()), urlencode(words))
 
 
 @lru_cache(64)

@@ -16,7 +16,7 @@ from ....analysis.tables import TABLES, Column, records
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....exporters.table_formats import TABLE_FORMATS, table_metadata
-from ...pages import Pairs, with_query
+from ...pages import Pairs, join_query, with_query
 from ...parameters import parse_choice
 
 PAGE_SIZE = 100
@@ -113,8 +113,7 @@ def current_url_with(*changes: tuple[str, str | None]) -> str:
     """The URL of this page with some parameters changed; None or "" removes one."""
     rest = _rest_of_query(frozenset(name for name, _ in changes))
     changed = urlencode([(name, value) for name, value in changes if value])
-    query = "&".join(part for part in (rest, changed) if part)
-    return f"{request.path}?{query}" if query else request.path
+    return join_query(request.path, rest, changed)
 
 
 def _rest_of_query(names: frozenset[str]) -> str:
