@@ -1,4 +1,4 @@
-"""`perfloom record` and `perfloom import`: submit a job and wait for its end.
+"""`perfloom record` and other commands about jobs: submit a job and wait for its end.
 
 A running worker takes the steps; without one this process does.
 """
@@ -12,17 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
 from perfloom.config import Settings
-from perfloom.domain.errors import Conflict, JobFailed, PerfloomError, TooLarge, UnreadableInput
+from perfloom.domain.errors import Conflict, JobFailed, PerfloomError
 from perfloom.domain.jobs import Executor, JobDetails, JobSpec, JobState
-from perfloom.ingest.compression import EMPTY_SPARSE_FILE, is_empty_sparse_file
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
-from perfloom.store.files.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 
@@ -32,13 +29,11 @@ from .base.facts_probe import host_name
 from .base.jobfiles import JobFiles, save_environment
 from .base.secret_provider import SecretProvider, no_secrets
 from .local import supervisor_client
-from .read import prefork
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
 
 if TYPE_CHECKING:
     from .preflight import FindingCallback
 
-_PIECE_BYTES = 4 << 20
 POLL_S = 0.1
 WORKER_TIMEOUT_S = 30.0
 """After this time without a heartbeat of the worker, this process takes the steps."""
@@ -247,29 +242,30 @@ def _submit_recording(
     return job, by_worker
 
 
-def import_files(
-    settings: Settings, files: Sequence[str], name: str, watch: Callable[[Job], None], clock: str = ""
+def run_import(
+    settings: Settings,
+    job_files: JobFiles,
+    file_names: Sequence[str],
+    name: str,
+    watch: Callable[[Job], None],
+    *,
+    clock: str,
+    leave_to_worker: Callable[[], None],
+    submitted: Callable[[], object],
 ) -> Job:
-    """Import the files of one run ("-": standard input), wait, and return the job in its final state.
+    """Import files that are in the directory of a job, or links there. Wait, and return the job in its final state.
 
-    clock: the unit of their times if they do not specify it, one of TIME_UNITS. watch: called whenever state or
-    progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
+    leave_to_worker: called if a worker will read them. submitted: called when the job exists. Other arguments and
+    errors: see `import_client.import_files`.
     """
     with _open_store_and_queue(settings) as (store, queue):
-        id = new_id()
-        job_files = JobFiles(store.jobs.directory(id))
-        by_worker = queue.has_worker(host_name())
-        if by_worker:
-            prefork.end_reader()
-        try:
-            file_names = _keep(settings, job_files, files, copy=by_worker)
-        except BaseException:
-            remove_tree(job_files.root)
-            raise
+        id = job_files.root.name
+        if by_worker := queue.has_worker(host_name()):
+            leave_to_worker()
         with _count_signals() as cancel_requests:
-            shown = name or file_names[0] + (f" and {len(file_names) - 1} more" if len(file_names) > 1 else "")
-            spec = {"files": file_names} | ({"clock": clock} if clock else {})
-            job = store.jobs.create("import", spec, shown, id=id, details=JobDetails(runner_host=host_name()))
+            spec = {"files": list(file_names)} | ({"clock": clock} if clock else {})
+            job = store.jobs.create("import", spec, name, id=id, details=JobDetails(runner_host=host_name()))
+            submitted()
             if by_worker:
                 queue.enqueue_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)
@@ -277,44 +273,6 @@ def import_files(
             return _follow(
                 context, queue, job, job_files, cancel_requests, watch, tail, by_worker, host_name(), no_secrets
             )
-
-
-def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: bool) -> list[str]:
-    """Put files into the job's directory; returns their names there. copy: needed after this process. Otherwise a link
-    suffices, as the result gets its own copy.
-    """
-    names: list[str] = []
-    job_files.prepare()
-    for file in files:
-        name = safe_name("standard input" if file == "-" else os.path.basename(file), set(names))
-        try:
-            with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as source:
-                if file != "-" and is_empty_sparse_file(source):
-                    raise UnreadableInput(f"{file} {EMPTY_SPARSE_FILE}")
-                if file != "-" and not copy and os.path.isfile(file):
-                    os.symlink(os.path.abspath(file), job_files.artifacts / name)
-                else:
-                    _copy(settings, source, file, job_files.artifacts / name)
-        except OSError as error:
-            raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None
-        names.append(name)
-    return names
-
-
-def _copy(settings: Settings, source: BinaryIO, shown: str, target: Path) -> None:
-    disk = os.statvfs(target.parent)
-    room = min(disk.f_bavail * disk.f_frsize - settings.reserve_bytes, settings.upload_limit_bytes)
-    with disk_errors(target.parent), open(target, "xb") as copy:
-        while data := source.read(_PIECE_BYTES):
-            room -= len(data)
-            if room < 0:
-                raise TooLarge(
-                    f"{shown} is too large: {settings.data} has no space for it, or it exceeds the limit of "
-                    f"{settings.upload_limit_bytes:,} bytes. Delete results, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
-                )
-            copy.write(data)
-        copy.flush()
-        os.fsync(copy.fileno())
 
 
 def _follow(

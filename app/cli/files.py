@@ -238,13 +238,13 @@ def import_(name: str, tags: tuple[str, ...], clock: str | None, data: Path | No
 
         normalize_tags(tags)
     with _reader_ahead(files):
-        from ..workers import job_client
+        from ..workers import import_client
         from .progress import ProgressLine
 
         settings = load_settings(data)
         settings.prepare()
         with ProgressLine() as progress:
-            job = job_client.import_files(settings, files, name, progress.show, clock or "")
+            job = import_client.import_files(settings, files, name, progress.show, clock or "")
     if job.result_id is None:
         # An unreadable file has another exit status than other failures of the job.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.error_kind)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ..domain.errors import JobFailed
-from ..domain.jobs import JobState
 
 if TYPE_CHECKING:
     from ..store.jobs import Job
@@ -57,6 +56,9 @@ class ProgressLine:
 
 def _waits(job: "Job") -> bool:
     """Whether the progress text is the reason for waiting, not progress."""
+    # Imported here, so that `perfloom import` starts reading sooner.
+    from ..domain.jobs import JobState
+
     return job.state is JobState.PENDING or bool(job.details.unreachable_since or job.details.failures)
 
 

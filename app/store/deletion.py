@@ -19,8 +19,7 @@ from .ids import is_id, not_found, require_id
 ABOUT_FILE = "result.json"
 """A file next to the manifest with columns of the row that are not in the profile, in case the row is lost."""
 TRASH = ".trash-"
-STAGED_PREFIX = ".staged-"
-"""Directories with these prefixes in `results` are of deleted results, and of those not yet published."""
+"""Of the names of directories of deleted results in `results`."""
 JOB_FOLDERS = ("work", "artefacts")
 
 

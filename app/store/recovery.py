@@ -13,8 +13,9 @@ from sqlalchemy import select, update
 from ..domain.errors import PerfloomError
 from ..ingest.storage_names import STAGED_CODE_PREFIX
 from .database import Database
-from .deletion import STAGED_PREFIX, TRASH, clear_directory
+from .deletion import TRASH, clear_directory
 from .files.disk import disk_errors, disk_usage, remove_tree
+from .files.staging import STAGED_PREFIX
 from .ids import is_id
 from .jobs import ACTIVE_STATES
 from .models import JobRow, ResultRow

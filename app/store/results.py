@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import os
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +22,12 @@ from sqlalchemy.orm import Session
 from ..domain.errors import InvalidRequest, Unavailable
 from . import deletion
 from .database import Database
-from .deletion import ABOUT_FILE, STAGED_PREFIX, read_about
+from .deletion import ABOUT_FILE, read_about
 from .files import originals
 from .files.disk import disk_errors, disk_usage, remove_tree, sync_directory
 from .files.originals import Original
 from .files.profile_cache import ProfileCache
+from .files.staging import stage_result
 from .ids import not_found, require_id
 from .models import JobRow, ResultRow, TagRow
 from .result import (
@@ -74,11 +74,7 @@ class Results:
 
     def stage(self, id: str) -> Path:
         """A new empty directory for a result, which `publish` completes. One per attempt."""
-        require_id(id, "result")
-        staged = self.directory / f"{STAGED_PREFIX}{id}-{secrets.token_hex(4)}"
-        with disk_errors(self.directory):
-            staged.mkdir(mode=0o700)
-        return staged
+        return stage_result(self.data, id)
 
     def publish(
         self,

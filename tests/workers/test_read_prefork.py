@@ -12,8 +12,10 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
+from perfloom.store import Store
+from perfloom.store.ids import new_id
 from perfloom.workers.base import processes
-from perfloom.workers.read import prefork, reading
+from perfloom.workers.read import early_reading, prefork, reading
 from tests.support import paths
 from tests.workers.waiting import has_ended, until
 
@@ -75,3 +77,49 @@ def test_idle_preforked_reader_ends(settings: Settings, monkeypatch: pytest.Monk
     assert not prefork._waiting
     monkeypatch.setattr(prefork, "IDLE_S", 60.0)
     assert reading.read_profile(settings, [TRACE]).slices.num_rows
+
+
+def read_early(settings: Settings, store: Store, clock: str = "") -> str:
+    """Store TRACE with the unit `clock`, after a process began to read it without one; its id."""
+    id = new_id()
+    with early_reading.begin_reading(settings, id, [TRACE], ""), prefork.ReaderKeeper() as keeper:
+        reading.read_to_result(
+            settings,
+            store,
+            id,
+            [TRACE],
+            name="early",
+            meta_changes={},
+            progress=lambda part, text: None,
+            clock=clock,
+            keeper=keeper,
+        )
+    return id
+
+
+def test_reading_that_began_early_is_continued(
+    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun()
+    started = []
+    monkeypatch.setattr(prefork, "start_reader", lambda **_: started.append(1))
+    stored = store.results.open(read_early(settings, store))
+    assert not started
+    expected = reading.read_profile(settings, [TRACE])
+    assert all(table.equals(expected.tables()[name]) for name, table in stored.tables().items())
+
+
+def test_reading_that_began_with_another_clock_is_ended(settings: Settings, store: Store) -> None:
+    pid = begun()
+    with pytest.raises(UnreadableInput, match="clock"):
+        read_early(settings, store, "ns")
+    assert has_ended(pid)
+    assert list(store.results.directory.iterdir()) == []
+
+
+def test_reading_that_was_not_needed_is_ended(settings: Settings, store: Store) -> None:
+    pid = begun()
+    with early_reading.begin_reading(settings, new_id(), [TRACE], ""):
+        assert not has_ended(pid)
+    assert has_ended(pid)
+    assert list(store.results.directory.iterdir()) == []

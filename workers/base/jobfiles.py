@@ -7,12 +7,16 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from perfloom.domain.jobs import JobSpec
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from .json_files import read_json, write_json
 from .processes import clean_environment
+
+if TYPE_CHECKING:
+    # Not imported at run time: `perfloom import` sends the request to its reader process before it loads this.
+    from perfloom.domain.jobs import JobSpec
 
 JOB_VARIABLE = "PERFLOOM_JOB"
 """Environment variable of every process of a job: its id. It identifies processes that lost their ancestors."""
@@ -108,7 +112,7 @@ class JobFiles:
             return ""
 
 
-def working_directory(spec: JobSpec, files: JobFiles) -> Path:
+def working_directory(spec: "JobSpec", files: JobFiles) -> Path:
     """Where the command starts."""
     return Path(spec.cwd) if spec.cwd else files.work
 
@@ -123,7 +127,7 @@ def save_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
         write_json(files.run / ENVIRONMENT, dict(environment))
 
 
-def job_environment(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
+def job_environment(job_id: str, spec: "JobSpec", files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program: that of the submitter, else the worker's, and the job's variables.
 
     It has no settings of Perfloom, as some are secret.
@@ -139,7 +143,7 @@ def delete_environment(files: JobFiles) -> None:
         (files.run / ENVIRONMENT).unlink()
 
 
-def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> str | None:
+def command_path(spec: "JobSpec", cwd: Path, environment: Mapping[str, str]) -> str | None:
     """The program of a job's command, searched as execvp(3) does; None if there is none."""
     name = spec.command[0]
     if "/" in name:

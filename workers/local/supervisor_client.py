@@ -8,13 +8,15 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from perfloom.recording.plan import SupervisedRun
+from typing import TYPE_CHECKING, Any
 
 from ..base import json_files, processes
 from ..base.jobfiles import JOB_VARIABLE, JobFiles
 from . import supervisor
+
+if TYPE_CHECKING:
+    # Not imported at run time: imports of files do not start programs.
+    from perfloom.recording.plan import SupervisedRun
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 20
@@ -39,7 +41,7 @@ class SupervisorStatus:
 
 def write_task(
     files: JobFiles,
-    run: SupervisedRun,
+    run: "SupervisedRun",
     cwd: str,
     duration_s: float | None,
     reserve_bytes: int,

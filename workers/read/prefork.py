@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,7 @@ IDLE_S = 20.0
 END = b"\0"
 """The byte after the path of a request."""
 _waiting: "list[PreforkedReader]" = []
+_early: "list[EarlyReading]" = []
 _lock = threading.RLock()
 
 
@@ -60,6 +62,18 @@ class PreforkedReader:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+
+@dataclass(frozen=True)
+class EarlyReading:
+    """A process that reads `files` already, for the directories `staged` and `scratch` of `read_to_result`. clock: see
+    Request."""
+
+    reader: PreforkedReader
+    files: tuple[Path, ...]
+    clock: str
+    staged: Path
+    scratch: Path
 
 
 @dataclass
@@ -143,6 +157,21 @@ def take_reader() -> PreforkedReader | None:
             return _waiting.pop()
     end_reader()
     return None
+
+
+def offer_reading(early: EarlyReading) -> None:
+    """Let the reading of these files, when it is asked for, continue with this process."""
+    with _lock:
+        _early.append(early)
+
+
+def take_reading(files: Sequence[Path], clock: str) -> EarlyReading | None:
+    """The process that reads these files already, if any. The caller must end it, and remove its directories."""
+    with _lock:
+        found = next((one for one in _early if (one.files, one.clock) == (tuple(files), clock)), None)
+        if found is not None:
+            _early.remove(found)
+        return found
 
 
 def _end_idle(preforked: PreforkedReader) -> None:

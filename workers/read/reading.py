@@ -70,14 +70,26 @@ def read_to_result(
     # Imported here, because it loads the database.
     from perfloom.store.files.originals import EarlyCompression
 
-    staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
+    changes = dict(meta_changes)
+    early = None if changes else prefork.take_reading(files, clock)
+    if early is not None:
+        staged, scratch = early.staged, early.scratch
+    else:
+        staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
         planned_directory = _find_planned_directory(files)
         with EarlyCompression(files if planned_directory is None else (), scratch, settings.data) as compression:
-            changes = dict(meta_changes)
-            written = _read(
-                settings, files, scratch, staged, None, changes, progress, clock=clock, describe=True, keeper=keeper
+            request = make_request(
+                settings,
+                files,
+                scratch,
+                staged,
+                meta=changes,
+                clock=clock,
+                describe=True,
+                stays=keeper is not None,
             )
+            written = _answer(request, progress, keeper, early.reader if early else None)
             packed = compression.wait()
         originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
         return store.results.publish(
@@ -103,7 +115,8 @@ def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: 
     text = directory / script_name(perf_data.name)
     if not text.exists():
         with tempfile.TemporaryDirectory(dir=directory, prefix=".perf-") as scratch:
-            _read(settings, [perf_data], Path(scratch), None, perf, {}, progress, text_folder=directory)
+            request = make_request(settings, [perf_data], Path(scratch), None, perf=perf, text_folder=directory)
+            _answer(request, progress)
     if not text.exists():
         raise UnreadableInput(f"{perf_data.name} is not a recording of perf. Record it again.")
     return text
@@ -135,7 +148,7 @@ def read_code(
     code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as))
     try:
         with tempfile.TemporaryDirectory(prefix="perfloom-") as scratch:
-            _read(settings, files, Path(scratch), result, None, {}, progress, code=code, keeper=keeper)
+            _answer(make_request(settings, files, Path(scratch), result, code=code), progress, keeper)
         publish_code(staged, result)
     finally:
         remove_tree(staged)
@@ -149,37 +162,33 @@ def read_profile(settings: Settings, files: Sequence[Path | str], progress: Prog
     with tempfile.TemporaryDirectory(prefix="perfloom-") as folder:
         out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
         scratch.mkdir()
-        _read(settings, files, scratch, out, None, {}, progress or (lambda part, text: None))
+        _answer(make_request(settings, files, scratch, out), progress or (lambda part, text: None))
         # Mapped files remain readable after they were removed.
         from perfloom.store.files import columns
 
         return columns.read(out)
 
 
-def _read(
+def make_request(
     settings: Settings,
     files: Sequence[Path | str],
     scratch: Path,
     out: Path | None,
-    perf: str | None,
-    meta: dict[str, Any],
-    progress: Progress,
+    *,
+    perf: str | None = None,
+    meta: dict[str, Any] | None = None,
     text_folder: Path | None = None,
     clock: str = "",
     describe: bool = False,
     code: CodeRequest | None = None,
-    keeper: prefork.ReaderKeeper | None = None,
-) -> list[Path]:
-    """Read `files` in a child process. Returns the text files of perf.data files that it wrote.
-
-    keeper: for `code`, may have the process; else gets it.
-    """
-    text = text_folder or scratch / TEXT_FOLDER
+    stays: bool = False,
+) -> Request:
+    """The request to read `files`, see `Request`. text_folder: by default in `scratch`. Raises UnreadableInput."""
     planned_directory = _find_planned_directory(files)
-    request = Request(
+    return Request(
         inputs=_inputs(files) if planned_directory is None else (),
         scratch=str(scratch),
-        text=str(text),
+        text=str(text_folder or scratch / TEXT_FOLDER),
         limits=Limits(
             memory_bytes=settings.read_memory_bytes,
             seconds=settings.read_seconds,
@@ -192,18 +201,37 @@ def _read(
         planned=None if planned_directory is None else str(planned_directory.absolute()),
         perf=perf,
         buildid_dir=str(settings.buildid_dir),
-        meta=meta,
+        meta=meta or {},
         clock=clock,
         describe=describe,
         code=code,
-        stays=keeper is not None and code is None,
+        stays=stays,
     )
+
+
+def write_request(request: Request) -> Path:
+    """Write the file from which a reader process reads its request. Returns its path. Raises Unavailable."""
+    scratch = Path(request.scratch)
     with disk_errors(scratch):
-        text.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(request.text).mkdir(mode=0o700, parents=True, exist_ok=True)
         path = scratch / "request.json"
         path.write_text(request.to_json(), encoding="utf-8")
-        with tempfile.TemporaryFile(dir=scratch) as temporary_file:
-            return _Child(request, path, temporary_file, progress, keeper or prefork.ReaderKeeper()).answer()
+    return path
+
+
+def _answer(
+    request: Request,
+    progress: Progress,
+    keeper: prefork.ReaderKeeper | None = None,
+    reader: prefork.PreforkedReader | None = None,
+) -> list[Path]:
+    """Let a child process answer a request. Returns the text files of perf.data files that it wrote.
+
+    keeper: for `code`, may have the process; else gets it. reader: has got the request already.
+    """
+    path = None if reader is not None else write_request(request)
+    with disk_errors(Path(request.scratch)), tempfile.TemporaryFile(dir=request.scratch) as temporary_file:
+        return _Child(request, path, temporary_file, progress, keeper or prefork.ReaderKeeper(), reader).answer()
 
 
 def _read_description(scratch: Path) -> dict[str, Any] | None:
@@ -268,15 +296,22 @@ class _Child:
     """One reader process."""
 
     def __init__(
-        self, request: Request, path: Path, stderr: IO[bytes], progress: Progress, keeper: prefork.ReaderKeeper
+        self,
+        request: Request,
+        path: Path | None,
+        stderr: IO[bytes],
+        progress: Progress,
+        keeper: prefork.ReaderKeeper,
+        preforked: prefork.PreforkedReader | None = None,
     ) -> None:
-        """path: of the file with the request. stderr: receives its standard error."""
+        """path: of the file with the request. stderr: receives its standard error. preforked: has got the request;
+        then no path is needed."""
         self.request = request
         self.path = path
         self.stderr = stderr
         self.progress = progress
         self.keeper = keeper
-        self.preforked: prefork.PreforkedReader | None = None
+        self.preforked = preforked
         self.last: tuple[float | None, str] = (None, "Reading")
         self.final: dict[str, Any] | None = None
 
@@ -316,6 +351,10 @@ class _Child:
 
     def _start_reader(self) -> "subprocess.Popen[bytes]":
         """The process: the preforked one if there is one and it can do the request, else a new one."""
+        if self.preforked is not None:
+            self.stderr = self.preforked.stderr
+            return self.preforked.process
+        assert self.path is not None
         from_input = any(one.path == "-" for one in self.request.inputs)
         preforked = None if from_input or self.request.out is None else self._find_reader()
         if preforked is not None and preforked.send_request(self.path):
