@@ -285,7 +285,8 @@ def test_perf_completes_its_file_when_the_supervisor_is_killed(supervised: Any, 
     one.process.wait()
     until(lambda: not processes.is_alive(who), "perf has ended")
     assert not (one.run / "exit.json").exists()
-    shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
+    shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True)
+    assert shown.returncode == 0, (shown.stderr, data.stat().st_size, data.read_bytes()[:104].hex())
     assert len(shown.stdout.splitlines()) > 10
     assert b"size field is 0" not in shown.stderr
 
