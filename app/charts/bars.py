@@ -6,7 +6,6 @@ are text of the page. Colors come from static/css/bars.css by class.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 
 from ..analysis.core.functions import KIND_NAMES, functions_of
 from ..analysis.core.sample_selection import event_names
@@ -17,7 +16,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import NO_ID, get_strings
 from ..domain.units import MISSING, Quantity, format_percent, format_quantity, format_text
-from .svg import strip_invalid_xml
+from .svg import escape_text
 
 TOP_FUNCTIONS = 8
 MAX_BARS = 24
@@ -176,7 +175,7 @@ def draw_bar(
     # Written as text: a page has hundreds, and elements take three times as long.
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" '
-        f'class="bars bars--row" role="{role}"><title>{_escape(f"{label}: {scale.format_text(total)}")}</title>'
+        f'class="bars bars--row" role="{role}"><title>{escape_text(f"{label}: {scale.format_text(total)}")}</title>'
     ]
     at = 0.0
     for number, series in enumerate(data.series):
@@ -186,22 +185,17 @@ def draw_bar(
             continue
         name, text = format_series(series), scale.format_text(value)
         said = f"{name}\n{text}, {format_percent(100 * value / total)} of the bar" if data.by_function else text
-        tip = _escape(f"{label}\n{said}")
+        tip = escape_text(f"{label}\n{said}")
         link = url(series) if url and data.by_function and not series.other else ""
         drawn = (
             f'<rect x="{at:.3f}" y="0" width="{width:.3f}" height="{HEIGHT}" '
             f'class="bars-part {color_class(data, number)}"><title>{tip}</title></rect>'
         )
         if link:
-            drawn = f'<a href="{_escape(link)}" aria-label="{_escape(f"{name}, {label}: {text}")}">{drawn}</a>'
+            drawn = f'<a href="{escape_text(link)}" aria-label="{escape_text(f"{name}, {label}: {text}")}">{drawn}</a>'
         parts.append(drawn)
         at += width
     return "".join((*parts, "</svg>"))
-
-
-def _escape(text: str) -> str:
-    """`text` as the content of an element or an attribute."""
-    return escape(strip_invalid_xml(text))
 
 
 def list_drawn_series(data: BarData) -> tuple[int, ...]:

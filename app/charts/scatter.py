@@ -15,7 +15,7 @@ import numpy as np
 from ..analysis.ratios.scatter import Box
 from ..domain.arrays import Array, Float64Array
 from .axis import tick_step
-from .svg import add_element, strip_invalid_xml
+from .svg import add_element, escape_text
 
 LEVEL_COUNT = 10
 MAX_TICKS = 7
@@ -35,12 +35,15 @@ class ScatterAxis:
 
     def place(self, value: float) -> float:
         """From 0 at the low end to 1; outside of the axis beyond these."""
+        return float(self.places(np.float64(value)))
+
+    def places(self, values: Any) -> Any:
+        """`place` of each of the values, float64."""
         if not self.is_log:
-            return (value - self.low) / (self.high - self.low)
-        if value <= 0:
-            return -math.inf
-        low = math.log10(self.low)
-        return (math.log10(value) - low) / (math.log10(self.high) - low)
+            return (values - self.low) / (self.high - self.low)
+        low, high = np.log10([self.low, self.high])
+        with np.errstate(divide="ignore"):
+            return (np.log10(np.maximum(values, 0)) - low) / (high - low)
 
     def ticks(self) -> list[float]:
         """Round values on the axis."""
@@ -97,29 +100,29 @@ def draw_dots(
 ) -> str:
     """The dots, the first in front of the others. level: of their colors. tips: the text of each. means: the lines of
     the mean of x and y, NaN for none. box: the selected one."""
-    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "scatter-dots", "role": "img"})
-    add_element(svg, "title", {}).text = strip_invalid_xml(title)
+    # Written as text: it is several times faster than elements, and there are up to 1,000 dots.
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="scatter-dots" role="img"><title>{escape_text(title)}</title>'
+    ]
     for axis, is_x in zip(axes, (True, False), strict=True):
-        for tick in axis.ticks():
-            _draw_line(svg, axis.place(tick), is_x, "scatter-guide")
+        parts += [_draw_line(axis.place(tick), is_x, "scatter-guide") for tick in axis.ticks()]
     for axis, mean, is_x in zip(axes, means, (True, False), strict=True):
         if math.isfinite(mean) and 0 <= axis.place(mean) <= 1:
-            _draw_line(svg, axis.place(mean), is_x, "scatter-mean")
+            parts.append(_draw_line(axis.place(mean), is_x, "scatter-mean"))
+    cx, cy, levels = axes[0].places(x).tolist(), (1 - axes[1].places(y)).tolist(), level.tolist()
     for at in reversed(range(len(x))):
-        place = {"cx": to_share(axes[0].place(float(x[at]))), "cy": to_share(1 - axes[1].place(float(y[at])))}
-        dot = add_element(svg, "circle", place | {"r": RADIUS, "class": f"dot-{level[at]}"})
-        add_element(dot, "title", {}).text = strip_invalid_xml(tips[at])
+        parts.append(
+            f'<circle cx="{to_share(cx[at])}" cy="{to_share(cy[at])}" r="{RADIUS}" class="dot-{levels[at]}">'
+            f"<title>{escape_text(tips[at])}</title></circle>"
+        )
     if box:
         left, right = _edges(axes[0], box.x)
         bottom, top = _edges(axes[1], box.y)
-        frame = {
-            "x": to_share(left),
-            "width": to_share(right - left),
-            "y": to_share(1 - top),
-            "height": to_share(top - bottom),
-        }
-        add_element(svg, "rect", frame | {"class": "scatter-box"})
-    return ElementTree.tostring(svg, encoding="unicode")
+        parts.append(
+            f'<rect x="{to_share(left)}" width="{to_share(right - left)}" y="{to_share(1 - top)}" '
+            f'height="{to_share(top - bottom)}" class="scatter-box"/>'
+        )
+    return "".join((*parts, "</svg>"))
 
 
 def draw_x_labels(axis: ScatterAxis, labels: Sequence[str]) -> str:
@@ -153,10 +156,10 @@ def draw_levels() -> str:
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _draw_line(svg: Any, share: float, is_x: bool, css: str) -> None:
+def _draw_line(share: float, is_x: bool, css: str) -> str:
     at = to_share(share if is_x else 1 - share)
-    ends = {"x1": at, "x2": at, "y1": "0", "y2": "100%"} if is_x else {"y1": at, "y2": at, "x1": "0", "x2": "100%"}
-    add_element(svg, "line", ends | {"class": css})
+    ends = f'x1="{at}" x2="{at}" y1="0" y2="100%"' if is_x else f'y1="{at}" y2="{at}" x1="0" x2="100%"'
+    return f'<line {ends} class="{css}"/>'
 
 
 def _edges(axis: ScatterAxis, edges: tuple[float | None, float | None]) -> tuple[float, float]:

@@ -6,6 +6,7 @@ static/css/tokens.css: a label can be narrower than its room, but not wider.
 
 import re
 import unicodedata
+from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
@@ -37,6 +38,11 @@ def add_link(parent: Any, url: str, label: str, css: str = "") -> Any:
 def strip_invalid_xml(text: str) -> str:
     """`text` with characters that are invalid in XML (control characters, lone surrogates) replaced by U+FFFD."""
     return text if text.isascii() and text.isprintable() else _INVALID_XML.sub("\ufffd", text)
+
+
+def escape_text(text: str) -> str:
+    """`text` as the content of an element or an attribute."""
+    return escape(strip_invalid_xml(text))
 
 
 def measure_text_em(text: str) -> float:

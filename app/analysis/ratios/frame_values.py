@@ -16,7 +16,7 @@ from ..stacks.frame_sums import sum_frames
 from ..stacks.layout import SiblingOrder
 from ..stacks.shapes import TreeShape, sandwich_shapes, shape_of
 from .color_scale import ColorScale, build_scale
-from .function_sums import weigh_functions
+from .function_sums import weigh_functions, weigh_selection
 from .metrics import RatioMetric
 
 PARTS = ("total", "self")
@@ -83,7 +83,7 @@ def scale_of(profile: Profile, selection: Selection, metric: RatioMetric, part: 
 
 def mean_of(profile: Profile, selection: Selection, metric: RatioMetric) -> float:
     """The metric of all samples of a selection; NaN is missing."""
-    sums = {event: np.array([weigh_functions(profile, selection, event).whole]) for event in metric.events}
+    sums = {event: np.array([weigh_selection(profile, selection, event)]) for event in metric.events}
     return float(metric.evaluate(sums)[0])
 
 

@@ -11,7 +11,7 @@ from ...domain.event_names import SAMPLED_ONLY
 from ...domain.formulas.formula import Formula, Name, quote_name
 from ...domain.profile import Profile
 from ...domain.tables import get_strings
-from ...domain.units import format_quantity, format_ratio
+from ...domain.units import format_ratio, format_text
 from ..core.measurements import find_share_only_events
 from ..core.sample_selection import event_id, event_names, samples_of
 from ..formulas.evaluation import evaluate
@@ -55,7 +55,7 @@ class RatioMetric:
     def format(self, value: float) -> str:
         """A value with its unit: of a formula with four digits."""
         if self.is_event or not math.isfinite(value):
-            return format_quantity(float(value), self.unit or "count").text
+            return format_text(float(value), self.unit or "count")
         return format_ratio(value, self.unit)
 
 

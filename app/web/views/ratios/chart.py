@@ -21,7 +21,7 @@ from ....charts.scatter import (
 from ....domain.arrays import Array
 from ....domain.profile import Profile
 from ....domain.text import shorten
-from ....domain.units import format_axis_labels, format_quantity, format_ratio
+from ....domain.units import format_axis_labels, format_ratio, format_text
 from ..results.result_frame import ResultFrame
 from ..results.tables import current_url_with
 from .parameters import APART, BOX_PARAMETERS, RatioRequest
@@ -169,7 +169,7 @@ def _tips(frame: ResultFrame, profile: Profile, scatter: Scatter, spec: ScatterS
     # The weight is not repeated if an axis shows it.
     if spec.reference or frame.event not in (spec.x.text, spec.y.text):
         weights = scatter.weight[rows].tolist()
-        lines.append([f"{frame.event} {format_quantity(weight, frame.unit).text}" for weight in weights])
+        lines.append([f"{frame.event} {format_text(weight, frame.unit)}" for weight in weights])
     heads = [
         shorten(name, MAX_TIP_CHARS) + (f" · {place}" if place else "")
         for name, place in zip(names, places, strict=True)
