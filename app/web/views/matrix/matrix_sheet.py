@@ -20,16 +20,17 @@ from ....analysis.matrix.groups import MatrixGroups
 from ....analysis.matrix.matrix import Matrix
 from ....analysis.matrix.rows import COMPUTING, WAITING, formula_table_rows, matrix_table_rows
 from ....analysis.tables import TABLES
-from ....domain.arrays import Array
+from ....domain.arrays import Array, Float64Array
 from ....domain.profile import Profile
 from ....domain.selection import MAX_PATTERN_CHARS, UNKNOWN_HOST
 from ....domain.symbols.short_names import shorten_symbol
 from ....domain.text import shorten
-from ....domain.units import NS_PER_MS, format_duration
+from ....domain.units import NS_PER_MS, Scale, format_duration
 from ..results.result_frame import ResultFrame
 from ..results.sheets import (
     ColumnView,
     Sheet,
+    SheetRow,
     build_rows,
     build_sheet,
     choose_columns,
@@ -37,7 +38,7 @@ from ..results.sheets import (
     filter_and_sort,
     inherit_descriptions,
 )
-from ..results.tables import PAGE_SIZE, Pager, SortOrder, current_url_with, parse_page
+from ..results.tables import Pager, SortOrder, current_url_with, parse_page
 
 GROUP_PAGE = 20
 """How many columns of groups a page has."""
@@ -50,6 +51,11 @@ NUMBER = "number"
 ORDERS = (NUMBER, "most")
 FORMULA_COLUMNS = ("name", "value", "min", "max")
 """The columns of a formula: it has no shares, and its values no mean."""
+FRAME_COLUMNS = (
+    *("name", "module", "state", "value", "percent", "min", "mean", "max", "imbalance_percent"),
+    *("most", "outlier", "since_ms"),
+)
+"""The columns of the table that the page needs: there are tens of thousands of rows."""
 LEVELS = 10
 """How many shades there are."""
 _PLACE = "FUNCTION-OF-THE-ROW"
@@ -80,7 +86,7 @@ def build_matrix_sheet(
     if choice.order != NUMBER:
         order = np.lexsort((order, -cells.totals.computing))
     shown = order[(page - 1) * GROUP_PAGE : page * GROUP_PAGE]
-    every = _table(frame, profile, event, matrix).to_frame()
+    every = _table(frame, profile, event, matrix).select(FRAME_COLUMNS).to_frame()
     every["place"] = matrix.place
     every["outlier_text"] = ""
     outliers = every.loc[every["outlier"], ["most", "since_ms"]]
@@ -88,8 +94,7 @@ def build_matrix_sheet(
     if choice.shown != ALL:
         every = every[every["state"] == choice.shown]
     total = len(every)
-    columns = _columns(frame, profile, cells, choice, shown)
-    statistics = [column for column in columns if not column.column.startswith("group")]
+    statistics, group_columns = _columns(frame, profile, cells, choice, shown)
     rows, sort = filter_and_sort(
         every,
         statistics,
@@ -99,16 +104,24 @@ def build_matrix_sheet(
     )
     values = matrix.value if isinstance(matrix, FormulaMatrix) else cells.weight.astype(np.float64)
     dense = _dense(cells, values, rows["place"].to_numpy(), shown, choice.value)
-    rows = rows.assign(**{f"group{n}": dense[:, n] for n in range(len(shown))}, focus="")
-    window = slice((parse_page() - 1) * PAGE_SIZE, parse_page() * PAGE_SIZE)
-    focus = rows["focus"].to_numpy(object, copy=True)
-    focus[window] = [quote_plus(focus_on(name)) for name in rows["name"].iloc[window]]
-    rows["focus"] = focus
+    by_row = np.fmax.reduce(dense, axis=1, initial=np.nan)
+    rows = rows.assign(largest_cell=by_row)
+    # The columns of groups have one scale.
+    scales = column_scales(rows, (*statistics, *(replace(one, column="largest_cell") for one in group_columns[:1])))
+    scales |= {one.column: scales["largest_cell"] for one in group_columns if one.measure}
+
+    def add_groups(part: pd.DataFrame, window: slice) -> pd.DataFrame:
+        """The rows of a page with the columns that only they need."""
+        groups = {f"group{n}": dense[window, n] for n in range(len(shown))}
+        focus = [quote_plus(focus_on(name)) for name in part["name"]]
+        return pd.concat([part, pd.DataFrame(groups | {"focus": focus}, index=part.index)], axis=1)
+
     if isinstance(matrix, FormulaMatrix):
         totals = _formula_totals(matrix, shown)
     else:
         totals = _totals(profile, frame, event, cells, choice, shown)
-    columns = _with_shades(columns, rows, choice)
+    peaks = rows["place"].to_numpy(), by_row if choice.shade == "row" else _peaks_of_states(rows["state"], by_row)
+    columns = (*statistics, *_with_shades(group_columns, dict(zip(*(one.tolist() for one in peaks), strict=True))))
     before, _, after = frame.url("flamegraph", frame.selection.focus_on(_PLACE)).partition(_PLACE)
     sheet = build_sheet(
         "Matrix",
@@ -118,11 +131,13 @@ def build_matrix_sheet(
         noun="function",
         total_rows=total,
         url=lambda row: f"{before}{row['focus']}{after}" if row["focus"] else "",
+        scales=scales,
+        complete=add_groups,
     )
     sheet = _with_group_links(sheet, frame, profile, groups, columns, shown)
-    return replace(sheet, rows=_total_rows(rows, totals, columns, sort) + sheet.rows), _build_group_pager(
-        page, groups, choice.by
-    )
+    if len(rows):
+        sheet = replace(sheet, rows=_total_rows(totals, columns, sort, scales) + sheet.rows)
+    return sheet, _build_group_pager(page, groups, choice.by)
 
 
 def _table(frame: ResultFrame, profile: Profile, event: int, matrix: Matrix | FormulaMatrix) -> TableRows:
@@ -144,7 +159,8 @@ def _outlier_text(group: str, since_ms: Any) -> str:
 
 def _columns(
     frame: ResultFrame, profile: Profile, cells: MatrixCells, choice: MatrixChoice, shown: Array
-) -> tuple[ColumnView, ...]:
+) -> tuple[tuple[ColumnView, ...], tuple[ColumnView, ...]]:
+    """The columns of statistics, and those of groups."""
     kind = "percent" if choice.value == "percent" else "value"
 
     def amount(column: str, label: str, **more: Any) -> ColumnView:
@@ -182,7 +198,7 @@ def _columns(
         )
         for place, group in enumerate(shown.tolist())
     )
-    return inherit_descriptions(TABLES["matrix"].columns, statistics) + groups
+    return inherit_descriptions(TABLES["matrix"].columns, statistics), groups
 
 
 def _group_title(cells: MatrixCells, group: int) -> str:
@@ -237,15 +253,17 @@ def _dense(cells: MatrixCells, values: Array, place: Array, shown: Array, value:
     return result
 
 
-def _with_shades(columns: tuple[ColumnView, ...], rows: pd.DataFrame, choice: MatrixChoice) -> tuple[ColumnView, ...]:
+def _peaks_of_states(states: "pd.Series[str]", by_row: Float64Array) -> Float64Array:
+    """The greatest cell of the rows of the same state, for each row."""
+    waits, peaks = states.to_numpy() == WAITING, np.full(len(by_row), np.nan)
+    for these in (waits, ~waits):
+        peaks[these] = np.fmax.reduce(by_row[these], initial=np.nan)
+    return peaks
+
+
+def _with_shades(columns: tuple[ColumnView, ...], peaks: dict[int, float]) -> tuple[ColumnView, ...]:
     """The columns of groups with the class of their shade: relative to the greatest cell shown of the same state, or of
-    the row."""
-    names = [column.column for column in columns if column.column.startswith("group")]
-    if not names or not len(rows):
-        return columns
-    by_row = rows[names].max(axis=1)
-    peak = by_row if choice.shade == "row" else by_row.groupby(rows["state"]).transform("max")
-    peaks = dict(zip(rows["place"].tolist(), peak.tolist(), strict=True))
+    the row. peaks: these, by place of the row."""
 
     def shade(name: str) -> Callable[[dict[str, Any]], str]:
         def tone(row: dict[str, Any]) -> str:
@@ -256,7 +274,7 @@ def _with_shades(columns: tuple[ColumnView, ...], rows: pd.DataFrame, choice: Ma
 
         return tone
 
-    return tuple(replace(c, tone=shade(c.column)) if c.column in names else c for c in columns)
+    return tuple(replace(column, tone=shade(column.column)) for column in columns)
 
 
 def _totals(
@@ -318,17 +336,17 @@ def _formula_totals(matrix: FormulaMatrix, shown: Array) -> pd.DataFrame:
     return pd.DataFrame(records).astype({"name": "str"})
 
 
-def _total_rows(rows: pd.DataFrame, totals: pd.DataFrame, columns: tuple[ColumnView, ...], sort: SortOrder) -> Any:
+def _total_rows(
+    totals: pd.DataFrame, columns: tuple[ColumnView, ...], sort: SortOrder, scales: dict[str, Scale]
+) -> tuple[SheetRow, ...]:
     """The rows of totals, in the units of the others."""
-    if not len(rows):
-        return ()
     shown, _ = choose_columns(columns, sort)
     # The tag is only for functions: the name says it.
     plain = [
         replace(c, tag=None, tone=lambda row: "matrix-total") if c.column != "name" else replace(c, tag=None)
         for c in shown
     ]
-    return build_rows(totals, plain, column_scales(rows, columns))
+    return build_rows(totals, plain, scales)
 
 
 def _with_group_links(

@@ -207,19 +207,23 @@ def build_sheet(
     mark: str = "",
     note: Texts | None = None,
     wide: bool = True,
+    scales: dict[str, Scale] | None = None,
+    complete: Callable[[pd.DataFrame, slice], pd.DataFrame] | None = None,
 ) -> Sheet:
     """A page of `rows`, which are filtered and sorted already (`filter_and_sort`); without an order it cannot be
     sorted. It has the columns that the request asks for.
 
     total_rows: number of rows without the search. url: makes the link of the name of a row. bar: the columns (percent)
     of its dark and pale part, or a function that makes it. bar_label: what it shows. mark: the column whose value
-    colors the mark before the name. note: makes the sentence below a row.
+    colors the mark before the name. note: makes the sentence below a row. scales: of the columns, if they are known.
+    complete: adds columns to the rows of the page, which are at a slice of all rows.
     """
     page = parse_page()
     # Of all columns, so that the units stay when a column is hidden.
-    scales = column_scales(rows, columns)
+    scales = column_scales(rows, columns) if scales is None else scales
     shown, choice = choose_columns(columns, order)
-    part = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    window = slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
+    part = rows.iloc[window] if complete is None else complete(rows.iloc[window], window)
     kinds = dict.fromkeys(part[mark].dropna()) if mark else ()
     return Sheet(
         label=label,
