@@ -16,7 +16,7 @@ from ..stacks.frame_sums import sum_frames
 from ..stacks.layout import SiblingOrder
 from ..stacks.shapes import TreeShape, sandwich_shapes, shape_of
 from .color_scale import ColorScale, build_scale
-from .function_sums import weigh_functions, weigh_selection
+from .function_sums import FunctionSums, weigh_functions
 from .metrics import RatioMetric
 
 PARTS = ("total", "self")
@@ -81,10 +81,11 @@ def scale_of(profile: Profile, selection: Selection, metric: RatioMetric, part: 
     return build_scale(mean, metric.evaluate(sums), sums[width], float(wholes[width][0]))
 
 
-def mean_of(profile: Profile, selection: Selection, metric: RatioMetric) -> float:
+def mean_of(sums: FunctionSums, metric: RatioMetric) -> float:
     """The metric of all samples of a selection; NaN is missing."""
-    sums = {event: np.array([weigh_selection(profile, selection, event)]) for event in metric.events}
-    return float(metric.evaluate(sums)[0])
+    if not set(metric.events) <= set(sums.whole):
+        return float("nan")
+    return float(metric.evaluate({event: np.array([sums.whole[event]]) for event in metric.events})[0])
 
 
 def _add_values(

@@ -1,7 +1,7 @@
 """Sums of events by function, and by function and rank, process, thread or host."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ...domain.selection import Selection, check_choice
 from ..core.flame_groups import FlameGroup, groups_of
 from ..core.functions import functions_of
 from ..core.memo import memoize
-from ..core.sample_rollup import SampleRollup, list_rollups
-from ..core.sample_selection import filter_calls, sum_by_index
+from ..core.sample_rollup import SampleRollup
+from ..core.sample_selection import sum_by_index
 from ..stacks.call_tree import CallTree, build_shown_tree, keep_nodes
 from ..stacks.hotspots import FunctionLabels, function_weights, label_functions
 from ..stacks.layout import subtree_totals
@@ -26,13 +26,15 @@ NO_PLACE = -1
 @dataclass(frozen=True, eq=False)
 class FunctionSums:
     """Sums by function, or by function and place. function: row of `functions`. place: index of `places`, NO_PLACE
-    without. own, total: by event, float64 in its unit. left_out: how many functions with weight are not here."""
+    without. own, total: by event, float64 in its unit. whole: of the selection, by event. left_out: how many functions
+    with weight are not here."""
 
     function: Array
     place: Array
     places: tuple[str, ...]
     own: Mapping[int, Float64Array]
     total: Mapping[int, Float64Array]
+    whole: Mapping[int, int]
     left_out: int
 
     def part(self, part: str) -> Mapping[int, Float64Array]:
@@ -42,7 +44,7 @@ class FunctionSums:
     def take(self, rows: Array) -> "FunctionSums":
         """The sums at these rows."""
         own, total = ({event: sums[rows] for event, sums in of.items()} for of in (self.own, self.total))
-        return FunctionSums(self.function[rows], self.place[rows], self.places, own, total, self.left_out)
+        return replace(self, function=self.function[rows], place=self.place[rows], own=own, total=total)
 
     def names(self, profile: Profile) -> tuple[list[str], list[str], list[str | None]]:
         """(names, modules, places) of the rows."""
@@ -72,25 +74,16 @@ def weigh_functions(profile: Profile, selection: Selection, event: int) -> Funct
     return memoize(profile, ("function weights", chosen, event), build)
 
 
-def weigh_selection(profile: Profile, selection: Selection, event: int) -> int:
-    """The weight of the samples of a selection, whatever its event: `whole` of `weigh_functions`, but faster."""
-    kept = filter_calls(profile, selection)
-    weights = [
-        part.weight if kept is None else part.weight[kept.take(part.call)]
-        for part in list_rollups(profile, selection, event)
-    ]
-    return sum(int(weight.sum()) for weight in weights)
-
-
 def sum_functions(profile: Profile, selection: Selection, events: Sequence[int]) -> FunctionSums:
     """The sums of all functions with weight of any of the events."""
-    own, total = {}, {}
+    own, total, whole = {}, {}, {}
     function: Array = np.zeros(0, np.int64)
     for event in events:
         found = weigh_functions(profile, selection, event)
         function = found.function
         own[event], total[event] = found.own.astype(np.float64), found.total.astype(np.float64)
-    everything = FunctionSums(function, np.full(len(function), NO_PLACE), (), own, total, 0)
+        whole[event] = found.whole
+    everything = FunctionSums(function, np.full(len(function), NO_PLACE), (), own, total, whole, 0)
     return everything.take(_weighty(everything))
 
 
@@ -111,32 +104,41 @@ def sum_places(
     tree = build_shown_tree(profile, selection.frame_filter)
     labels = label_functions(profile, selection.frame_filter, "function")
     rollups = {event: roll_up_groups(profile, selection, event, groups) for event in events}
-    shown = _find_functions(tree, labels, [found for found, _ in rollups.values()])
+    weights = {
+        event: sum_by_index(found.call, found.weight, profile.calls.num_rows) for event, (found, _) in rollups.items()
+    }
+    shown = _find_functions(tree, labels, weights.values())
     left_out = 0
     if max_rows is not None and len(shown):
         used = np.zeros(len(groups.labels), bool)
         for _, group in rollups.values():
             used[group] = True
         most = max(1, max_rows // max(1, int(used.sum())))
-        weights = weigh_functions(profile, selection, events[0])
-        first = np.abs((weights.own if part == "self" else weights.total)[shown])
+        _, own, total, _ = function_weights(profile, selection, events[0], calls=weights[events[0]])
+        first = np.abs((own if part == "self" else total)[shown])
         left_out = max(0, len(shown) - most)
         shown = np.sort(shown[np.lexsort((shown, -first))[:most]])
     size = len(groups.labels)
     columns = _list_columns(tree, labels, shown)
     sums = {event: _sum_event(columns, *rollups[event], len(shown), size) for event in events}
-    own, total = ({event: found[n] for event, found in sums.items()} for n in range(2))
     key = np.arange(len(shown) * size)
-    everything = FunctionSums(labels.function[shown][key // size], key % size, groups.labels, own, total, left_out)
+    everything = FunctionSums(
+        function=labels.function[shown][key // size],
+        place=key % size,
+        places=groups.labels,
+        own={event: found for event, (found, _) in sums.items()},
+        total={event: found for event, (_, found) in sums.items()},
+        whole={event: int(found.sum()) for event, found in weights.items()},
+        left_out=left_out,
+    )
     return everything.take(_weighty(everything))
 
 
-def _find_functions(tree: CallTree, labels: FunctionLabels, rollups: Sequence[SampleRollup]) -> Array:
-    """The labels of the functions that have samples with weight."""
+def _find_functions(tree: CallTree, labels: FunctionLabels, weights: Iterable[Array]) -> Array:
+    """The labels of the functions with samples that have weight. weights: of each event, by node of `calls`."""
+    calls = np.flatnonzero(np.any([weight != 0 for weight in weights], axis=0))
     sampled = np.zeros(len(tree), np.int64)
-    for found in rollups:
-        call = found.call[found.weight != 0]
-        sampled[call if tree.node is None else tree.node.take(call)] = 1
+    sampled[calls if tree.node is None else tree.node[calls]] = 1
     has_samples = np.zeros(len(labels.function), bool)
     has_samples[labels.label[labels.outer[sum_subtrees(sampled, tree.end)[labels.outer] > 0]]] = True
     return np.flatnonzero(has_samples)

@@ -63,7 +63,7 @@ def _rows(profile: Profile, selection: Selection, by: str) -> TableRows:
             "place": [*places],
             "self": list(metric.evaluate(sums.own)),
             "total": list(metric.evaluate(sums.total)),
-            "mean": [mean_of(profile, selection, metric)] * count,
+            "mean": [mean_of(sums, metric)] * count,
             "event": [event_names(profile)[events[0]]] * count,
             "self_weight": list(sums.own[events[0]]) if not metric.unknown else [np.nan] * count,
             "total_weight": list(sums.total[events[0]]) if not metric.unknown else [np.nan] * count,

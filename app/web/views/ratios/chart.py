@@ -95,7 +95,7 @@ def build_chart(frame: ResultFrame, profile: Profile, asked: RatioRequest, scatt
     )
     weight = scatter.weight[rows]
     most = float(np.abs(weight).max(initial=0))
-    means = tuple(_mean_line(frame, profile, metric, spec, at) for at, metric in enumerate((spec.x, spec.y)))
+    means = tuple(_mean_line(scatter, metric, spec, at) for at, metric in enumerate((spec.x, spec.y)))
     # `charts.scatter` escapes every text and uses neither script nor style; tests check this.
     return ScatterChart(
         svg=Markup(
@@ -153,11 +153,11 @@ def _labels(axis: ScatterAxis, metric: RatioMetric, spec: ScatterSpec, at: int) 
     return format_axis_labels(ticks, metric.unit or "count")
 
 
-def _mean_line(frame: ResultFrame, profile: Profile, metric: RatioMetric, spec: ScatterSpec, at: int) -> float:
+def _mean_line(scatter: Scatter, metric: RatioMetric, spec: ScatterSpec, at: int) -> float:
     """The line of the formula of the whole, or of no difference; NaN for events."""
     if spec.reference:
         return 1.0 if spec.scales[at] == "log" else 0.0
-    return np.nan if metric.is_event else mean_of(profile, frame.selection, metric)
+    return np.nan if metric.is_event else mean_of(scatter.sums, metric)
 
 
 def _tips(frame: ResultFrame, profile: Profile, scatter: Scatter, spec: ScatterSpec, rows: Array) -> list[str]:
