@@ -229,6 +229,14 @@ class Settings:
         default=5 * 10**9,
         metadata=_about("Disk space for data that can be computed again from results.", _bytes, default="5GB"),
     )
+    binary_cache_bytes: int = field(
+        default=5 * 10**9,
+        metadata=_about(
+            "Disk space for binaries and source files from recording hosts, for [source lines](../how-to/source.md).",
+            _bytes,
+            default="5GB",
+        ),
+    )
     read_memory_bytes: int = field(
         default=8 * 10**9,
         metadata=_about("Memory limit for reading one recording.", _bytes, default="8GB"),

@@ -35,12 +35,14 @@ POLL_TASK = "perfloom.poll"
 CHECK_TASK = "perfloom.check"
 TARGET_CHECK_TASK = "perfloom.target-check"
 RECOVERY_TASK = "perfloom.tidy"
+CODE_TASK = "perfloom.code"
 QUEUES = {
     LAUNCH_TASK: LAUNCH_QUEUE,
     CHECK_TASK: LAUNCH_QUEUE,
     TARGET_TASK: TARGET_QUEUE,
     POLL_TASK: TARGET_QUEUE,
     TARGET_CHECK_TASK: TARGET_QUEUE,
+    CODE_TASK: TARGET_QUEUE,
     READ_TASK: READ_QUEUE,
     RECOVERY_TASK: READ_QUEUE,
 }
@@ -120,6 +122,11 @@ class TaskQueue:
     def enqueue_target_check(self, check_id: str) -> bool:
         """Ask a worker to check a target. False if the broker cannot be reached."""
         return self._send(TARGET_CHECK_TASK, check_id)
+
+    def enqueue_code(self, id: str) -> bool:
+        """Ask a worker to answer the request for files of the machine code of a result. False if the broker cannot be
+        reached."""
+        return self._send(CODE_TASK, id)
 
     def enqueue(self, job: Job) -> bool:
         """Send the task of the present step of `job`."""

@@ -10,7 +10,7 @@ from perfloom.store.jobs import Job
 
 from .base.context import JobContext
 from .read.prefork import ReaderKeeper
-from .read.rank_folders import PLAN, RECORDING, rank_folders
+from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,12 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: R
             started=job.started if job.kind == "record" else None,
             progress=lambda part, text: None,
             keeper=keeper,
+            folders=_list_folders(context, job),
         )
+        if _is_remote(job):
+            from . import code_files
+
+            code_files.request_missing(context, job)
     except (PerfloomError, OSError, RuntimeError) as error:
         log.warning("result %s is stored, but without source lines: %s", job.id, error)
         reason = error.message if isinstance(error, PerfloomError) else f"An unexpected error: {error}."
@@ -46,8 +51,24 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: R
             write_reason(context.store.results.path(job.id), reason)
 
 
+def _is_remote(job: Job) -> bool:
+    """Whether another machine may have recorded. Only then pyarrow is needed here."""
+    return job.kind == "record" and job.target != LOCAL
+
+
+def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:
+    """The directories with files that were fetched from the host that recorded."""
+    if not _is_remote(job):
+        return ()
+    from .code_change import list_folders
+    from .code_files import list_origins
+
+    return list_folders(context.settings, list_origins(context.store, job))
+
+
 def _list_recordings(inputs: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The recordings among the inputs, or of the ranks in a directory."""
+    """The recordings among the inputs, or of the ranks in a directory the lists of their build ids and recordings."""
     if len(inputs) == 1 and (inputs[0] / PLAN).is_file():
-        return tuple(found for rank in rank_folders(inputs[0]) if (found := rank.files.get(RECORDING)) is not None)
+        names = (BUILD_IDS, RECORDING)
+        return tuple(rank.files[name] for rank in rank_folders(inputs[0]) for name in names if name in rank.files)
     return tuple(path for path in inputs if path.is_file())

@@ -22,6 +22,10 @@ def recover(context: JobContext) -> None:
     """Repair everything, once. May be interrupted, and run by several processes at a time."""
     context.store.results.recover()
     _job_directories(context)
+    # Imports pyarrow.
+    from . import code_files
+
+    code_files.resume_requests(context)
     for id in context.store.results.list_uncompressed():
         with contextlib.suppress(NotFound):
             context.store.results.compress(id)

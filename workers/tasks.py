@@ -9,6 +9,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, PerfloomError
 from perfloom.queue import (
     CHECK_TASK,
+    CODE_TASK,
     LAUNCH_TASK,
     POLL_TASK,
     READ_TASK,
@@ -78,6 +79,14 @@ def register(app: Celery, settings: Settings) -> None:
         from .remote import checks  # Imports the transports to other machines.
 
         checks.answer_check(context().store, check_id)
+
+    @app.task(name=CODE_TASK)
+    def complete_code(id: str) -> None:
+        from . import code_files
+        from .targets import access
+
+        code_files.answer_request(context(), id)
+        access.close_finished(context())
 
     @app.task(name=RECOVERY_TASK)
     def tidy_task() -> None:

@@ -37,6 +37,8 @@ RECORDING_FILE = "perf.data"
 COUNTS_FILE = "perf-stat.txt"
 TEXT_FILES = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
 """The names of a recording of perf, of the counts of perf stat, and of the text of a recording, the best first."""
+BUILD_IDS_FILE = "build-ids.txt"
+"""The name of the list of a recording's binaries with their build ids: lines of `perf buildid-list`."""
 MAX_ARTIFACTS = 20
 _ARTIFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)

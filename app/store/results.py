@@ -187,6 +187,15 @@ class Results:
 
         return read_reason(self.path(id))
 
+    def explain_missing_files(self, id: str) -> str:
+        """Why files for the machine code of a result could not be fetched; empty if they were. Raises NotFound."""
+        from .files.binary_cache import is_requested
+        from .files.code_folder import read_note
+
+        if is_requested(self.data, id):
+            return "Binaries and source files are being fetched from the host that recorded: reload this page later."
+        return read_note(self.path(id))
+
     def open_once(self, id: str) -> "Profile":
         """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted
         result. Raises NotFound, UnreadableInput."""

@@ -2,50 +2,46 @@
 
 A recording may be an upload, and a binary may name any file as its source. So a binary is opened only if it has the
 build id of the recording, or was there before a recording of this machine began. Where programs run as another user,
-only files that everyone may read are opened. Content that is not source code is never returned.
+only files that everyone may read are opened. Content that is not source code is never returned. Files that came from
+elsewhere, such as the host that recorded, are in directories by build id.
 """
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
+from perfloom.ingest.machine_code.source_text import NOT_SOURCE, decode_source, is_source_name
 from perfloom.paths import os_error_text
+from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
 MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
-SUFFIXES = frozenset(
-    (
-        *(".c", ".cc", ".cpp", ".cxx", ".c++", ".h", ".hh", ".hpp", ".hxx", ".h++", ".inc", ".inl"),
-        *(".ipp", ".tcc", ".def", ".s", ".asm", ".rs", ".go", ".f", ".for", ".f77", ".f90", ".f95"),
-        *(".f03", ".f08", ".d", ".zig", ".nim", ".swift", ".m", ".mm", ".adb", ".ads", ".pas", ".cu"),
-        *(".cuh", ".cl", ".ml", ".hs", ".v", ".cr", ".y", ".l", ".py", ".pyx", ".java", ".kt"),
-        *(".jl", ".ispc"),
-    )
-)
-"""Files with other names may be anything. The headers of the C++ library have none."""
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
 KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
-NOT_SOURCE = "Its name is not that of source code."
-_HEADER_FOLDERS = ("/include/c++/", "/include/bits/")
 
 
 @dataclass
 class Binaries:
     """The files of one recording. build_ids: by path. recorded_here: whether it was recorded on this machine.
     started: when, seconds since the epoch, None if unknown. public: only open files that everyone may read.
-    buildid_dir: perf's cache of binaries. built: when the last of the opened binaries was written."""
+    buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
+    opened binaries was written. opened: the build ids of the recording of the opened binaries. is_received: whether a
+    file that came from elsewhere was opened."""
 
     build_ids: dict[str, str]
     recorded_here: bool
     started: float | None
     public: bool
     buildid_dir: str
+    folders: tuple[BinaryFolder, ...] = ()
     source_bytes: int = 0
     built: float | None = None
+    opened: list[str] = field(default_factory=list)
+    is_received: bool = False
 
     def open_object(self, module: str) -> ObjectFile:
         """The binary of a module, as perf names it."""
@@ -56,11 +52,14 @@ class Binaries:
         if not path.startswith("/") or path.startswith(("//", "/memfd:", "/dev/", "/SYSV", "/anon_hugepage")):
             return ObjectFile(None, CodeStatus.NO_FILE, build_id=build_id)
         if build_id is not None:
-            for kept in self._list_kept(path, build_id):
-                stream = self._open(kept)
-                if stream is not None:
-                    self._note_age(stream)
-                    return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
+            self.opened.append(build_id)
+            stream = self._open_received(build_id, FileKind.EXECUTABLE)
+            if stream is None:
+                kept = self._list_kept(path, build_id)
+                stream = next((found for one in kept if (found := self._open(one)) is not None), None)
+            if stream is not None:
+                self._note_age(stream)
+                return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
         elif not self.recorded_here:
             detail = "The recording does not contain its build id, so that no file is known to be the same."
             return ObjectFile(None, CodeStatus.MISSING, detail)
@@ -81,15 +80,20 @@ class Binaries:
         """The text of a source file."""
         if not path.startswith("/"):
             return SourceText(None, "Its directory is not known.")
-        if not _is_source_name(path):
+        if not is_source_name(path):
             return SourceText(None, NOT_SOURCE)
-        stream = self._open(Path(path))
+        stream = self._open_received_source(path)
+        is_received = stream is not None
+        # Who made a binary elsewhere must not choose files of this machine.
+        if stream is None and not self.is_received:
+            stream = self._open(Path(path))
         if stream is None:
-            return SourceText(None, "It is not on the machine that read the recording.")
+            where = "known" if self.is_received else "on the machine that read the recording"
+            return SourceText(None, f"It is not {where}.")
         try:
             with stream:
                 # The name may be a link to anything.
-                if not _is_source_name(_get_real_path(stream.fileno())):
+                if not is_received and not is_source_name(_get_real_path(stream.fileno())):
                     return SourceText(None, NOT_SOURCE)
                 about = os.fstat(stream.fileno())
                 if about.st_size > MAX_SOURCE_BYTES or self.source_bytes + about.st_size > MAX_ALL_SOURCE_BYTES:
@@ -118,7 +122,22 @@ class Binaries:
                 stream = self._open(folder / name)
                 if stream is not None:
                     return stream
+        return self._open_received(build_id, FileKind.DEBUG)
+
+    def _open_received(self, build_id: str, kind: FileKind) -> BinaryIO | None:
+        """A file of a build id that came from elsewhere."""
+        for folder in self.folders if is_build_id(build_id) else ():
+            stream = _open_own(folder.file(build_id, kind))
+            if stream is not None:
+                self.is_received = True
+                folder.keep(build_id)
+                return stream
         return None
+
+    def _open_received_source(self, path: str) -> BinaryIO | None:
+        known = [build_id for build_id in self.opened if is_build_id(build_id)]
+        places = (folder.source(build_id, path) for folder in self.folders for build_id in known)
+        return next((stream for place in places if (stream := _open_own(place)) is not None), None)
 
     def _open(self, path: Path) -> BinaryIO | None:
         """A regular file, None if it cannot or must not be opened."""
@@ -146,31 +165,19 @@ class Binaries:
             return False
 
 
+def _open_own(path: Path) -> BinaryIO | None:
+    """A file that Perfloom wrote; None without it."""
+    try:
+        return cast(BinaryIO, os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb"))
+    except OSError:
+        return None
+
+
 def _get_real_path(descriptor: int) -> str:
     """The path of an open file without links. Resolving its name again could lead to another file."""
     return os.readlink(f"/proc/self/fd/{descriptor}")
 
 
-def _is_source_name(path: str) -> bool:
-    return Path(path).suffix.lower() in SUFFIXES or any(folder in path for folder in _HEADER_FOLDERS)
-
-
 def _is_reachable(path: str) -> bool:
     """Whether everyone may reach a file: may search all directories above it. path: without links."""
     return all(os.lstat(above).st_mode & stat.S_IXOTH for above in Path(path).parents)
-
-
-def decode_source(data: bytes) -> str:
-    """Source code as text: UTF-8 or UTF-16 with a byte order mark, else UTF-8, else Latin-1. Control characters other
-    than tabs and line breaks are replaced."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = data.decode("utf-16", errors="replace")
-    else:
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = data.decode("latin-1")
-    return text.replace("\r\n", "\n").translate(_CONTROL)
-
-
-_CONTROL: dict[int, str] = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "\ufffd") | {13: "\n"}

@@ -6,8 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
+from perfloom.readers.perf_build_id_list import parse_build_id_list
 from perfloom.readers.perf_build_ids import read_build_ids
 from perfloom.store.files import columns
+from perfloom.store.files.binary_cache import BinaryFolder
 from perfloom.store.files.code import write_code
 
 from .binaries import Binaries
@@ -15,13 +17,15 @@ from .request import AnswerWriter, Request
 
 DEADLINE_S = 30.0
 """CPU time for the debug information of all binaries of a recording."""
+MAX_LIST_BYTES = 4 << 20
+"""Of a text with build ids."""
 
 
 def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
     """Write the code of the profile in `request.out` to `request.code.folder`."""
     assert request.out is not None and request.code is not None
     answers.progress(None, "Reading source lines", now=True)
-    build_ids: dict[str, str] = {}
+    build_ids = dict(request.code.build_ids or {})
     for one in request.inputs:
         for path, build_id in _read_build_ids(one.path).items():
             build_ids.setdefault(path, build_id)
@@ -31,6 +35,7 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
         started=request.code.started,
         public=request.code.public,
         buildid_dir=request.buildid_dir or os.devnull,
+        folders=tuple(BinaryFolder(Path(folder)) for folder in request.code.folders),
     )
     builder = CodeBuilder(binaries.open_object, binaries.read_source, deadline_after(DEADLINE_S))
     folder = Path(request.code.folder)
@@ -41,5 +46,5 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
 def _read_build_ids(path: str) -> dict[str, str]:
     with suppress(OSError, ValueError), open(path, "rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-            return read_build_ids(view)
+            return read_build_ids(view) or parse_build_id_list(bytes(view[:MAX_LIST_BYTES]))
     return {}

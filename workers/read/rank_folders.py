@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.rank_state import (
+    BUILD_IDS_FILE,
     COUNTS_FILE,
     RECORDING_FILE,
     TEXT_FILES,
@@ -25,7 +26,8 @@ STATE = "state"
 RECORDING = RECORDING_FILE
 TEXTS = TEXT_FILES
 COUNTS = tuple(f"{COUNTS_FILE}{packed}" for packed in ("", ".zst", ".gz"))
-KNOWN_FILES = (STATE, RECORDING, *TEXTS, *COUNTS)
+BUILD_IDS = BUILD_IDS_FILE
+KNOWN_FILES = (STATE, RECORDING, *TEXTS, BUILD_IDS, *COUNTS)
 PLAN_BYTES = 4 << 20
 STATE_BYTES = 64 << 10
 

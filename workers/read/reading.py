@@ -27,7 +27,7 @@ from ..base.progress import Progress
 from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
-from .rank_folders import PLAN, STATE, rank_folders
+from .rank_folders import BUILD_IDS, PLAN, STATE, rank_folders
 from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, error_from_json
 
 if TYPE_CHECKING:
@@ -132,11 +132,13 @@ def read_code(
     started: float | None,
     progress: Progress,
     keeper: prefork.ReaderKeeper | None = None,
+    folders: Sequence[str] = (),
 ) -> None:
     """Read the machine code and source lines of the result `id`, unless it has them.
 
     files: the recordings that it was read from. recorded_here: whether on this machine. started: when the recording
-    began, seconds since the epoch. keeper: may have the process that read them. Raises UnreadableInput, Unavailable.
+    began, seconds since the epoch. keeper: may have the process that read them. folders: with binaries from elsewhere.
+    Raises UnreadableInput, Unavailable.
     """
     from perfloom.ingest.storage_names import CODE_FOLDER
     from perfloom.store.files.code_folder import publish_code, stage_code
@@ -145,13 +147,26 @@ def read_code(
     if (result / CODE_FOLDER).exists():
         return
     staged = stage_code(result)
-    code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as))
+    code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as), folders=tuple(folders))
     try:
-        with tempfile.TemporaryDirectory(prefix="perfloom-") as scratch:
-            _answer(make_request(settings, files, Path(scratch), result, code=code), progress, keeper)
+        read_code_to(settings, result, files, code, progress, keeper)
         publish_code(staged, result)
     finally:
         remove_tree(staged)
+
+
+def read_code_to(
+    settings: Settings,
+    result: Path,
+    files: Sequence[Path],
+    code: CodeRequest,
+    progress: Progress,
+    keeper: prefork.ReaderKeeper | None = None,
+) -> None:
+    """Read the machine code of the profile in the directory `result` to a new directory. keeper: see `read_code`.
+    Raises UnreadableInput, Unavailable."""
+    with tempfile.TemporaryDirectory(prefix="perfloom-") as scratch:
+        _answer(make_request(settings, files, Path(scratch), result, code=code), progress, keeper)
 
 
 def read_profile(settings: Settings, files: Sequence[Path | str], progress: Progress | None = None) -> "Profile":
@@ -271,7 +286,7 @@ def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
     """The original files of a planned job: those of its only rank, or one archive with those of all ranks."""
     found = list(rank_folders(planned))
     if len(found) == 1 and found[0].rank.number is None:
-        return [path for name, path in found[0].files.items() if name != STATE]
+        return [path for name, path in found[0].files.items() if name not in (STATE, BUILD_IDS)]
     with disk_errors(scratch):
         rank_archive.pack(planned, scratch / rank_archive.NAME)
     return [scratch / rank_archive.NAME]

@@ -41,13 +41,15 @@ class Input:
 
 @dataclass(frozen=True)
 class CodeRequest:
-    """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public:
-    see `Binaries`."""
+    """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public,
+    folders: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs."""
 
     folder: str
     recorded_here: bool
     started: float | None
     public: bool
+    folders: tuple[str, ...] = ()
+    build_ids: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

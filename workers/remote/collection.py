@@ -36,7 +36,7 @@ from ..base.outcome import RecordingOutcome, explain_no_recording
 from ..base.progress import Progress
 from ..jobs import transitions
 from ..local import supervisor_client
-from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS
+from ..read.rank_folders import BUILD_IDS, PLAN, RECORDING, STATE, TEXTS
 from ..targets import cleanup
 from ..targets.access import collecting_slot, open_target
 from ..transports import FileCopy, Transport
@@ -50,6 +50,7 @@ PIECE_BYTES = 1 << 20
 MAX_NOTES = 5
 MESSAGE_PREFIX = "perfloom: "
 """Prefix of messages of the scripts in the output of a job."""
+_NO_RECORDINGS = (STATE, BUILD_IDS)
 
 
 def collect(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -156,7 +157,7 @@ def _commit(context: JobContext, job: Job, **more: Any) -> Job:
 
 def _finish(context: JobContext, job: Job, files: JobFiles) -> None:
     """Have the job read, or end it if nothing was recorded."""
-    recordings = [path for path in files.collected_files() if path.name != STATE]
+    recordings = [path for path in files.collected_files() if path.name not in _NO_RECORDINGS]
     empty = not any(_has_content(path) for path in recordings)
     if not recordings or (empty and transitions.has_failed(job)):
         finish_without_recording(context, job, files)
@@ -220,7 +221,7 @@ def _why(job: Job, files: JobFiles) -> str:
     if recorder.nothing_recorded and outcome.exit_status == 0:
         return recorder.nothing_recorded
     program = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else recorder.program_title
-    wrote = any(path.name != STATE for path in files.collected_files())
+    wrote = any(path.name not in _NO_RECORDINGS for path in files.collected_files())
     ending = RecordingOutcome(outcome, outcome.reasons, perf_killed=_perf_killed(files))
     return explain_no_recording(ending, output, program, wrote=wrote)
 

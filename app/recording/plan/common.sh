@@ -464,8 +464,18 @@ pl_whole_records() {
 pl_good() {
     rm -f "$pl_in/.status" "$pl_in/.errors" "$pl_in/.packing"
     mv -f "$pl_part" "$pl_in/perf.script$pl_suffix" || return 1
+    pl_list_builds
     pl_say_here text ok
     [ -z "$1" ] || pl_note "$1"
+}
+
+# Writes the build ids of the recording's binaries next to its text: the recording itself may be removed.
+pl_list_builds() {
+    (
+        cd "$pl_in" || exit 1
+        unset DEBUGINFOD_URLS LD_PRELOAD
+        LC_ALL=C PERF_CONFIG=/dev/null exec "$pl_perf" buildid-list -f -i perf.data </dev/null 2>/dev/null
+    ) | head -c 4000000 >"$pl_in/.builds" && mv -f "$pl_in/.builds" "$pl_in/build-ids.txt"
 }
 
 pl_bad() {

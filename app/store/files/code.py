@@ -30,8 +30,11 @@ def write_code(code: Code, directory: Path) -> None:
 def read_code(result: Path) -> Code | None:
     """The code of the result in a directory; None if it has none. Raises UnreadableInput if it is damaged."""
     folder = result / CODE_FOLDER
-    if not folder.is_dir():
-        return None
+    return read_code_folder(folder) if folder.is_dir() else None
+
+
+def read_code_folder(folder: Path) -> Code:
+    """The code that `write_code` wrote to a directory. Raises UnreadableInput if it is damaged."""
     tables = {}
     for name, schema in CODE_SCHEMAS.items():
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec
+from perfloom.domain.rank_state import BUILD_IDS_FILE
 from perfloom.domain.targets import Target, TargetFacts
 from perfloom.recording.job_status import JobStatus, RankStatus
 from perfloom.recording.plan import plan as plans
@@ -117,7 +118,9 @@ class PlannedJob:
 
     def listed(self) -> dict[str, int]:
         """Its artefacts with their sizes."""
-        return dict(plans.parse_list_output(self.well(plans.list_script(self.place, self.spec)), self.spec))
+        found = dict(plans.parse_list_output(self.well(plans.list_script(self.place, self.spec)), self.spec))
+        # Next to each text of a recording of this perf; test_code_files tests them.
+        return {path: size for path, size in found.items() if not path.endswith(f"/{BUILD_IDS_FILE}")}
 
     def state(self, path: str) -> dict[str, str]:
         """A state file, the last line of each key."""

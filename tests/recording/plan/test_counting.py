@@ -66,7 +66,7 @@ def test_faults_of_children_are_counted_by_any_shell(make_job: MakeJob, shell: P
         f"run0/all/{name}" for name in ("perf.data", "perf.script.zst", "perf-stat.txt", "state")
     }
     assert {path.name for path in (job.directory / "run0/all").iterdir()} == {
-        *("perf.data", "perf.script.zst", "perf-stat.txt", "state")
+        *("perf.data", "perf.script.zst", "build-ids.txt", "perf-stat.txt", "state")
     }
     samples = [line for line in job.text("run0/all").splitlines() if "page-faults" in line and not line.startswith("#")]
     own = [line for line in samples if "perfloom-wait" not in line]

@@ -17,9 +17,10 @@ PACKAGES = (
     "or -dbg, such as libc6-dbg; Fedora, RHEL: dnf debuginfo-install), then record again."
 )
 NO_CODE = (
-    "The machine code of this result is not known. It is read right after a recording of perf, on the machine that "
-    "recorded: reload this page if the recording has just ended. For an import, it is read from binaries of this "
-    "machine that have the build ids in perf.data. Import perf.data itself, on the machine that has the binaries."
+    "The machine code of this result is not known. It is read right after a recording of perf, for which binaries are "
+    "fetched from the host that recorded: reload this page if the recording has just ended. For an import, it is read "
+    "from binaries of this machine that have the build ids in perf.data. Import perf.data itself, on the machine that "
+    "has the binaries."
 )
 _STATUS = {
     CodeStatus.MISSING: "{module} was not found when the recording was read.",

@@ -98,7 +98,7 @@ def show(id: str) -> Response:
             module=functions_of(profile).module_of(row),
             notes=_explain_missing(id, profile)
             if code is None
-            else tuple(explain_function(profile, code, asked, found)),
+            else (*explain_function(profile, code, asked, found), *_explain_missing_files(id)),
             views=tuple(
                 PageLink(word, title, current_url_with(("view", None if word == LINES else word)), word == view)
                 for word, title in views.items()
@@ -267,6 +267,11 @@ def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
     return (explain_missing_code(profile, current_services().store.results.explain_missing_code(id)),)
 
 
+def _explain_missing_files(id: str) -> tuple[str, ...]:
+    text = current_services().store.results.explain_missing_files(id)
+    return (text,) if text else ()
+
+
 def _function_rows(frame: ResultFrame, profile: Profile, code: Code | None) -> pd.DataFrame:
     """The functions of the selection, with the place where each begins."""
     rows = compute_hotspots(profile, frame.selection.replace(event=frame.event or None))
@@ -312,7 +317,7 @@ def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> 
         frame=frame,
         function="",
         module="",
-        notes=_explain_missing(frame.id, profile) if code is None else (),
+        notes=_explain_missing(frame.id, profile) if code is None else _explain_missing_files(frame.id),
         views=(),
         inlined=(),
         view="",

@@ -1,0 +1,175 @@
+"""Binaries, their debug information and source files that came from elsewhere, by build id: `<data>/binaries`.
+
+    <origin>/<build id>/executable
+                        debug             its separate debug information
+                        sources/<sha256>  the text of a source file, by the hash of its path
+
+Anyone can write a file with a given build id, so those of one origin are not used for recordings of another. A file
+appears completely or not at all. What was not used for the longest time is removed first.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ..ids import is_id, require_id
+from .disk import disk_errors, disk_usage, remove_tree
+
+FOLDER = "binaries"
+TARGET_PREFIX = "target-"
+"""Of the origins of files of targets."""
+INCOMING_PREFIX = ".incoming-"
+REQUESTS = ".requests"
+"""The directory with a file for each result for which files are to be fetched."""
+DIGITS = 40
+"""Of the build ids in the names of directories. perf records so many."""
+_BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
+
+
+class FileKind(StrEnum):
+    """What a file is, which is its name."""
+
+    EXECUTABLE = "executable"
+    DEBUG = "debug"
+
+
+@dataclass(frozen=True)
+class BinaryFolder:
+    """The files of one origin, or those that are being received."""
+
+    root: Path
+
+    def file(self, build_id: str, kind: FileKind) -> Path:
+        """The path of a file, which may not exist. Raises ValueError for a text that is no build id."""
+        return self._folder(build_id) / kind.value
+
+    def source(self, build_id: str, path: str) -> Path:
+        """The file with the text of the source file `path` of a binary."""
+        name = hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()
+        return self._folder(build_id) / "sources" / name
+
+    def add(self, build_id: str, kind: FileKind, received: Path) -> None:
+        """Move a complete file here. Raises Unavailable."""
+        target = self.file(build_id, kind)
+        with disk_errors(target.parent):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            received.replace(target)
+
+    def add_source(self, build_id: str, path: str, content: bytes, changed: float | None) -> None:
+        """Store the text of a source file. changed: when it was written last, seconds since the epoch, None if that is
+        unknown. Raises Unavailable."""
+        target = self.source(build_id, path)
+        with disk_errors(target.parent):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+            temporary.write_bytes(content)
+            if changed is not None:
+                os.utime(temporary, (changed, changed))
+            temporary.replace(target)
+
+    def keep(self, build_id: str) -> None:
+        """Note that the files of a build id are in use."""
+        with suppress(OSError):
+            os.utime(self._folder(build_id))
+
+    def _folder(self, build_id: str) -> Path:
+        return self.root / folder_name(build_id)
+
+
+def is_build_id(text: str) -> bool:
+    """Whether a text is a build id: hexadecimal digits."""
+    return _BUILD_ID.fullmatch(text) is not None
+
+
+def folder_name(build_id: str) -> str:
+    """The name of the directory of a build id in hexadecimal digits. Raises ValueError for another text."""
+    if not is_build_id(build_id):
+        raise ValueError(f"not a build id: {build_id[:60]!r}")
+    return build_id[:DIGITS].ljust(DIGITS, "0")
+
+
+def open_origin(data: Path, origin: str) -> BinaryFolder:
+    """The files that came from an origin."""
+    return BinaryFolder(data / FOLDER / origin)
+
+
+def open_incoming(data: Path) -> BinaryFolder:
+    """A new directory for files that are not checked yet. Raises Unavailable."""
+    root = data / FOLDER / f"{INCOMING_PREFIX}{secrets.token_hex(6)}"
+    with disk_errors(root):
+        root.mkdir(mode=0o700, parents=True)
+    return BinaryFolder(root)
+
+
+def request_files(data: Path, id: str) -> None:
+    """Note that what is missing of the machine code of a result is to be fetched. Raises Unavailable."""
+    path = _request_file(data, id)
+    with disk_errors(path.parent):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+
+
+def is_requested(data: Path, id: str) -> bool:
+    """Whether files are still to be fetched for a result."""
+    return _request_file(data, id).exists()
+
+
+def end_request(data: Path, id: str) -> None:
+    """Remove a request that was answered."""
+    with suppress(OSError):
+        _request_file(data, id).unlink()
+
+
+def list_requests(data: Path, before: float) -> list[str]:
+    """The ids of results with requests that are older than `before`, seconds since the epoch."""
+    found = []
+    with suppress(FileNotFoundError):
+        for path in list((data / FOLDER / REQUESTS).iterdir()):
+            with suppress(FileNotFoundError):
+                if is_id(path.name) and path.stat().st_mtime < before:
+                    found.append(path.name)
+    return found
+
+
+def _request_file(data: Path, id: str) -> Path:
+    return data / FOLDER / REQUESTS / require_id(id, "result")
+
+
+def name_target(name: str, host: str, user: str | None, port: int | None) -> str:
+    """The origin of what a target has. A target that now leads to another host is another origin."""
+    text = "\n".join((name, host, user or "", str(port or "")))
+    return TARGET_PREFIX + hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:20]
+
+
+def trim(data: Path, limit_bytes: int, now: float, stale_s: float = 24 * 3600.0) -> int:
+    """Remove the build ids that were not used for the longest time, until the rest has at most so many bytes; and what
+    crashes left. now: seconds since the epoch. Returns the bytes removed."""
+    removed = 0
+    found: list[tuple[float, int, Path]] = []
+    for origin in _subdirectories(data / FOLDER):
+        if origin.name.startswith(INCOMING_PREFIX) and now - origin.stat().st_mtime > stale_s:
+            remove_tree(origin)
+        if origin.name.startswith("."):
+            continue
+        for path in _subdirectories(origin):
+            with suppress(FileNotFoundError):
+                found.append((path.stat().st_mtime, disk_usage(path), path))
+    excess = sum(size for _, size, _ in found) - limit_bytes
+    for _, size, path in sorted(found):
+        if excess <= 0:
+            break
+        remove_tree(path)
+        excess -= size
+        removed += size
+    return removed
+
+
+def _subdirectories(folder: Path) -> Iterator[Path]:
+    with suppress(FileNotFoundError):
+        yield from (path for path in list(folder.iterdir()) if path.is_dir() and not path.is_symlink())

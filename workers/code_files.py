@@ -1,0 +1,139 @@
+"""Fetches what is missing of the machine code of stored results from the host that recorded.
+
+A request is a file (`binary_cache.request_files`), so that none is lost.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from perfloom.analysis.source.missing_code import list_missing_objects, list_missing_sources
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError, Unavailable
+from perfloom.domain.schemas.code import Code
+from perfloom.domain.targets import LOCAL, Target
+from perfloom.store import Store
+from perfloom.store.files import binary_cache
+from perfloom.store.files.code_folder import write_note
+from perfloom.store.jobs import Job
+
+from .base.context import JobContext
+from .code_change import open_change
+from .read.code_provider import CodeProvider, select_objects
+
+REQUEST_AGE_S = 600.0
+"""After this time a request that nothing answered is sent again."""
+log = logging.getLogger(__name__)
+
+
+def list_origins(store: Store, job: Job | None) -> tuple[str, ...]:
+    """The origins of received files that may be used for a recording."""
+    target = find_remote_target(store, job)
+    return () if target is None else (_name_origin(target),)
+
+
+def find_remote_target(store: Store, job: Job | None) -> Target | None:
+    """The other machine that recorded; None for this one, an import, and a target that was removed."""
+    if job is None or job.kind != "record" or job.target == LOCAL:
+        return None
+    with suppress(PerfloomError):
+        target = store.targets.get(job.target).target
+        return target if target.ssh is not None else None
+    return None
+
+
+def request_missing(context: JobContext, job: Job) -> None:
+    """After the code of a result was read: have a worker fetch what is missing, or without one do it now."""
+    if find_remote_target(context.store, job) is None:
+        return
+    code = context.store.results.open_code(job.id)
+    if code is None or not _lacks_files(context.store, job.id, code):
+        return
+    binary_cache.request_files(context.settings.data, job.id)
+    if context.queue is None:
+        answer_request(context, job.id)
+    else:
+        context.queue.enqueue_code(job.id)
+
+
+def _lacks_files(store: Store, id: str, code: Code) -> bool:
+    if list_missing_sources(code):
+        return True
+    return bool(select_objects(list_missing_objects(store.results.open_once(id), code)))
+
+
+def answer_request(context: JobContext, id: str) -> None:
+    """Fetch what is missing of the code of a result, if that was requested. What was not possible is written down for
+    its page."""
+    data = context.settings.data
+    if not binary_cache.is_requested(data, id):
+        return
+    notes: list[str] = []
+    try:
+        notes += _fetch_missing(context, id)
+    except PerfloomError as error:
+        notes.append(error.message)
+    except (OSError, RuntimeError) as error:
+        log.warning("files could not be added to the code of %s: %s", id, error)
+        notes.append(f"Files could not be added to the machine code: {error}.")
+    with suppress(PerfloomError):
+        write_note(context.store.results.path(id), " ".join(notes))
+    binary_cache.end_request(data, id)
+
+
+def resume_requests(context: JobContext) -> None:
+    """Send requests again that nothing answered, and remove files beyond the limit of the cache."""
+    data, now = context.settings.data, time.time()
+    for id in binary_cache.list_requests(data, now - REQUEST_AGE_S):
+        if context.store.results.find(id) is None:
+            binary_cache.end_request(data, id)
+        elif context.queue is not None:
+            context.queue.enqueue_code(id)
+    binary_cache.trim(data, context.settings.binary_cache_bytes, now)
+
+
+def _fetch_missing(context: JobContext, id: str) -> list[str]:
+    """Fetch what is missing of the code of a result. Returns why that was not possible."""
+    job = context.store.jobs.find(id)
+    notes = []
+    with open_change(context.settings, context.store, id, list_origins(context.store, job)) as change:
+        for opened in _open_providers(context, job):
+            try:
+                with opened as provider:
+                    change.use(provider)
+            except PerfloomError as error:
+                notes.append(error.message)
+        change.publish()
+    return notes
+
+
+def _open_providers(context: JobContext, job: Job | None) -> Iterator[AbstractContextManager[CodeProvider]]:
+    target = find_remote_target(context.store, job)
+    if job is not None and target is not None:
+        yield _open_target_files(context, target, job)
+
+
+@contextmanager
+def _open_target_files(context: JobContext, target: Target, job: Job) -> Iterator[CodeProvider]:
+    # Not needed without SSH, and slow to import.
+    from .remote.code_files import TargetFiles
+    from .targets.access import open_target
+
+    try:
+        with open_target(context, target, [job]) as transport:
+            yield TargetFiles(target, transport, _count_free_bytes(context.settings))
+    except PerfloomError as error:
+        raise Unavailable(f"Files could not be fetched from {target.name}: {error.message}") from None
+
+
+def _count_free_bytes(settings: Settings) -> int:
+    disk = os.statvfs(settings.data)
+    return max(0, disk.f_bavail * disk.f_frsize - settings.reserve_bytes)
+
+
+def _name_origin(target: Target) -> str:
+    ssh = target.ssh
+    assert ssh is not None
+    return binary_cache.name_target(target.name, ssh.host, ssh.user, ssh.port)
