@@ -62,7 +62,6 @@ MAX_PLAIN, MAX_EXACT_INT = 40, 1 << 53
 INVARIABLE_NOUNS = frozenset({"call", "delay"})
 """Scales of the times of single calls."""
 
-
 Texts = Callable[[dict[str, Any]], str]
 """Makes a text from a row."""
 
@@ -85,9 +84,8 @@ class ColumnView:
     makes it for the texts of a page, so that different ones stay different. link: the URL of a
     cell that is not a name. sort: the value of the parameter `sort`, "" for a column that cannot be sorted; by default
     its name. signed: with a plus. unit_label: in the heading instead of the unit. title: the tooltip of a text. caveat:
-    short text next to a number; tag: next to a name. tone: the CSS class of a number's color. unnamed: shown instead of
-    a missing text. fixed: it distinguishes the rows and cannot be hidden, like the first column. extra: hidden by
-    default.
+    short text next to a number; tag: next to a name. tone: the CSS class of a number's color. unnamed: instead of a
+    missing text. fixed: it distinguishes the rows and cannot be hidden, like the first column. extra: hidden at first.
     """
 
     column: str
@@ -216,12 +214,12 @@ def build_sheet(
     total_rows: number of rows without the search. url: makes the link of the name of a row. bar: the columns (percent)
     of its dark and pale part, or a function that makes it. bar_label: what it shows. mark: the column whose value
     colors the mark before the name. note: makes the sentence below a row. scales: of the columns, if they are known.
-    complete: adds columns to the rows of the page, which are at a slice of all rows.
+    complete: adds columns to the rows of the page, given their slice.
     """
-    page = parse_page()
     # Of all columns, so that the units stay when a column is hidden.
     scales = column_scales(rows, columns) if scales is None else scales
     shown, choice = choose_columns(columns, order)
+    page = parse_page()
     window = slice((page - 1) * PAGE_SIZE, page * PAGE_SIZE)
     part = rows.iloc[window] if complete is None else complete(rows.iloc[window], window)
     kinds = dict.fromkeys(part[mark].dropna()) if mark else ()
@@ -437,9 +435,10 @@ def largest_bar(rows: pd.DataFrame, column: str, group: str = "") -> Callable[[d
 
 
 def _bar(row: dict[str, Any], bar: Bars) -> Bar | None:
-    if bar is None:
-        return None
-    return Bar(_share(row[bar[1]]), _share(row[bar[0]])) if isinstance(bar, tuple) else bar(row)
+    if isinstance(bar, tuple):
+        total, own = (min(100.0, max(0.0, row[name] or 0.0)) for name in reversed(bar))
+        return Bar(total, own)
+    return None if bar is None else bar(row)
 
 
 def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url: Texts | None, mark: str) -> TableCell:
@@ -485,9 +484,9 @@ def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
 
 
 def _number(column: ColumnView, value: Any, row: dict[str, Any], scales: dict[str, Scale]) -> Quantity:
+    if column.kind in ("number", "rate") and value is None:
+        return Quantity(None, MISSING, "unknown")
     if column.kind in ("number", "rate"):
-        if value is None:
-            return Quantity(None, MISSING, "unknown")
         return Quantity(value, use_minus_sign(f"{value:,.2f}"), use_minus_sign(f"{value:,.6g}"))
     if column.kind == "time" and value is not None:
         value = round(value * column.factor, 3)
@@ -498,7 +497,3 @@ def _number(column: ColumnView, value: Any, row: dict[str, Any], scales: dict[st
     if column.signed and value is not None and value > 0:
         return Quantity(value, f"+{number.text}", f"+{number.exact}")
     return number
-
-
-def _share(percent: float | None) -> float:
-    return min(100.0, max(0.0, percent or 0.0))
