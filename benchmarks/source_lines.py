@@ -94,7 +94,7 @@ def write_text(binary: Path, samples: int) -> tuple[bytes, int]:
             name = opened.symbols.name_of(row)
             code = opened.read(start, int(opened.symbols.end[row]) - start)
             if name[:1] == "f" and name[1:].isdigit():
-                places += [(at, name, at - start) for at in engine.disassemble(code, start).address.tolist()]
+                places += [(at, name, at - start) for at in engine.disassemble([(code, start)]).address.tolist()]
     places = chance.sample(places, min(ADDRESSES, len(places)))
     lines = []
     for number in range(samples):

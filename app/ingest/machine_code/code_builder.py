@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from elftools.elf.elffile import ELFFile
 
 from ...domain.arrays import Array, BoolArray
@@ -23,6 +24,8 @@ from .placement import place_addresses
 
 MAX_INSTRUCTIONS = 3_000_000
 MAX_FUNCTION_BYTES = 8 << 20
+BATCH_BYTES = 128 << 10
+"""Of functions that are disassembled together."""
 MAX_NAME = 100
 MAX_DEBUG_BYTES = 1 << 30
 UNKNOWN = np.uint64(2**64 - 1)
@@ -61,8 +64,10 @@ class CodeBuilder:
     symbols: list[tuple[int, str, int, int]] = field(default_factory=list)
     instructions: list[tuple[Array, Array, Array, Array]] = field(default_factory=list)
     """Of each function: symbol, address, bytes, target; the greatest target is unknown."""
-    texts: list[str] = field(default_factory=list)
-    """Of all instructions."""
+    texts: list[pa.StringArray] = field(default_factory=list)
+    target_names: dict[int, str] = field(default_factory=dict)
+    """By row of all instructions: the functions outside that they jump to or call."""
+    instruction_count: int = 0
     instruction_places: list[Array] = field(default_factory=list)
     places: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
@@ -141,28 +146,47 @@ class CodeBuilder:
         if not engine.is_known:
             return CodeStatus.NO_LINES, f"Code of {binary.machine} cannot be disassembled."
         addresses: dict[int, Array] = {}
-        left_out = 0
+        left_out, batch, batch_bytes = 0, [], 0
         for row in rows.tolist():
-            start, end = int(binary.symbols.start[row]), int(binary.symbols.end[row])
-            if len(self.texts) > MAX_INSTRUCTIONS or end - start > MAX_FUNCTION_BYTES:
+            size = int(binary.symbols.end[row]) - int(binary.symbols.start[row])
+            if self.instruction_count > MAX_INSTRUCTIONS or size > MAX_FUNCTION_BYTES:
                 left_out += 1
                 continue
-            found = engine.disassemble(binary.read(start, end - start), start)
-            target = np.full(len(found.address), UNKNOWN)
-            target[found.jumps] = found.targets
-            symbol = np.full(len(found.address), len(self.symbols))
-            self.symbols.append((number, binary.symbols.name_of(row), start, end))
-            self._name_targets(binary, start, end, found)
-            self.instructions.append((symbol, found.address, found.size, target))
-            self.texts += found.texts
-            addresses[start] = found.address
+            batch.append(row)
+            batch_bytes += size
+            if batch_bytes > BATCH_BYTES:
+                addresses |= self._disassemble(engine, binary, batch, number)
+                batch, batch_bytes = [], 0
+        addresses |= self._disassemble(engine, binary, batch, number)
         status, detail = self._add_lines(binary, addresses)
         if left_out:
             detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
         return status, detail
 
-    def _name_targets(self, binary: Binary, start: int, end: int, found: Instructions) -> None:
-        """Add to the texts of a function [start, end) the functions that targets outside of it are in."""
+    def _disassemble(self, engine: Disassembler, binary: Binary, rows: Sequence[int], number: int) -> dict[int, Array]:
+        """Add functions together, which is faster. Returns the addresses of the instructions of each, by its start."""
+        if not rows:
+            return {}
+        starts, ends = binary.symbols.start[list(rows)], binary.symbols.end[list(rows)]
+        code = [
+            (binary.read(start, end - start), start) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        found = engine.disassemble(code)
+        function = np.repeat(np.arange(len(rows)), found.count)
+        target = np.full(len(found.address), UNKNOWN)
+        target[found.jumps] = found.targets
+        self._name_targets(binary, starts[function[found.jumps]], ends[function[found.jumps]], found)
+        self.instructions.append((function + len(self.symbols), found.address, found.size, target))
+        self.texts.append(found.texts)
+        self.instruction_count += len(found.address)
+        self.symbols += [
+            (number, binary.symbols.name_of(row), start, end)
+            for row, start, end in zip(rows, starts.tolist(), ends.tolist(), strict=True)
+        ]
+        return dict(zip(starts.tolist(), np.split(found.address, np.cumsum(found.count)[:-1]), strict=True))
+
+    def _name_targets(self, binary: Binary, start: Array, end: Array, found: Instructions) -> None:
+        """Name the functions of the targets outside of the functions [start, end) that jump."""
         outside = np.flatnonzero((found.targets <= start) | (found.targets >= end))
         if not len(outside):
             return
@@ -172,7 +196,7 @@ class CodeBuilder:
             if row >= 0:
                 offset = target - int(binary.symbols.start[row])
                 name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
-                found.texts[at] += f" <{name}{f'+{offset:#x}' if offset else ''}>"
+                self.target_names[self.instruction_count + at] = f" <{name}{f'+{offset:#x}' if offset else ''}>"
 
     def _add_lines(self, binary: Binary, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:
         first_symbol = len(self.symbols) - len(addresses)
@@ -253,7 +277,14 @@ class CodeBuilder:
             return [[] for _ in range(6)]
         symbol, address, size, target = (np.concatenate(column) for column in zip(*self.instructions, strict=True))
         targets = pa.array(target, pa.uint64(), mask=target == UNKNOWN)
-        return [symbol, address, size, self.texts, targets, _join(self.instruction_places)]
+        texts = pa.concat_arrays(self.texts)
+        if self.target_names:
+            rows = np.fromiter(self.target_names, np.int64)
+            is_named = np.zeros(len(texts), bool)
+            is_named[rows] = True
+            named = pa.array([texts[row].as_py() + name for row, name in sorted(self.target_names.items())])
+            texts = pc.replace_with_mask(texts, is_named, named)
+        return [symbol, address, size, texts, targets, _join(self.instruction_places)]
 
 
 def _open_debug(elf: ELFFile) -> tuple[Any, str]:
