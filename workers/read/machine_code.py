@@ -2,10 +2,17 @@
 
 import mmap
 import os
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
+from perfloom.domain.errors import PerfloomError
+from perfloom.ingest.compression import open_decompressed
 from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
+from perfloom.readers import perf_data
 from perfloom.readers.perf_build_id_list import parse_build_id_list
 from perfloom.readers.perf_build_ids import read_build_ids
 from perfloom.store.files import columns
@@ -17,6 +24,8 @@ from .request import AnswerWriter, Request
 
 DEADLINE_S = 30.0
 """CPU time for the debug information of all binaries of a recording."""
+HEAD_BYTES = 16
+COPY_BYTES = 8 << 20
 MAX_LIST_BYTES = 4 << 20
 """Of a text with build ids."""
 
@@ -27,8 +36,9 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
     answers.progress(None, "Reading source lines", now=True)
     build_ids = dict(request.code.build_ids or {})
     for one in request.inputs:
-        for path, build_id in _read_build_ids(one.path).items():
-            build_ids.setdefault(path, build_id)
+        with suppress(OSError, ValueError, PerfloomError), _open_unpacked(Path(one.path), request) as file:
+            for path, build_id in _read_build_ids(file).items():
+                build_ids.setdefault(path, build_id)
     binaries = Binaries(
         build_ids=build_ids,
         recorded_here=request.code.recorded_here,
@@ -43,8 +53,20 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
     return (folder,)
 
 
-def _read_build_ids(path: str) -> dict[str, str]:
-    with suppress(OSError, ValueError), open(path, "rb") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-            return read_build_ids(view) or parse_build_id_list(bytes(view[:MAX_LIST_BYTES]))
-    return {}
+@contextmanager
+def _open_unpacked(path: Path, request: Request) -> Iterator[IO[bytes]]:
+    """A recording, decompressed to a temporary file if it is compressed. Raises TooLarge, OSError."""
+    with open_decompressed(path, request.limits.unpacked_bytes) as stream:
+        if stream.packed is None or not perf_data.sniff(stream.peek(HEAD_BYTES)):
+            with open(path, "rb") as plain:
+                yield plain
+            return
+        with tempfile.TemporaryFile(dir=request.scratch) as file:
+            shutil.copyfileobj(stream, file, COPY_BYTES)
+            file.flush()
+            yield file
+
+
+def _read_build_ids(file: IO[bytes]) -> dict[str, str]:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+        return read_build_ids(view) or parse_build_id_list(bytes(view[:MAX_LIST_BYTES]))

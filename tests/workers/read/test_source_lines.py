@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +98,18 @@ def test_compressed_recordings_from_elsewhere_have_lines(settings: Settings, sto
     recording = record(binary, "500", options=("-z", "--buildid-mmap"))
     store_recording(settings, store, recording)
     assert status_of(read_code(settings, store, recording, recorded_here=False), binary) == "complete"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_packed_recordings_from_elsewhere_have_lines(
+    settings: Settings, store: Store, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    binary = compile_program("sum.c", tmp_path, optimized=True)
+    recording = record(binary, "500")
+    packed = recording.with_name("perf.data.packed")
+    packed.write_bytes(pack(recording.read_bytes()))
+    store_recording(settings, store, packed)
+    assert status_of(read_code(settings, store, packed, recorded_here=False), binary) == "complete"
 
 
 def test_the_process_that_read_the_recording_reads_its_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
