@@ -15,7 +15,7 @@ import numpy as np
 from ..analysis.compare.flamegraph import flame_diff
 from ..analysis.core.functions import KIND_NAMES, functions_of
 from ..analysis.ratios.frame_values import Coloring, color_tree
-from ..analysis.stacks.flame_tree import FrameValues
+from ..analysis.stacks.flame_tree import EVIDENCE_TEXTS, FrameEvidence, FrameValues
 from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder
 from ..domain.arrays import Array
 from ..domain.profile import Profile
@@ -195,9 +195,14 @@ def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, long
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()
         nodes["base_total"] = tree.base_total[chosen].tolist()
-        if tree.too_few_samples is not None:
-            nodes["few"] = tree.too_few_samples[chosen].astype(int).tolist()
-        data["base"] = {"total": tree.base_weight, "measured": tree.base_measured, "reversed": tree.reversed}
+        data["base"] = {
+            "total": tree.base_weight,
+            "measured": tree.base_measured,
+            "reversed": tree.reversed,
+            "evidence": [EVIDENCE_TEXTS.get(one, "") for one in FrameEvidence],
+        }
+        if tree.evidence is not None:
+            nodes["evidence"] = tree.evidence[chosen].tolist()
     return data
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..analysis.core.flame_groups import FlameGroup
 from ..analysis.core.functions import functions_of
-from ..analysis.stacks.flame_tree import FlameTree, FrameValues
+from ..analysis.stacks.flame_tree import EVIDENCE_TEXTS, FlameTree, FrameEvidence, FrameValues
 from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.symbols.short_names import shorten_symbol
@@ -261,8 +261,8 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
         if row >= tree.zoom:
             lines.append(f"self {_share(own, tree.total)} ({format_quantity(own, unit).text})")
     else:
-        if tree.too_few_samples is not None and tree.too_few_samples[row]:
-            lines.append("too few samples in both for a comparison")
+        if tree.evidence is not None and tree.evidence[row]:
+            lines.append(EVIDENCE_TEXTS[FrameEvidence(tree.evidence[row])])
         base = int(tree.base_weight or 0)
         for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
             shares = [_share(float(there), base), _share(here, tree.total)]
@@ -329,7 +329,7 @@ class _FillClasses:
         themes = (palette.LIGHT, palette.DARK)
         tree = self._tree
         if self._mode == "difference" and tree.base_total is not None:
-            if tree.too_few_samples is not None and tree.too_few_samples[row]:
+            if tree.evidence is not None and tree.evidence[row]:
                 return (themes[0].too_few_samples, themes[1].too_few_samples), ""
             relative_change = palette.relative_change(float(tree.total_weight[row]), float(tree.base_total[row]))
             at = round((1 - relative_change if tree.reversed else 1 + relative_change) * palette.RAMP_STEPS) / (

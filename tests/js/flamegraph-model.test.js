@@ -77,10 +77,11 @@ test('neighbors in a row, children, and what is inside', () => {
 });
 
 test('of a difference each node has its weight in the other profile', () => {
-  const nodes = { ...wire().nodes, base_self: [0, 2, 2, 2, 2], base_total: [8, 6, 2, 2, 2], few: [0, 0, 0, 0, 1] };
-  const picture = new Picture(wire({ nodes, base: { total: 8, measured: 16, reversed: false } }));
+  const nodes = { ...wire().nodes, base_self: [0, 2, 2, 2, 2], base_total: [8, 6, 2, 2, 2], evidence: [0, 0, 2, 0, 1] };
+  const picture = new Picture(wire({ nodes, base: { total: 8, measured: 16, reversed: false, evidence: ['', 'few', 'noise'] } }));
   assert.deepEqual([...picture.base.totals], [8, 6, 2, 2, 2]);
-  assert.deepEqual([...picture.base.few], [0, 0, 0, 0, 1]);
+  assert.deepEqual([...picture.base.evidence], [0, 0, 2, 0, 1]);
+  assert.equal(picture.base.texts[2], 'noise');
   assert.equal(picture.base.measured, 16);
 });
 

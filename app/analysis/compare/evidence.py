@@ -24,6 +24,8 @@ MIN_RUNS = 3
 """With fewer runs on a side, the variance between runs is unknown."""
 SIGNIFICANCE = 0.05
 POWER = 0.8
+NOISE_ERRORS = 2.576
+"""Chance alone exceeds so many standard errors in 1 % of cases (normal distribution)."""
 MIN_SHARE = 0.01
 """Items with less of the whole on both sides are not tested: each test makes the others weaker."""
 MIN_MODERATED = 3
@@ -149,6 +151,19 @@ def compare_values(
         np.concatenate((np.ones(1, bool), tested)),
     )
     return found.take(slice(1, None)), found.take(slice(0, 1))
+
+
+def exceeds_sampling_noise(base: RunValues, other: RunValues, *, as_shares: bool) -> BoolArray:
+    """Which items of one run a side differ by more than `NOISE_ERRORS` standard errors of sampling. The noise between
+    runs is unknown. Tests are not corrected for their number, so that the answer for an item does not depend on which
+    others are tested."""
+    (before, before_variance), (after, after_variance) = _log_shares(base), _log_shares(other)
+    difference, variance = after - before, before_variance + after_variance
+    if not as_shares:
+        (before, before_variance), (after, after_variance) = _log_wholes(base), _log_wholes(other)
+        difference, variance = difference + after - before, variance + before_variance + after_variance
+    found: BoolArray = np.abs(difference[:, 0]) > NOISE_ERRORS * np.sqrt(variance[:, 0])
+    return found
 
 
 def has_enough_runs(base: RunValues, other: RunValues) -> bool:

@@ -4,19 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...domain.arrays import Array, BoolArray
+from ...domain.arrays import Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT
 from ..core.flame_groups import FlameGroup, effective_group, groups_of
-from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
+from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples, weight_spread
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import clip_weights, filter_samples
-from ..stacks.flame_tree import FlameTree, build_flame_tree
+from ..stacks.flame_tree import FlameTree, FrameEvidence, build_flame_tree
 from ..stacks.layout import SiblingOrder, subtree_totals
 from ..stacks.shapes import TreeShape, shape_of
 from ..stacks.visible_runs import weigh_groups
+from .evidence import RunValues, exceeds_sampling_noise
 from .functions import unknown_columns
 from .matching import NOT_FOUND, locate_frames, main_event_pair, map_functions, map_labels
 
@@ -41,8 +42,9 @@ def flame_diff(
     normalize: the base is scaled so that the selections of both have the same weight, to compare shares; else weights
     are compared unscaled, unless the samples of either give no total. Scaled weights are rounded individually. reverse:
     the graph of `base` with the weights of its frames in `other`, to show what vanished; then `other` is scaled. Frames
-    with fewer than `MIN_COMPARED_SAMPLES` samples in both are marked. Groups match by their label; without `can_group`
-    there are none. Time order is not supported: it is treated as "weight".
+    with fewer than `MIN_COMPARED_SAMPLES` samples in both, or with a difference within the noise of sampling, are
+    marked. Groups match by their label; without `can_group` there are none. Time order is not supported: it is treated
+    as "weight".
 
     zoom, least: as in `flame_tree`; ids are not those of `flame_tree`. Raises InvalidRequest.
     """
@@ -65,19 +67,40 @@ def flame_diff(
         base_weight=round(whole * factor),
         base_measured=whole,
         reversed=reverse,
-        too_few_samples=_few((shown, selection, event), tree.total_weight, tree.total)
-        & _few((beside, beside_selection, beside_event), total, whole),
+        evidence=_find_evidence(
+            _sample_frames((beside, beside_selection, beside_event), total, whole),
+            _sample_frames((shown, selection, event), tree.total_weight, tree.total),
+            as_shares=normalize,
+        ),
     )
 
 
-def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Array:
-    """Which weights consist of fewer than `MIN_COMPARED_SAMPLES` samples, as bools, assuming the average weight for
-    each sample. None if nothing was sampled."""
-    samples = count_call_samples(*side)
-    if samples is None:
-        return np.zeros(len(weight), bool)
-    few: BoolArray = np.abs(weight) * max(int(samples.sum()), 1) < MIN_COMPARED_SAMPLES * max(abs(whole), 1)
-    return few
+def _sample_frames(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> RunValues:
+    """The frames as items of one run. A frame has as many samples as have its weight on average; NaN if nothing was
+    sampled."""
+    counts = count_call_samples(*side)
+    count = np.nan if counts is None else float(counts.sum())
+    profile, _, event = side
+    return RunValues(
+        weight=weight[:, np.newaxis].astype(np.float64),
+        samples=np.abs(weight[:, np.newaxis]) * count / max(abs(whole), 1),
+        whole=np.array([float(whole)]),
+        whole_samples=np.array([count]),
+        spread=np.array([1.0 if counts is None else weight_spread(profile, event)]),
+    )
+
+
+def _find_evidence(beside: RunValues, shown: RunValues, *, as_shares: bool) -> Array:
+    """Whether the difference of each frame is more than chance: one of `FrameEvidence`, int8."""
+    found = np.full(len(shown.weight), FrameEvidence.FOUND, np.int8)
+    few = (shown.samples < MIN_COMPARED_SAMPLES) & (beside.samples < MIN_COMPARED_SAMPLES)
+    if shown.has_all_wholes() and beside.has_all_wholes():
+        found[~exceeds_sampling_noise(beside, shown, as_shares=as_shares)] = FrameEvidence.NOISE
+    # What is equal is no difference.
+    scale = shown.whole[0] / beside.whole[0] if as_shares and beside.whole[0] else 1.0
+    found[shown.weight[:, 0] == beside.weight[:, 0] * scale] = FrameEvidence.FOUND
+    found[few[:, 0]] = FrameEvidence.FEW_SAMPLES
+    return found
 
 
 def can_group(

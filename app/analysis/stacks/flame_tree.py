@@ -1,6 +1,7 @@
 """A flame graph as arrays, from a shape and the weights of the selection on it."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,21 @@ class FrameValues:
     note: str
 
 
+class FrameEvidence(IntEnum):
+    """Whether a frame differs from the base by more than chance. FEW_SAMPLES: in both. NOISE: the difference is within
+    the noise of sampling."""
+
+    FOUND = 0
+    FEW_SAMPLES = 1
+    NOISE = 2
+
+
+EVIDENCE_TEXTS = {
+    FrameEvidence.FEW_SAMPLES: "Fewer than 30 samples in both: too few to compare",
+    FrameEvidence.NOISE: "Within the noise of sampling: no evidence of a change",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class FlameTree:
     """A flame graph as arrays, one row per frame, in preorder, siblings in drawing order; row 0 is the root.
@@ -66,7 +82,8 @@ class FlameTree:
 
     In a difference: base_self, base_total: the weights of the same frame in the base. base_weight: the total weight of
     the base. All three are scaled to `total` if the difference is normalized; base_measured: the unscaled base_weight.
-    reversed: widths are those of the base, and base_… are those of the newer profile.
+    reversed: widths are those of the base, and base_… are those of the newer profile. evidence (int8): one of
+    `FrameEvidence` for each frame.
 
     values: of the formula that colors the frames, None without one.
     """
@@ -91,7 +108,7 @@ class FlameTree:
     base_self: Array | None = None
     base_total: Array | None = None
     base_weight: int | None = None
-    too_few_samples: Array | None = None
+    evidence: Array | None = None
     base_measured: int | None = None
     reversed: bool = False
     values: FrameValues | None = None

@@ -93,7 +93,7 @@ class Disassembler:
             np.array(targets, np.uint64),
         )
 
-    def _list_branches(self, names: "_Texts") -> list[int]:
+    def _list_branches(self, names: "_FieldTexts") -> list[int]:
         """The rows of instructions that may have a target."""
         rows = np.flatnonzero(np.isin(names.characters[:, 0], self._first_letters))
         width = names.characters.shape[1]
@@ -115,7 +115,7 @@ class Disassembler:
 
 
 @dataclass(frozen=True, eq=False)
-class _Texts:
+class _FieldTexts:
     """A field of Capstone's structures. characters: uint8[instructions, at least as many as the longest has], with
     anything behind the end of each. length: int64, of each."""
 
@@ -127,17 +127,17 @@ class _Texts:
         return self.characters[row, : self.length[row]].tobytes()
 
 
-def _find_texts(found: Array, field: str) -> _Texts:
+def _find_texts(found: Array, field: str) -> _FieldTexts:
     offset, size = getattr(_STRUCTURE, field).offset, getattr(_STRUCTURE, field).size
     text = found.view(np.uint8).reshape(len(found), _LAYOUT.itemsize)[:, offset : offset + size]
     # Most are short.
     length = (text[:, :USUAL_BYTES] == 0).argmax(axis=1)
     unknown = np.flatnonzero((length == 0) & (text[:, 0] != 0))
     length[unknown] = (text[unknown] == 0).argmax(axis=1)
-    return _Texts(text[:, : int(length.max(initial=0)) + 1], length)
+    return _FieldTexts(text[:, : int(length.max(initial=0)) + 1], length)
 
 
-def _join_texts(names: _Texts, operands: _Texts) -> pa.StringArray:
+def _join_texts(names: _FieldTexts, operands: _FieldTexts) -> pa.StringArray:
     """Mnemonics, filled with spaces up to MNEMONIC_BYTES, and operands behind a space."""
     width, rest = max(names.characters.shape[1], MNEMONIC_BYTES + 1), operands.characters.shape[1]
     joined = np.full((len(names.length), width + rest), ord(" "), np.uint8)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from perfloom.analysis.compare.flamegraph import flame_diff
 from perfloom.analysis.compare.functions import COLUMNS, diff_functions
 from perfloom.analysis.core.functions import functions_of
+from perfloom.analysis.core.sample_counts import weight_spread
+from perfloom.analysis.stacks.flame_tree import FrameEvidence
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
 from perfloom.charts.flamegraph import build_difference_payload
 from perfloom.domain.errors import InvalidRequest
@@ -270,7 +272,11 @@ def test_reversed_shows_vanished_frames() -> None:
     names = [wire["functions"]["name"][f] for f in wire["nodes"]["function"]]
     weights = dict(zip(names, zip(wire["nodes"]["total"], wire["nodes"]["base_total"], strict=True), strict=True))
     assert weights == {"all": (20, 20), "main": (20, 20), "old": (10, 0), "kept": (10, 20)}
-    assert wire["base"] == {"total": 20, "measured": 40, "reversed": True}
+    assert wire["base"].items() >= {"total": 20, "measured": 40, "reversed": True}.items()
+    # Each row is one sample.
+    assert {wire["base"]["evidence"][one][:26] for one in wire["nodes"]["evidence"]} == {
+        "Fewer than 30 samples in bo"[:26]
+    }
 
 
 def sampled(**counts: int) -> Profile:
@@ -298,8 +304,34 @@ def test_of_few_samples_nothing_is_said() -> None:
             assert (data.loc["gone", "base_samples"], data.loc["gone", "other_samples"]) == (29, 0)
     tree = flame_diff(base, other, Selection(), Selection(), group=FlameGroup.NONE, normalize=False)
     names = [functions_of(other).name_of(f) if f >= 0 else "" for f in tree.function.tolist()]
-    assert tree.too_few_samples is not None
-    assert {name for name, few in zip(names, tree.too_few_samples.tolist(), strict=True) if few} == {"new", "kept"}
+    assert tree.evidence is not None
+    found = dict(zip(names, map(FrameEvidence, tree.evidence.tolist()), strict=True))
+    assert {name for name, one in found.items() if one is FrameEvidence.FEW_SAMPLES} == {"new", "kept"}
+    # "same" is equal: no difference that could be noise. All and main have 598 and 603 samples.
+    assert {name for name, one in found.items() if one is FrameEvidence.NOISE} == {"", "main"}
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_differences_within_the_noise_of_sampling_are_no_evidence(normalize: bool, reverse: bool) -> None:
+    base = sampled(rest=20_000, little=1000, much=1000, gone=200)
+    # The standard error of 1,000 samples against as many is 4.5 %: 2.6 of them are 11.5 %.
+    other = sampled(rest=20_000, little=1100, much=1150, new=200)
+    tree = flame_diff(
+        base, other, Selection(), Selection(), group=FlameGroup.NONE, normalize=normalize, reverse=reverse
+    )
+    shown = base if reverse else other
+    names = [functions_of(shown).name_of(f) if f >= 0 else "" for f in tree.function.tolist()]
+    assert tree.evidence is not None
+    found = {name: FrameEvidence(one) for name, one in zip(names, tree.evidence.tolist(), strict=True)}
+    assert found["little"] is FrameEvidence.NOISE and found["much"] is FrameEvidence.FOUND
+    assert found["gone" if reverse else "new"] is FrameEvidence.FOUND
+
+
+def test_unequal_weights_have_more_noise() -> None:
+    assert weight_spread(sampled(f=100, g=50), 0) == 1
+    unequal = profile_of([("f", 1900), ("g", 100)] * 50)
+    assert weight_spread(unequal, 0) == pytest.approx(1.81)
 
 
 def test_values_without_samples_are_never_marked_as_few() -> None:

@@ -109,7 +109,7 @@ def difference() -> DifferenceView:
         ),
         explanation=(
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red: more in the other than in the "
-            "base; blue: less; pale: the same; gray: fewer than 30 samples in both. "
+            "base; blue: less; pale: the same; gray: no evidence of a change. "
             + ("Compares shares of each total." if _by_share(pair, selection) else "Compares absolute values.")
             + _ungrouped_reason(pair, selection)
         ),

@@ -83,7 +83,7 @@ function differences(picture, node) {
   return [
     row('Total', picture.total[node], base.totals[node]),
     row('Self', picture.self[node], base.self[node]),
-    base.few[node] ? ['Fewer than 30 samples in both: too few to compare', '', '', ''] : null,
+    base.evidence[node] ? [base.texts[base.evidence[node]], '', '', ''] : null,
   ].filter(Boolean);
 }
 

@@ -5,10 +5,10 @@
 
 /**
  * In a difference: the weights of the same frames in the profile that is not drawn, scaled to this one if the difference
- * is normalized. measured: its unscaled total. reversed: whether it is the newer one. few: which frames have too few
- * samples in both to compare.
+ * is normalized. measured: its unscaled total. reversed: whether it is the newer one. evidence: of each frame, the index
+ * of one of the texts: why there is no evidence of a change; 0 for evidence.
  * @typedef {{total: number, measured: number, reversed: boolean, self: Float64Array, totals: Float64Array,
- *   few: Uint8Array}} Base
+ *   evidence: Uint8Array, texts: string[]}} Base
  */
 
 /**
@@ -31,7 +31,7 @@
 /**
  * Columns of the nodes in preorder. start: only in time order.
  * @typedef {{id: number[], depth: number[], function: number[], self: number[], total: number[], start?: number[],
- *   base_self?: number[], base_total?: number[], few?: number[], value?: (number | null)[], shade?: (number | null)[]}} Nodes
+ *   base_self?: number[], base_total?: number[], evidence?: number[], value?: (number | null)[], shade?: (number | null)[]}} Nodes
  */
 
 /**
@@ -75,7 +75,15 @@ export class Picture {
     this.parent = new Int32Array(count).fill(-1);
     this.end = new Int32Array(count);
     /** @type {Base | null} */
-    this.base = wire.base ? { ...wire.base, self: new Float64Array(count), totals: new Float64Array(count), few: new Uint8Array(count) } : null;
+    this.base = wire.base
+      ? {
+          ...wire.base,
+          texts: wire.base.evidence ?? [],
+          self: new Float64Array(count),
+          totals: new Float64Array(count),
+          evidence: new Uint8Array(count),
+        }
+      : null;
 
     /** @type {Values | null} */
     this.values = wire.values ? { ...wire.values, value: new Float64Array(count), shades: new Float64Array(count) } : null;
@@ -287,7 +295,7 @@ export class Picture {
       if (base) {
         base.self[at] = nodes.base_self?.[i] ?? NaN;
         base.totals[at] = nodes.base_total?.[i] ?? NaN;
-        base.few[at] = nodes.few?.[i] ?? 0;
+        base.evidence[at] = nodes.evidence?.[i] ?? 0;
       }
       if (values) {
         values.value[at] = nodes.value?.[i] ?? NaN;

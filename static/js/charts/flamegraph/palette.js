@@ -216,10 +216,10 @@ function hot(picture, palette, fills) {
  * @param {Uint32Array} fills
  */
 function differences(picture, base, palette, fills) {
-  const { totals, reversed, few } = base;
+  const { totals, reversed, evidence } = base;
   const sign = reversed ? -RAMP : RAMP;
   for (let i = 0; i < picture.count; i++) {
-    if (few[i]) fills[i] = palette.few;
+    if (evidence[i]) fills[i] = palette.few;
     else fills[i] = palette.diff[RAMP + Math.round(change(picture.total[i], totals[i]) * sign)];
   }
 }
