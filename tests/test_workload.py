@@ -16,6 +16,7 @@ import pytest
 from perfloom import workload
 from perfloom.workload import __main__ as program
 from perfloom.workload import symbols as names
+from perfloom.workload.stub_library import FRAME_RULES, Stub, shared_library
 from tests.support.parts import require
 
 SECONDS = 3.0
@@ -117,6 +118,7 @@ def test_stacks_are_complete_with_function_names(
 STUBS = """
 import sys
 from perfloom.workload import symbols as names
+from perfloom.workload.stub_library import FRAME_RULES, Stub, shared_library
 
 @names.register
 def divide(a, *, by):
@@ -170,7 +172,7 @@ def test_stub_library_is_valid_elf(count: int, tmp_path: Path) -> None:
     readelf = require("readelf")
     symbols = [f"py::größe_{number}<locals>:/a b/c.py" for number in range(count)]
     path = tmp_path / "library.so"
-    path.write_bytes(names.shared_library(symbols))
+    path.write_bytes(shared_library([Stub(symbol, names.STUB_CODE, FRAME_RULES) for symbol in symbols]))
     said = subprocess.run([readelf, "--wide", "--all", "--debug-dump=frames", path], capture_output=True, check=True)
     assert b"arning" not in said.stdout + said.stderr, said.stderr.decode()
     text = said.stdout.decode(errors="replace")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.domain.host_facts import HostFacts
-from perfloom.domain.jobs import JobSpec
+from perfloom.domain.jobs import JobSpec, Language
 from perfloom.workers.local.checks import check_json
 
 
@@ -26,3 +26,22 @@ def test_a_program_is_also_found_where_the_job_has_its_path(tmp_path: Path) -> N
 
     assert said(JobSpec(command=("own-solver",))) == ["own-solver was not found in PATH on here."]
     assert said(JobSpec(command=("own-solver",), path=("/nowhere", str(program.parent)))) == []
+
+
+def test_an_interpreter_that_is_too_old_to_name_its_functions(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path / "data", environ={}, runtime=tmp_path / "run", reserve_bytes=0)
+    settings.data.mkdir()
+    program = tmp_path / "python3"
+    program.touch(0o755)
+
+    def said(version: str, language: Language) -> list[tuple[object, object]]:
+        program.write_text(f"#!/bin/sh\necho Python {version}\n")
+        spec = JobSpec(command=(str(program), "-c", "1"), language=language)
+        findings = check_json(spec.to_json(), HostFacts("here", perf="/usr/bin/perf"), settings)["findings"]
+        assert isinstance(findings, list)
+        return [(one["message"], one["advice"]) for one in findings if one["field"] == "language"]
+
+    text = f"{program} on here is version 3.8.18, which cannot name its functions."
+    assert said("3.8.18", Language.PYTHON) == [(text, "Use Python 3.9 or later.")]
+    assert said("3.9.0", Language.PYTHON) == said("of whatever version", Language.PYTHON) == []
+    assert [advice for _, advice in said("3.8.18", Language.NONE)] == ["Choose Python as language."]

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import join
 from perfloom.recording.recorders import recorder_of
 from perfloom.recording.recorders.events import is_privileged
+from perfloom.recording.recorders.languages import interpreter_of, language_of
 from perfloom.recording.recorders.permissions import setcap_command
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
@@ -24,8 +26,9 @@ from ..base.scripts import worker_script
 from ..targets import job_user
 from ..transports.as_user import UserTransport
 
-TORCH_TIMEOUT_S = 2.0
-"""Timeout of the check whether a Python has PyTorch. A page waits for the answer."""
+PROGRAM_TIMEOUT_S = 2.0
+"""Timeout of questions to a Python: whether it has PyTorch, and its version. A page waits for the answer."""
+_VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,3})?")
 
 
 def check_job(
@@ -48,7 +51,11 @@ def check_job(
             *_inputs(spec, host, access),
             *_command(spec, host, environment, own),
         ]
-        findings += [*_torch(spec, host, environment, own), *_process(spec, facts)]
+        findings += [
+            *_torch(spec, host, environment, own),
+            *_interpreter(spec, host, environment, own),
+            *_process(spec, facts),
+        ]
     findings += _disk(settings, host)
     order = list(Severity)
     return sorted(findings, key=lambda finding: order.index(finding.level))
@@ -175,15 +182,13 @@ def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobF
     """Whether the Python of a command has PyTorch. It is not imported, which takes long."""
     if not recorder_of(spec).needs_torch or not spec.command or spec.modules:
         return
-    cwd = working_directory(spec, files)
-    path = ":".join((*spec.path, environment.get("PATH", os.defpath)))
-    program = command_path(spec, cwd, {**environment, "PATH": path}) if spec.command[0] else None
+    program = _program(spec, environment, files)
     if program is None or not Path(program).name.startswith("python"):
         return
     look = "import importlib.util, sys; sys.exit(9 if importlib.util.find_spec('torch') is None else 0)"
     try:
         done = subprocess.run(
-            [program, "-c", look], env=dict(environment), capture_output=True, timeout=TORCH_TIMEOUT_S, check=False
+            [program, "-c", look], env=dict(environment), capture_output=True, timeout=PROGRAM_TIMEOUT_S, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return
@@ -192,6 +197,38 @@ def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobF
         yield PreflightFinding(
             Severity.WARNING, "command", text, "Use the path of Python in the environment that has it."
         )
+
+
+def _interpreter(
+    spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles
+) -> Iterator[PreflightFinding]:
+    """Whether the interpreter of a command is too old to name its functions."""
+    interpreter = interpreter_of(spec)
+    if interpreter is None or spec.modules or language_of(spec.command[0]) is not spec.language:
+        return
+    program = _program(spec, environment, files)
+    if program is None:
+        return
+    words = [program, "--version"]
+    try:
+        done = subprocess.run(
+            words, env=dict(environment), capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return
+    version = _VERSION.search(done.stdout)
+    if version is not None and (int(version[1]), int(version[2])) < interpreter.oldest:
+        text = f"{spec.command[0]} on {host} is version {version[0]}, which cannot name its functions."
+        oldest = ".".join(map(str, interpreter.oldest))
+        yield PreflightFinding(Severity.WARNING, "language", text, f"Use {interpreter.title} {oldest} or later.")
+
+
+def _program(spec: JobSpec, environment: Mapping[str, str], files: JobFiles) -> str | None:
+    """The path of the command's program; None if it was not found."""
+    path = ":".join((*spec.path, environment.get("PATH", os.defpath)))
+    return (
+        command_path(spec, working_directory(spec, files), {**environment, "PATH": path}) if spec.command[0] else None
+    )
 
 
 def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:

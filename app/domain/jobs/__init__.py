@@ -2,6 +2,7 @@
 (Outcome)."""
 
 from .details import Cancellation, JobDetails
+from .language import Language
 from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
 from .state import Executor, JobState, Outcome
@@ -17,6 +18,7 @@ __all__ = [
     "JobDetails",
     "JobSpec",
     "JobState",
+    "Language",
     "Mpi",
     "MpiFlavor",
     "Outcome",

@@ -152,6 +152,17 @@ ON_TARGET = option(
     help="Where to record: a name from “perfloom target list”.  [default: local]",
     section="where",
 )
+IN_DIRECTORY = option(
+    "--cwd",
+    metavar="DIR",
+    help="Working directory.  [default: the current one; at another target and with --input the job's directory]",
+    section="where",
+)
+SPLITTING = option(
+    "--split",
+    help="With more events than counters: multiplex them in one run (default), or run the command once for each group "
+    "of events, one run after another or all at once.",
+)
 
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}

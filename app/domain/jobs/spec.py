@@ -34,14 +34,17 @@ from ..fields import (
     load_fields,
     option,
 )
+from .language import LANGUAGES, Language
 from .parts import (
     ARGUMENT,
     CALL_GRAPHS,
     DEFAULT_HZ,
     DEFAULT_STACK_BYTES,
+    IN_DIRECTORY,
     MAX_PID,
     ON_TARGET,
     SCOPES,
+    SPLITTING,
     SPLITTINGS,
     STACK_BYTES,
     TIME_LIMIT,
@@ -112,13 +115,7 @@ class JobSpec:
         mono=True,
         placeholder="/home/me/project",
         setting="Directory",
-        option=option(
-            "--cwd",
-            metavar="DIR",
-            help="Working directory.  [default: the current one; at another target and with --input the job's "
-            "directory]",
-            section="where",
-        ),
+        option=IN_DIRECTORY,
     )
     environment: dict[str, str] = declare(
         {},
@@ -143,10 +140,7 @@ class JobSpec:
         placeholder="/data/input.csv",
         setting="Input file",
         option=option(
-            "--input",
-            metavar="PATH",
-            help="Copy this file into the job's directory first; may be repeated.",
-            section="where",
+            "--input", metavar="PATH", help="Copy this file to the job's directory; may be repeated.", section="where"
         ),
     )
     events: tuple[str, ...] = declare(
@@ -203,6 +197,14 @@ class JobSpec:
         option=option(
             "--stack-bytes", metavar="BYTES", help=f"Stack size for dwarf.  [default: {DEFAULT_STACK_BYTES}]"
         ),
+    )
+    language: Language = declare(
+        Language.NONE,
+        LANGUAGES,
+        "Language",
+        applies=_SAMPLING | _STARTED,
+        setting="Language",
+        option=option("--language", help="Also name the functions of this interpreter.  [default: none]"),
     )
     pid: int | tuple[int, ...] | None = declare(
         None,
@@ -350,11 +352,7 @@ class JobSpec:
         group="splitting",
         applies=_PERF | _STARTED,
         setting="Event splitting",
-        option=option(
-            "--split",
-            help="With more events than counters: multiplex them in one run (default), or run the "
-            "command once for each group of events, one run after another or all at once.",
-        ),
+        option=SPLITTING,
     )
     events_per_run: int | None = declare(
         None,

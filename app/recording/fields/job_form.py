@@ -112,7 +112,7 @@ def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
         if job_form["recorded"] not in list_choices()["recorded"]:
             errors["recorded"] = _no_choice("recorded", job_form)
     used, plain = relevant_fields(job_spec, None), JobSpec()
-    for name in ("call_graph", "splitting", "mpi"):
+    for name in ("call_graph", "language", "splitting", "mpi"):
         if name not in used:
             errors.pop(name, None)
             unused: dict[str, Any] = {name: getattr(plain, name)}

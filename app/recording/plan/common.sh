@@ -145,6 +145,7 @@ pl_read_rest() {
             printf '%s failed\n' "$pl_place"
         fi
         rm -f "$pl_place/.once" "$pl_place/.twice"
+        [ -z "$pl_there" ] || pl_remove_names "$pl_place/names"
     done
     return 0
 }
@@ -157,6 +158,7 @@ pl_bring_rest() {
     pl_its_run=${pl_its_run##*/run}
     [ -z "$pl_injects" ] || pl_kill_part "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_stop_timeout" || :
     pl_take_notes "$pl_place"
+    pl_take_notes "$pl_place/names"
     if [ -n "$pl_has_scratch" ] && pl_find_scratch "$pl_its_run" "${pl_place##*/}"; then
         pl_take_notes "$pl_out"
         pl_bring "$pl_out" "$pl_place"
@@ -170,6 +172,17 @@ pl_take_notes() {
         while IFS='' read -r pl_line; do pl_note "$pl_line"; done <"$pl_each"
         rm -f "$pl_each"
     done
+}
+
+# pl_remove_names DIRECTORY: remove the names of functions that interpreters left for perf: there, and in /tmp those of the
+# processes that say so there.
+pl_remove_names() {
+    for pl_each in "$1"/map-*; do
+        pl_each=/tmp/perf-${pl_each##*/map-}.map
+        if [ -O "$pl_each" ] && [ ! -L "$pl_each" ]; then rm -f "$pl_each"; fi
+    done
+    # With one recording per host, other ranks may still write there.
+    [ -n "$pl_per_host" ] || rm -rf "$1"
 }
 
 # pl_kill_part PART SECONDS: send TERM to the processes of a part, and KILL after that time. Fails if there are none.

@@ -37,6 +37,7 @@ from ...domain.targets import RESERVED_PREFIXES, TARGET_FIELDS, Target, TargetFa
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
+from ..recorders.languages import language_files
 from ..scripts import script_text
 from .collection import list_script, parse_list_output, remove_script, symbolize_script
 from .plan_text import parse_rank_ranges, plan_text
@@ -132,6 +133,7 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
     files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, launchers)
     if (injection := recorder_of(spec).injection(spec)) is not None:
         files |= injection.files
+    files |= language_files(spec)
     return Plan(files, parts, tuple(run.events for run in found), found)
 
 

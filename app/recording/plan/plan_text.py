@@ -28,6 +28,7 @@ from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.branch_stacks import records_branch_stacks
 from ..recorders.events import needs_event_fields
+from ..recorders.languages import interpreter_of
 from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
@@ -104,6 +105,7 @@ def plan_text(
     lines += shell_function(
         "pl_preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else []
     )
+    lines += shell_function("pl_name_functions", _name_functions(spec))
     lines += _by_run("pl_command", runs, lambda run: _words(_command(run.command)))
     if injection is None:
         lines += _by_run("pl_record", runs, lambda run: _words(recorder_argv(run.as_spec(observed), facts)))
@@ -254,6 +256,15 @@ def _describe_injection(injection: Injection) -> list[str]:
     ranks = " ".join(each.rank for each in rank_variables(of_batch_systems=True))
     lines += [f"{RANK_VARIABLES}={quote(ranks)}; export {RANK_VARIABLES}"]
     return [*lines, f"{injection.folder}=$pl_out; export {injection.folder}"]
+
+
+def _name_functions(spec: JobSpec) -> list[str]:
+    """sh: set the environment of a program whose interpreter names its functions."""
+    interpreter = interpreter_of(spec)
+    if interpreter is None:
+        return []
+    paths = [f'pl_prefix {name} "$pl_directory"' for name in interpreter.paths]
+    return [*paths, 'mkdir -p "$pl_names"', f"{interpreter.folder}=$pl_names; export {interpreter.folder}"]
 
 
 def _exports(environment: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..quoting import ShellCode, join
 from ..recorders import recorder_of
+from ..recorders.languages import language_variables
 from ..schedulers import scheduler_of
 from .plan_text import recorder_argv, recorder_specs, stat_argv
 from .runs import Run, plan_runs, submissions
@@ -84,7 +85,8 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
         words = join(recorder_argv(run.as_spec(recorder_specs(spec)), host)).replace('"$pl_out"', str(place))
         yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
     if run.command:
-        yield join(run.command)
+        variables = language_variables(spec)
+        yield (join(("env", *variables)) + " " if variables else "") + join(run.command)
     if counts := stat_argv(run.as_spec(recorder_specs(spec)), host):
         yield "# Also: " + join(counts).replace('"$pl_out"', str(place))
 

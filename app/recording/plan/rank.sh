@@ -214,6 +214,7 @@ pl_enter_program() {
     [ "$pl_recorded" -eq 0 ] || trap '' USR2
     pl_enter "$pl_run"
     pl_preload
+    if pl_run_is_recorded && { [ "$pl_recorded" -eq 1 ] || [ -n "$pl_per_host" ]; }; then pl_name_functions; fi
     PERFLOOM_PART=$pl_part
     export PERFLOOM_PART
 }
@@ -372,6 +373,9 @@ else
     pl_chosen || pl_recorded=0
     pl_say recorded "$pl_recorded"
 fi
+# Where interpreters keep the names of functions; with one recording per host, those of all its ranks.
+pl_names=$pl_home/names
+[ -z "$pl_per_host" ] || pl_names=$pl_directory/run$pl_run/on-$pl_host/names
 pl_take_scratch
 for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     # shellcheck disable=SC2064
@@ -461,6 +465,7 @@ if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
 fi
 
 pl_take_notes "$pl_out"
+pl_take_notes "$pl_names"
 if [ -s "$pl_out/perf.data" ]; then
     pl_say state reading
     if pl_full "$pl_out"; then
@@ -468,6 +473,7 @@ if [ -s "$pl_out/perf.data" ]; then
         pl_out=$pl_home
     fi
     if pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
+    pl_remove_names "$pl_names"
 fi
 pl_bring "$pl_out" "$pl_home"
 pl_say state 'done'

@@ -26,6 +26,7 @@ from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, 
 from .event_grouping import needs_counter
 from .events import event_type, is_privileged, is_user_space_only, needs_event_fields, single_events, timed_events
 from .findings import PreflightFinding, Severity, error, hint, warning
+from .languages import find_language_problems
 from .off_cpu import find_off_cpu_problems
 from .perf_record import countable_events
 from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
@@ -104,6 +105,7 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
         yield error("scope", f"{recorder_of(spec).label} only records a command.", "Choose a command.")
     if recorder_of(spec).samples:
         yield from _sampling(spec)
+        yield from find_language_problems(spec)
     if recorder_of(spec).counts:
         yield from _counting(spec)
     yield from recorder_of(spec).find_problems(spec)

@@ -17,6 +17,7 @@ from perfloom.domain.jobs import (
     EventSplitting,
     Executor,
     JobSpec,
+    Language,
     Mpi,
     MpiFlavor,
     RecorderName,
@@ -91,6 +92,7 @@ def test_choose_executor(target: Target, change: dict[str, object], expected: Ex
 SCRIPTS_ONLY: dict[str, dict[str, Any]] = {
     "target": {"directory": "/d", "scratch": "/s", "perf": "/p", "modules": ("m",), "environment": {"A": "b"}},
     "job": {
+        "language": Language.PYTHON,
         "modules": ("gcc",),
         "path": ("/a",),
         "library_path": ("/a",),

@@ -7,7 +7,7 @@ import pytest
 
 from perfloom.domain.event_names import split_modifiers
 from perfloom.domain.host_facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
+from perfloom.domain.jobs import CallGraph, JobSpec, Language, PyTorch, RecorderName, Scope
 from perfloom.recording.recorders.events import event_type, events_to_count, single_events
 from perfloom.recording.recorders.perf_record import counted_events
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
@@ -133,10 +133,10 @@ def test_switches_of_one_program_need_more_events() -> None:
 
 
 def test_a_script_that_can_be_found_and_perf_that_is_not_needed() -> None:
-    bare = replace(SPEC, command=("python3", "train.py"))
+    bare = replace(SPEC, command=("python3", "train.py"), language=Language.PYTHON)
     assert about(replace(bare, cwd="/a")) == about(replace(bare, inputs=("/a/train.py",))) == []
     for words in (("python3", "/a.py"), ("python3", "-m", "a.b"), ("python3", "-c", "print(.5)"), ("./run", "a.py")):
-        assert about(replace(SPEC, command=words)) == []
+        assert about(replace(SPEC, command=words, language=Language.PYTHON)) == []
     assert about(replace(SPEC, recorder=RecorderName.PYTORCH), perf=None, paranoid=4) == []
 
 

@@ -23,12 +23,15 @@ from ..results.source_places import describe_places, list_places, place_column
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("hotspots", __name__)
+PYTHON_PREFIX = "py::"
+"""Of symbols with which CPython, or its stand-in `python_inject`, names functions for perf."""
 
 
 @dataclass(frozen=True)
 class HotspotsPage(Page):
     """by: function, module or thread. empty_text: why the table is empty without a filter. with_modules: whether any
-    is known.
+    is known. python_url: only Python functions, with the time of what they call in the interpreter; empty if there is
+    nothing to choose.
     """
 
     template: ClassVar[str] = "results/hotspots.html"
@@ -39,6 +42,7 @@ class HotspotsPage(Page):
     sheet: Sheet
     empty_text: str
     csv: str
+    python_url: str
 
 
 @blueprint.get("/results/<id>/hotspots")
@@ -84,6 +88,7 @@ def show(id: str) -> Response:
             ),
             empty_text=explain_no_samples(profile, frame.event),
             csv=table_file_url("hotspots.csv"),
+            python_url=_python_url(frame, every) if by == "function" else "",
         )
     )
 
@@ -120,6 +125,14 @@ def hotspot_columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     if frame.formula:
         found = tuple(column for column in found if column.kind != "percent")
     return inherit_descriptions(TABLES["hotspots"].columns, found)
+
+
+def _python_url(frame: ResultFrame, rows: pd.DataFrame) -> str:
+    """The functions whose interpreter named them for perf, as `--language python` and `-X perf` do."""
+    named = rows["name"].str.startswith(PYTHON_PREFIX)
+    if frame.selection.show is not None or not named.any() or named.all():
+        return ""
+    return frame.filtered_url("hotspots", show=f"^{PYTHON_PREFIX}")
 
 
 def _by() -> str:

@@ -1,0 +1,21 @@
+"""The languages whose functions a job can name."""
+
+from enum import StrEnum
+
+from ..fields import ChoiceField, Option
+
+
+class Language(StrEnum):
+    """Whose functions get names for perf, in addition to those of compiled programs."""
+
+    NONE = "none"
+    PYTHON = "python"
+
+
+LANGUAGES = ChoiceField(
+    Language,
+    (
+        Option(Language.NONE, "Compiled", "C, C++, Fortran, Rust, Go and other machine code with symbols."),
+        Option(Language.PYTHON, "Python", "Names the functions of CPython from 3.9 on."),
+    ),
+)

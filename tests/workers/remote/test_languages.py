@@ -1,0 +1,76 @@
+"""Functions of interpreters have names in results, wherever the job runs."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfloom.analysis.core.schema import records
+from perfloom.analysis.stacks.hotspots import compute_hotspots
+from perfloom.domain.jobs import JobState, Language, Mpi, MpiFlavor
+from perfloom.domain.selection import Selection
+from perfloom.domain.targets import SchedulerName, Target, TargetFacts
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.transports import close_all
+from tests.support import sshd as servers
+from tests.support.batch import BatchSystem
+from tests.support.marks import slow_except
+from tests.support.parts import require
+from tests.support.sshd import Sshd
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, run
+
+PLACES = ("here", "ssh", "ssh, slurm and srun", "openmpi", "openmpi, one recording per host")
+PROGRAM = """
+def inner(n):
+    return sum(i * i % 7 for i in range(n))
+def outer():
+    for _ in range(1500):
+        inner(2000)
+outer()
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sshd]:
+    with servers.sshd() as found:
+        yield found
+    close_all()
+
+
+@pytest.mark.parametrize("place", slow_except(["here", "ssh"], PLACES))
+def test_python_functions(request: pytest.FixtureRequest, context: JobContext, tmp_path: Path, place: str) -> None:
+    target = Target(place, directory=str(tmp_path / "jobs"), scratch=str(tmp_path / "scratch"), poll_s=0.4)
+    if place.startswith("ssh"):
+        server: Sshd = request.getfixturevalue("server")
+        target = replace(target, ssh=server.ssh(), directory=str(server.home / "jobs"))
+    if "slurm" in place:
+        batch: BatchSystem = request.getfixturevalue("slurm")
+        environment = {"PATH": f"{batch.path}:/usr/local/bin:/usr/bin:/bin", **batch.environment}
+        target = replace(target, scheduler=SchedulerName.SLURM, environment=environment)
+    context.store.targets.save(target)
+    context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())
+    mpi = Mpi(MpiFlavor.SRUN, ranks=2) if "slurm" in place else None
+    if "openmpi" in place:
+        require("openmpi")
+        mpi = Mpi(MpiFlavor.OPENMPI, ranks=2, per_host="host" in place)
+    # A module of the user's own directory is still found, and its own sitecustomize.
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("print('own sitecustomize', flush=True)")
+    given = {"environment": {"PYTHONPATH": str(own)}, "language": Language.PYTHON, "frequency": 499, "mpi": mpi}
+    job = run(context, at(target, sys.executable, "-c", PROGRAM, **given), 60)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
+    assert is_cleaned_up(job) and list((tmp_path / "scratch").iterdir()) == []
+    assert files_of(context, job).tail().count("own sitecustomize") == (2 if mpi else 1)
+    profile = context.store.results.open(job.id)
+    assert "did not name" not in str(profile.meta.facts)
+    rows = records(compute_hotspots(profile, Selection(show="^py::")))
+    by_name = {row["name"]: row for row in rows}
+    # The functions of the program, by their self time with all that they call in the interpreter.
+    assert rows[0]["name"] in ("py::inner:<string>", "py::inner.<locals>.<genexpr>:<string>"), rows[:5]
+    # The kernel may copy less of a deep stack than there is.
+    assert by_name["py::outer:<string>"]["total"] > 0.8 * by_name["py::inner:<string>"]["total"] > 0
+    if mpi and not mpi.per_host:
+        assert set(profile.threads.column("rank").to_pylist()) == {0, 1}
