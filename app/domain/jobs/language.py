@@ -10,6 +10,7 @@ class Language(StrEnum):
 
     NONE = "none"
     PYTHON = "python"
+    NODE = "node"
 
 
 LANGUAGES = ChoiceField(
@@ -17,5 +18,6 @@ LANGUAGES = ChoiceField(
     (
         Option(Language.NONE, "Compiled", "C, C++, Fortran, Rust, Go and other machine code with symbols."),
         Option(Language.PYTHON, "Python", "Names the functions of CPython from 3.9 on."),
+        Option(Language.NODE, "Node.js", "Names JavaScript functions. Choose fp for whole stacks."),
     ),
 )

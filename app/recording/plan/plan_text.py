@@ -28,7 +28,7 @@ from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.branch_stacks import records_branch_stacks
 from ..recorders.events import needs_event_fields
-from ..recorders.languages import interpreter_of
+from ..recorders.languages import FOLDER, MODULE, interpreter_of
 from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
@@ -73,6 +73,7 @@ def plan_text(
         "has_command": "1" if spec.command else "",
         "fresh": "1" if spec.fresh_inputs else "",
         "keep": "1" if spec.keep_recordings else "",
+        "language": spec.language if interpreter_of(spec) else "",
         "artefact": recorder_of(spec).artifacts(spec)[0].name,
         "injects": "1" if injection else "",
         "counts": "1" if any(stat_argv(run.as_spec(observed), facts) for run in runs) else "",
@@ -259,12 +260,15 @@ def _describe_injection(injection: Injection) -> list[str]:
 
 
 def _name_functions(spec: JobSpec) -> list[str]:
-    """sh: set the environment of a program whose interpreter names its functions."""
+    """sh: set the environment of a program whose interpreter names its functions. Options follow those of the user."""
     interpreter = interpreter_of(spec)
     if interpreter is None:
         return []
-    paths = [f'pl_prefix {name} "$pl_directory"' for name in interpreter.paths]
-    return [*paths, 'mkdir -p "$pl_names"', f"{interpreter.folder}=$pl_names; export {interpreter.folder}"]
+    lines = [f'pl_prefix {name} "$pl_directory"' for name in interpreter.paths]
+    for name, words in interpreter.options.items():
+        value = f'"${{{name}:+${name} }}{words} \\"$pl_quoted/{MODULE}\\""'
+        lines.append(f"{name}={value}; export {name}")
+    return [*lines, f"{FOLDER}=$pl_names; export {FOLDER}"]
 
 
 def _exports(environment: Mapping[str, str]) -> str:

@@ -214,7 +214,7 @@ pl_enter_program() {
     [ "$pl_recorded" -eq 0 ] || trap '' USR2
     pl_enter "$pl_run"
     pl_preload
-    if pl_run_is_recorded && { [ "$pl_recorded" -eq 1 ] || [ -n "$pl_per_host" ]; }; then pl_name_functions; fi
+    [ -z "$pl_language" ] || pl_name_functions
     PERFLOOM_PART=$pl_part
     export PERFLOOM_PART
 }
@@ -376,6 +376,12 @@ fi
 # Where interpreters keep the names of functions; with one recording per host, those of all its ranks.
 pl_names=$pl_home/names
 [ -z "$pl_per_host" ] || pl_names=$pl_directory/run$pl_run/on-$pl_host/names
+if ! pl_run_is_recorded || [ "$pl_recorded$pl_per_host" = 0 ]; then pl_language=''; fi
+if [ -n "$pl_language" ]; then
+    mkdir -p "$pl_names"
+    # For options with a path between double quotes.
+    pl_quoted=$(printf '%s' "$pl_directory" | sed 's/[\\"]/\\&/g')
+fi
 pl_take_scratch
 for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     # shellcheck disable=SC2064

@@ -1,14 +1,14 @@
 """Languages whose interpreters name their functions for perf, and what a job sets for it.
 
-perf knows the symbols of files. The names of functions of an interpreter are read on the host of the recording, right
-after it.
+perf knows the symbols of files, and reads /tmp/perf-PID.map with the names of machine code that a program made, on the
+host of the recording, right after it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from ...domain.jobs import JobSpec, Language, Scope
+from ...domain.jobs import CallGraph, JobSpec, Language, Scope
 from . import python_inject, recorder_of
 from .findings import PreflightFinding, hint
 from .python_names import python_files
@@ -17,19 +17,37 @@ from .python_names import python_files
 @dataclass(frozen=True)
 class Interpreter:
     """The interpreter of a language. programs: names of its programs, without a version. oldest: the first version that
-    can name functions. paths: search-path variables to which the job's directory is prepended. folder: the variable for
-    the directory where names are kept."""
+    can name functions. paths: search-path variables to which the job's directory is prepended. options: by the variable
+    that the interpreter reads them from; `MODULE` follows them, in the job's directory. frame_pointers: whether it has
+    them, but no unwind tables."""
 
     title: str
     programs: tuple[str, ...]
     oldest: tuple[int, int]
-    paths: tuple[str, ...]
-    folder: str
+    paths: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    frame_pointers: bool = False
 
 
+FOLDER = python_inject.FOLDER
+"""The variable for the directory where names are kept."""
+MODULE = "node-names.cjs"
+_MODULE_TEXT = f"""// Loaded by Node.js when it starts.
+// Says that this process writes /tmp/perf-PID.map, so that it is removed after it was read.
+const fs = require("fs");
+try {{
+  fs.closeSync(fs.openSync(`${{process.env.{FOLDER}}}/map-${{process.pid}}`, "a", 0o600));
+}} catch {{}}
+"""
 INTERPRETERS: Mapping[Language, Interpreter] = {
-    Language.PYTHON: Interpreter(
-        "Python", ("python", "torchrun"), python_inject.OLDEST, ("PYTHONPATH",), python_inject.FOLDER
+    Language.PYTHON: Interpreter("Python", ("python", "torchrun"), python_inject.OLDEST, ("PYTHONPATH",)),
+    # With --perf-basic-prof instead, it would also write isolate-…-v8.log into its working directory.
+    Language.NODE: Interpreter(
+        "Node.js",
+        ("node", "nodejs"),
+        (12, 0),
+        options={"NODE_OPTIONS": "--perf-basic-prof-only-functions --interpreted-frames-native-stack --require"},
+        frame_pointers=True,
     ),
 }
 
@@ -42,7 +60,10 @@ def interpreter_of(spec: JobSpec) -> Interpreter | None:
 
 def language_files(spec: JobSpec) -> dict[str, str]:
     """The texts for the job's directory, by name."""
-    return python_files() if interpreter_of(spec) is INTERPRETERS[Language.PYTHON] else {}
+    interpreter = interpreter_of(spec)
+    if interpreter is None:
+        return {}
+    return {MODULE: _MODULE_TEXT} if interpreter.options else python_files()
 
 
 def language_variables(spec: JobSpec) -> tuple[str, ...]:
@@ -50,7 +71,8 @@ def language_variables(spec: JobSpec) -> tuple[str, ...]:
     interpreter = interpreter_of(spec)
     if interpreter is None:
         return ()
-    return (*(f"{name}=." for name in interpreter.paths), f"{interpreter.folder}=names")
+    options = [f"{name}={words} ./{MODULE}" for name, words in interpreter.options.items()]
+    return (*(f"{name}=." for name in interpreter.paths), *options, f"{FOLDER}=names")
 
 
 def language_of(program: str) -> Language | None:
@@ -60,7 +82,11 @@ def language_of(program: str) -> Language | None:
 
 
 def find_language_problems(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """Whether a language would help."""
+    """Whether a language would help, and what the call graph hides."""
+    interpreter = interpreter_of(spec)
+    if interpreter is not None and interpreter.frame_pointers and spec.call_graph is CallGraph.DWARF:
+        text = f"{interpreter.title} has no unwind tables: with dwarf, stacks end at the innermost of its functions."
+        yield hint("call_graph", text, "Choose fp.")
     if spec.scope is Scope.PROCESS or not spec.command or spec.language is not Language.NONE:
         return
     language = language_of(spec.command[0])

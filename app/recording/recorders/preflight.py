@@ -26,7 +26,7 @@ from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, 
 from .event_grouping import needs_counter
 from .events import event_type, is_privileged, is_user_space_only, needs_event_fields, single_events, timed_events
 from .findings import PreflightFinding, Severity, error, hint, warning
-from .languages import find_language_problems
+from .languages import find_language_problems, interpreter_of
 from .off_cpu import find_off_cpu_problems
 from .perf_record import countable_events
 from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
@@ -142,7 +142,8 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
         if rate * size > 16 * 1024 * 1024:
             text = f"{rate} stacks of {size} bytes are up to {format_bytes(rate * size)} per second and busy CPU."
             yield hint("frequency", text, "Lower the frequency or the stack size.")
-    if spec.call_graph is CallGraph.FP:
+    interpreter = interpreter_of(spec)
+    if spec.call_graph is CallGraph.FP and not (interpreter and interpreter.frame_pointers):
         text = (
             "Frame pointers give broken stacks in programs that are built without them, such as Python, the C library "
             "and most programs of distributions."

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import Executor, JobSpec, Language, RecorderName, Scope
+from perfloom.domain.jobs import CallGraph, Executor, JobSpec, Language, RecorderName, Scope
 from perfloom.domain.targets import Target
 from perfloom.recording.plan.plan import choose_executor, make_plan, preview
-from perfloom.recording.recorders.languages import find_language_problems, language_of
+from perfloom.recording.recorders.languages import (
+    FOLDER,
+    INTERPRETERS,
+    MODULE,
+    find_language_problems,
+    language_files,
+    language_of,
+)
+from perfloom.recording.recorders.preflight import preflight
 from perfloom.recording.recorders.python_names import python_files
 from tests.support.parts import require
 
@@ -45,6 +53,12 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+"""
+NODE_PROGRAM = """
+function leafWork(n) { let t = 0; for (let i = 0; i < n; i++) t += Math.sqrt(i % 7); return t }
+function outerWork() { let t = 0; for (let i = 0; i < 20000; i++) t += leafWork(20000 + (i & 1)); return t }
+require("child_process").execFileSync(process.execPath, ["-e", "1"])
+outerWork()
 """
 # First calls of functions at each depth up to the limit, so that some stubs cannot be made there.
 DEEP = """
@@ -143,6 +157,47 @@ def test_other_machines_use_the_stubs_of_the_interpreter(tmp_path: Path, injecte
         assert not marks and "did not name its functions: it needs CPython 3.9 or later on x86-64" in notes[0]
 
 
+def test_node_functions_have_names_in_whole_stacks(tmp_path: Path) -> None:
+    """Also of processes that it starts, and with a directory's name that must be quoted."""
+    node = require("node")
+    folder = tmp_path / 'a "b" c'
+    (folder / "names").mkdir(parents=True)
+    spec = replace(SPEC, language=Language.NODE)
+    files = language_files(spec)
+    (folder / MODULE).write_text(files[MODULE])
+    (folder / "a.js").write_text(NODE_PROGRAM)
+    words = INTERPRETERS[Language.NODE].options["NODE_OPTIONS"]
+    quoted = str(folder / MODULE).replace('"', r"\"")
+    environment = {"NODE_OPTIONS": f'{words} "{quoted}"', FOLDER: str(folder / "names")}
+    maps = []
+    try:
+        stacks = stacks_of([node, "a.js"], folder, environment, "fp")
+        maps = [Path(f"/tmp/perf-{mark.name.removeprefix('map-')}.map") for mark in (folder / "names").iterdir()]
+        assert len(maps) == 2 and all(path.exists() for path in maps)
+    finally:
+        for path in maps:
+            path.unlink(missing_ok=True)
+    # The compiler may inline leafWork.
+    inside = [stack for stack in stacks if "Work " in stack]
+    assert len(inside) > 20 and sum("outerWork " in stack for stack in inside) > 0.9 * len(inside)
+    assert not list(folder.glob("isolate*"))
+
+
+def test_preflight_recommends_frame_pointers_for_node() -> None:
+    spec = replace(SPEC, command=("node", "/a.js"), language=Language.NODE)
+    assert [one.field for one in find_language_problems(spec)] == ["call_graph"]
+    assert not [one for one in preflight(replace(spec, call_graph=CallGraph.FP), None) if one.field == "call_graph"]
+
+
+def test_options_of_node_follow_those_of_the_user() -> None:
+    spec = replace(
+        SPEC, command=("node", "a.js"), language=Language.NODE, environment={"NODE_OPTIONS": "--no-warnings"}
+    )
+    plan = make_plan(spec, Target("local"), None, "j", "/j").files
+    assert MODULE in plan and "${NODE_OPTIONS:+$NODE_OPTIONS }--perf-basic-prof" in plan["plan.sh"]
+    assert f"--require ./{MODULE}" in preview(spec, Target("local"), None)
+
+
 def test_scripts_run_the_job_and_files_are_copied() -> None:
     assert choose_executor(SPEC, Target("local")) is Executor.SCRIPTS
     assert choose_executor(replace(SPEC, language=Language.NONE), Target("local")) is Executor.SUPERVISOR
@@ -162,11 +217,18 @@ def test_nothing_is_named_where_nothing_is_sampled(change: dict[str, object]) ->
 
 @pytest.mark.parametrize(
     ("command", "language"),
-    [("/usr/bin/python3.12", Language.PYTHON), ("torchrun", Language.PYTHON), ("./a.out", None), ("pythonic", None)],
+    [
+        ("/usr/bin/python3.12", Language.PYTHON),
+        ("torchrun", Language.PYTHON),
+        ("node", Language.NODE),
+        ("./a.out", None),
+        ("pythonic", None),
+    ],
 )
 def test_preflight_says_when_a_language_helps(command: str, language: Language | None) -> None:
     assert language_of(command) is language
     bare = replace(SPEC, command=(command,), language=Language.NONE)
     assert [one.field for one in find_language_problems(bare)] == (["language"] if language else [])
-    assert not list(find_language_problems(replace(bare, language=Language.PYTHON)))
+    if language:
+        assert not list(find_language_problems(replace(bare, language=language, call_graph=CallGraph.FP)))
     assert not list(find_language_problems(replace(bare, scope=Scope.PROCESS, pid=1)))

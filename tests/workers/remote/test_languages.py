@@ -1,5 +1,6 @@
 """Functions of interpreters have names in results, wherever the job runs."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.stacks.hotspots import compute_hotspots
-from perfloom.domain.jobs import JobState, Language, Mpi, MpiFlavor
+from perfloom.domain.jobs import CallGraph, JobState, Language, Mpi, MpiFlavor
 from perfloom.domain.selection import Selection
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
 from perfloom.workers.base.context import JobContext
@@ -29,6 +30,12 @@ def outer():
     for _ in range(1500):
         inner(2000)
 outer()
+"""
+NODE_PROGRAM = """
+function leafWork(n) { let t = 0; for (let i = 0; i < n; i++) t += Math.sqrt(i % 7); return t }
+function outerWork() { let t = 0; for (let i = 0; i < 9000; i++) t += leafWork(20000 + (i & 1)); return t }
+outerWork()
+console.log("process", process.pid)
 """
 
 
@@ -74,3 +81,31 @@ def test_python_functions(request: pytest.FixtureRequest, context: JobContext, t
     assert by_name["py::outer:<string>"]["total"] > 0.8 * by_name["py::inner:<string>"]["total"] > 0
     if mpi and not mpi.per_host:
         assert set(profile.threads.column("rank").to_pylist()) == {0, 1}
+
+
+@pytest.mark.parametrize("place", ["here", "ssh"])
+def test_node_functions(request: pytest.FixtureRequest, context: JobContext, tmp_path: Path, place: str) -> None:
+    node = str(require("node"))
+    target = Target(place, directory=str(tmp_path / 'a "b" c'), poll_s=0.4)
+    if place == "ssh":
+        server: Sshd = request.getfixturevalue("server")
+        target = replace(target, ssh=server.ssh(), directory=str(server.home / "a b"))
+    context.store.targets.save(target)
+    context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())
+    # Of no process of the job.
+    other = Path("/tmp/perf-99999999.map")
+    other.touch()
+    try:
+        given = {"language": Language.NODE, "frequency": 499, "call_graph": CallGraph.FP}
+        job = run(context, at(target, node, "-e", NODE_PROGRAM, **given), 60)
+        assert other.exists()
+    finally:
+        other.unlink()
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
+    assert is_cleaned_up(job)
+    (pid,) = re.findall(r"^process (\d+)$", files_of(context, job).tail(), re.MULTILINE)
+    assert not Path(f"/tmp/perf-{pid}.map").exists()
+    rows = records(compute_hotspots(context.store.results.open(job.id), Selection()))
+    heaviest = max(rows, key=lambda row: row["self"])
+    # The compiler may inline leafWork.
+    assert "Work [eval]" in heaviest["name"] and heaviest["kind"] == "jit", rows[:5]
