@@ -15,11 +15,15 @@ import numpy as np
 from ..analysis.ratios.scatter import Box
 from ..domain.arrays import Array, Float64Array
 from .axis import tick_step
+from .dot_labels import draw_label, place_labels
 from .svg import add_element, escape_text
 
 LEVEL_COUNT = 10
 MAX_TICKS = 7
-RADIUS = "5"
+RADIUS, LEAST_RADIUS = 5.0, 2.5
+"""Of dots in pixels: of few, and of very many."""
+FEW_DOTS = 50
+"""Up to so many are drawn large and opaque."""
 MAX_POWER = 305.0
 MARGIN = 0.04
 """Of an axis, beyond the outermost dots."""
@@ -87,6 +91,11 @@ def weight_levels(weight: Array) -> Array:
     return levels
 
 
+def dot_radius(count: int) -> float:
+    """The radius of `count` dots in pixels, so that their area grows only with the square root of their number."""
+    return max(LEAST_RADIUS, RADIUS * math.pow(FEW_DOTS / max(count, FEW_DOTS), 0.25))
+
+
 def draw_dots(
     title: str,
     axes: tuple[ScatterAxis, ScatterAxis],
@@ -97,24 +106,30 @@ def draw_dots(
     *,
     means: tuple[float, float] = (math.nan, math.nan),
     box: Box | None = None,
+    names: Sequence[str] = (),
 ) -> str:
     """The dots, the first in front of the others. level: of their colors. tips: the text of each. means: the lines of
-    the mean of x and y, NaN for none. box: the selected one."""
+    the mean of x and y, NaN for none. box: the selected one. names: the labels of the first dots, where they fit."""
+    radius = dot_radius(len(x))
+    css = "scatter-dots scatter-dots--many" if len(x) > FEW_DOTS else "scatter-dots"
     # Written as text: it is several times faster than elements, and there are up to 1,000 dots.
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="scatter-dots" role="img"><title>{escape_text(title)}</title>'
-    ]
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="{css}" role="img"><title>{escape_text(title)}</title>']
     for axis, is_x in zip(axes, (True, False), strict=True):
         parts += [_draw_line(axis.place(tick), is_x, "scatter-guide") for tick in axis.ticks()]
     for axis, mean, is_x in zip(axes, means, (True, False), strict=True):
         if math.isfinite(mean) and 0 <= axis.place(mean) <= 1:
             parts.append(_draw_line(axis.place(mean), is_x, "scatter-mean"))
-    cx, cy, levels = axes[0].places(x).tolist(), (1 - axes[1].places(y)).tolist(), level.tolist()
+    across, down = axes[0].places(x), 1 - axes[1].places(y)
+    cx, cy, levels = across.tolist(), down.tolist(), level.tolist()
     for at in reversed(range(len(x))):
         parts.append(
-            f'<circle cx="{to_share(cx[at])}" cy="{to_share(cy[at])}" r="{RADIUS}" class="dot-{levels[at]}">'
+            f'<circle cx="{to_share(cx[at])}" cy="{to_share(cy[at])}" r="{radius:.3g}" class="dot-{levels[at]}">'
             f"<title>{escape_text(tips[at])}</title></circle>"
         )
+    parts += [
+        draw_label(label, to_share(cx[label.at]), to_share(cy[label.at]), radius)
+        for label in place_labels(across[: len(names)], down[: len(names)], names, radius)
+    ]
     if box:
         left, right = _edges(axes[0], box.x)
         bottom, top = _edges(axes[1], box.y)

@@ -7,11 +7,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfloom.analysis.ratios.scatter import Box
 from perfloom.charts import palette
+from perfloom.charts.dot_labels import MAX_LABELS, PLOT_PX, draw_label, place_labels
 from perfloom.charts.scatter import (
     ScatterAxis,
+    dot_radius,
     draw_dots,
     draw_levels,
     draw_x_labels,
@@ -87,6 +91,45 @@ def test_axes_contain_their_values_and_have_round_ticks() -> None:
         assert axis.low < axis.high and len(axis.ticks()) <= 8, values
         assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks()), values
         assert all(0 <= axis.place(value) <= 1 for value in values), values
+
+
+def test_many_dots_are_smaller_and_transparent() -> None:
+    assert dot_radius(1) == dot_radius(50) == 5
+    assert 5 > dot_radius(200) > dot_radius(1000) >= 2.5 == dot_radius(10**6)
+    axes = (ScatterAxis(0, 1, False), ScatterAxis(0, 1, False))
+    for count, is_many in ((50, False), (51, True)):
+        text = draw_dots("", axes, np.full(count, 0.5), np.full(count, 0.5), np.ones(count, int), [""] * count)
+        assert ("scatter-dots--many" in text) is is_many
+
+
+def test_labels_of_the_first_dots_do_not_collide() -> None:
+    """The second dot is covered by the label of the first; the label of the fourth is left of its dot."""
+    x, y = np.array([0.1, 0.12, 0.1, 0.99, 0.5]), np.array([0.5, 0.5, 0.9, 0.5, 0.5])
+    found = place_labels(x, y, ["first", "second", "third", "fourth", "fifth"], 5)
+    assert [(label.text, label.is_left) for label in found] == [
+        ("first", True),
+        ("second", False),
+        ("third", False),
+        ("fourth", True),
+        ("fifth", False),
+    ]
+    assert len(place_labels(np.full(9, 0.5), np.full(9, 0.5), ["name"] * 9, 5)) == 2, "one on each side"
+    assert len(place_labels(np.full(40, 0.5), np.linspace(0, 1, 40), ["n"] * 40, 5)) == MAX_LABELS
+    (long,) = place_labels(np.array([0.5]), np.array([0.5]), ["<" * 500], 5)
+    text = draw_label(long, "50%", "50%", 5)
+    assert len(long.text) < 60 and "&lt;" in text and ElementTree.fromstring(text).get("aria-hidden") == "true"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=40))
+def test_a_label_covers_none_of_the_first_dots(places: list[tuple[float, float]]) -> None:
+    x, y = (np.array([place[axis] for place in places]) for axis in (0, 1))
+    width, height = PLOT_PX
+    for label in place_labels(x, y, ["name"] * len(places), 3):
+        sign = -1 if label.is_left else 1
+        # In the middle of its height, from its begin next to the dot over the width of its first letter.
+        begin = x[label.at] * width + sign * 6
+        near = (np.abs(y - y[label.at]) * height < 3) & (np.abs(x * width - (begin + sign * 3)) < 3)
+        assert not near[:MAX_LABELS].any(), label
 
 
 def test_levels_are_by_the_square_root_of_the_weight() -> None:

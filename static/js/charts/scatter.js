@@ -2,8 +2,11 @@
 
 import { isTyping } from '../keys.js';
 import { boxOf } from './scatter/axis.js';
+import { nearestDot } from './scatter/nearest.js';
+import { DotTip } from './scatter/tip.js';
 
 const DRAG_PX = 4;
+const REACH_PX = 24;
 const EDGES = ['x-from', 'x-to', 'y-from', 'y-to'];
 const SVG = 'http://www.w3.org/2000/svg';
 /** After a box is selected the page is loaded again, and the keyboard continues at what can be done with it. */
@@ -28,6 +31,27 @@ function start(element) {
   frame.append(box);
   plot.append(frame);
   frame.toggleAttribute('hidden', true);
+  const circles = [...plot.querySelectorAll('.scatter-dots circle')];
+  const dots = circles.map((dot) => /** @type {[number, number]} */ ([shareOf(dot, 'cx'), 1 - shareOf(dot, 'cy')]));
+  const tip = new DotTip();
+  let near = -1;
+
+  /** Show the text of the dot next to the pointer. @param {PointerEvent} event */
+  function pointAt(event) {
+    const found = nearestDot(dots, placeOf(event), plot.getBoundingClientRect(), REACH_PX);
+    if (found !== near) leave();
+    near = found;
+    if (near < 0) return;
+    circles[near].classList.add('is-near');
+    tip.show(circles[near].querySelector('title')?.textContent ?? '', event.clientX, event.clientY);
+  }
+
+  function leave() {
+    if (near >= 0) circles[near].classList.remove('is-near');
+    near = -1;
+    tip.hide();
+  }
+
   /** @type {{from: [number, number], moved: boolean, x: number, y: number} | null} */
   let drag = null;
 
@@ -61,17 +85,26 @@ function start(element) {
 
   plot.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return;
+    leave();
     drag = { from: placeOf(event), moved: false, x: event.clientX, y: event.clientY };
     plot.setPointerCapture(event.pointerId);
   });
   plot.addEventListener('pointermove', (event) => {
-    if (!drag) return;
+    if (!drag) {
+      pointAt(event);
+      return;
+    }
     drag.moved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) >= DRAG_PX;
     if (drag.moved) draw(drag.from, placeOf(event));
   });
   plot.addEventListener('pointerup', (event) => {
     if (drag?.moved) go(boxOf(axes, drag.from, placeOf(event)));
+    else pointAt(event);
     stop();
+  });
+  plot.addEventListener('pointerleave', (event) => {
+    // A finger leaves when it is lifted.
+    if (event.pointerType !== 'touch') leave();
   });
   plot.addEventListener('pointercancel', stop);
   addEventListener('pageshow', (event) => {
@@ -98,6 +131,11 @@ function start(element) {
     const next = element.querySelector('[data-scatter="focus"], [data-scatter="clear"]');
     if (next instanceof HTMLElement) next.focus({ preventScroll: true });
   }
+}
+
+/** A position of a dot, as a share. @param {Element} dot @param {string} name */
+function shareOf(dot, name) {
+  return Number.parseFloat(dot.getAttribute(name) ?? '') / 100;
 }
 
 /** Load the page with this box, or with none. @param {Record<string, string> | null} edges */

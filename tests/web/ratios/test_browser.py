@@ -70,6 +70,21 @@ def test_a_box_around_dots_becomes_a_focus_on_every_page(page: Page, server: Ser
     page.wait_for_url(re.compile("/flamegraph.*focus="))
 
 
+def test_the_text_of_the_nearest_dot_is_next_to_the_pointer(page: Page, server: Served) -> None:
+    open_page(page, server)
+    x, y = middle(page, "slow")
+    page.mouse.move(x + 9, y + 9)
+    tip = page.locator(".flame-tip", has_text="slow")
+    tip.wait_for()
+    assert "400" in tip.inner_text() and page.locator("circle.is-near").count() == 1
+    page.mouse.move(x + 60, y - 60)
+    tip.wait_for(state="hidden")
+    assert page.locator("circle.is-near").count() == 0
+    assert page.locator(".scatter-name", has_text="slow").is_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.locator(".scatter-name", has_text="slow").wait_for(state="hidden")
+
+
 def test_a_click_selects_nothing_and_escape_clears_the_box(page: Page, server: Served) -> None:
     open_page(page, server, "?colour=CPI&x-from=300")
     page.mouse.click(*middle(page, "fast"))

@@ -24,7 +24,7 @@ PAGE = f"/results/{ID}/ratios"
 
 def tips(page: str) -> list[list[str]]:
     """The lines of each dot, the first in front."""
-    svg = re.findall(r'<svg [^>]*class="scatter-dots".*?</svg>', page, re.DOTALL)[0]
+    svg = re.findall(r'<svg [^>]*class="scatter-dots[^"]*".*?</svg>', page, re.DOTALL)[0]
     found = re.findall(r"<circle[^>]*><title>(.*?)</title>", svg, re.DOTALL)
     return [html.unescape(tip).split("\n") for tip in reversed(found)]
 

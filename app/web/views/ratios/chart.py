@@ -20,6 +20,7 @@ from ....charts.scatter import (
 )
 from ....domain.arrays import Array
 from ....domain.profile import Profile
+from ....domain.symbols.short_names import shorten_distinct
 from ....domain.text import shorten
 from ....domain.units import format_axis_labels, format_ratio, format_text
 from ..results.result_frame import ResultFrame
@@ -28,6 +29,8 @@ from .parameters import APART, BOX_PARAMETERS, RatioRequest
 
 MAX_NAMES = 20
 MAX_TIP_CHARS = 300
+MAX_NAMED = 40
+"""Of the heaviest dots, so many get labels where there is room."""
 NO_BOX = (*((word, None) for word in BOX_PARAMETERS), ("page", None))
 
 
@@ -108,6 +111,7 @@ def build_chart(frame: ResultFrame, profile: Profile, asked: RatioRequest, scatt
                 _tips(frame, profile, scatter, spec, rows),
                 means=(means[0], means[1]),
                 box=asked.box or None,
+                names=_labels_of_dots(profile, scatter, rows),
             )
         ),
         x_labels=Markup(draw_x_labels(x, _labels(x, spec.x, spec, 0))),
@@ -175,6 +179,13 @@ def _tips(frame: ResultFrame, profile: Profile, scatter: Scatter, spec: ScatterS
         for name, place in zip(names, places, strict=True)
     ]
     return ["\n".join(tip) for tip in zip(heads, *lines, strict=True)]
+
+
+def _labels_of_dots(profile: Profile, scatter: Scatter, rows: Array) -> list[str]:
+    """Short names of the heaviest dots."""
+    names, _, places = scatter.sums.take(rows[:MAX_NAMED]).names(profile)
+    short = shorten_distinct(names)
+    return [short(name) + (f" · {place}" if place else "") for name, place in zip(names, places, strict=True)]
 
 
 def _value_lines(metric: RatioMetric, spec: ScatterSpec, at: int, values: Array) -> list[str]:
