@@ -38,7 +38,7 @@
  * The JSON of /flamegraph, as perfloom.charts.flamegraph.build_payload describes it.
  * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], group: string, zoom: Above[],
  *   functions: {id: number[], name: string[], short: string[], module: string[], kind: number[]}, nodes: Nodes,
- *   base?: {total: number, measured: number, reversed: boolean}, values?: Formula}} Wire
+ *   base?: {total: number, measured: number, reversed: boolean, evidence?: string[]}, values?: Formula}} Wire
  */
 
 export class Picture {

@@ -351,8 +351,10 @@ export class Panel {
       `linear-gradient(90deg, ${[0, 0.5, 1].map((t) => cssOf(words[Math.round(t * (words.length - 1))])).join()})`;
     let entries;
     if (picture.empty) entries = [];
-    else if (picture.base) entries = [entry(ramp(palette.diff), 'less – same – more')];
-    else if (picture.values) entries = this.#scale(picture.values, palette, entry, ramp);
+    else if (picture.base) {
+      entries = [entry(ramp(palette.diff), 'less – same – more')];
+      if (picture.base.evidence.some((one) => one > 0)) entries.push(entry(cssOf(palette.few), 'no evidence'));
+    } else if (picture.values) entries = this.#scale(picture.values, palette, entry, ramp);
     else if (this.#mode === 'hot') entries = [entry(ramp(palette.hot), 'no self weight – most')];
     else if (this.#mode === 'module') {
       const every = modules(picture);
