@@ -66,7 +66,7 @@ def main() -> None:
         profile, reading_s = timed(lambda: perf_script.read(io.BytesIO(text)))
         builder = CodeBuilder(
             lambda module: ObjectFile(io.BytesIO(binary.read_bytes())),
-            lambda path: SourceText(Path(path).read_text() if Path(path).is_file() else None),
+            lambda path, module: SourceText(Path(path).read_text() if Path(path).is_file() else None),
             deadline_after(600),
         )
         code, lines_s = timed(lambda: builder.build(profile))

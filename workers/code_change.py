@@ -4,7 +4,7 @@ The restricted child checks build ids. The present code is replaced only by one 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.schemas.code import Code, CodeStatus
+from perfloom.domain.targets import LOCAL
 from perfloom.ingest.machine_code.source_text import decode_source
 from perfloom.store import Store
 from perfloom.store.files import binary_cache
@@ -44,8 +45,8 @@ _GOOD = {FileKind.EXECUTABLE: _KNOWN, FileKind.DEBUG: (CodeStatus.COMPLETE,)}
 @dataclass
 class CodeChange:
     """code: the present state, whose tables may be mapped from `staged`. build_ids: of the recording, by module.
-    folders: with received files. incoming: files that are not checked yet. started: when the recording began, seconds
-    since the epoch."""
+    folders: with received files. incoming: files that are not checked yet. recorded_here: whether on this machine.
+    started: when the recording began, seconds since the epoch."""
 
     settings: Settings
     result: Path
@@ -54,6 +55,7 @@ class CodeChange:
     build_ids: dict[str, str]
     folders: tuple[str, ...]
     incoming: BinaryFolder
+    recorded_here: bool
     started: float | None
     staged: list[Path] = field(default_factory=list)
     is_changed: bool = False
@@ -73,17 +75,20 @@ class CodeChange:
         if missing:
             self._add_sources(provider.fetch_sources(missing), provider.origin)
 
-    def read_again(self) -> None:
-        """Read the code with the received files. Raises UnreadableInput, Unavailable."""
+    def read_again(self, uploads: Mapping[str, Path] | None = None) -> None:
+        """Read the code, with received files and uploads (by the name that the user knows). Raises UnreadableInput,
+        Unavailable."""
         staged = stage_code(self.result)
         self.staged.append(staged)
         request = CodeRequest(
             str(staged),
-            recorded_here=False,
+            recorded_here=self.recorded_here,
             started=self.started,
             public=bool(self.settings.run_as),
             folders=(str(self.incoming.root), *self.folders),
             build_ids=self.build_ids,
+            uploads={name: str(path) for name, path in uploads.items()} if uploads else None,
+            incoming=str(self.incoming.root),
         )
         reading.read_code_to(self.settings, self.result, (), request, lambda part, text: None)
         code = keep_texts(read_code_folder(staged), self.code)
@@ -91,7 +96,7 @@ class CodeChange:
         if lost:
             raise UnreadableInput(
                 f"Lines that are known now would be lost, because these binaries are no longer here: "
-                f"{', '.join(lost[:5])}. Record the program again."
+                f"{', '.join(lost[:5])}. Upload them together with the others."
             )
         self.code, self.is_changed = code, True
 
@@ -161,6 +166,7 @@ def open_change(settings: Settings, store: Store, id: str, origins: tuple[str, .
             build_ids={row["module"]: row["build_id"] for row in code.objects.to_pylist() if row["build_id"]},
             folders=list_folders(settings, origins),
             incoming=binary_cache.open_incoming(settings.data),
+            recorded_here=job is not None and job.kind == "record" and job.target == LOCAL,
             started=job.started if job is not None and job.kind == "record" else None,
         )
         try:

@@ -1,18 +1,19 @@
-"""Fetches what is missing of the machine code of stored results from the host that recorded.
+"""Fetches what is missing of the machine code of stored results, and adds what was uploaded.
 
-A request is a file (`binary_cache.request_files`), so that none is lost.
+A request is a directory (`binary_cache.request_files`), so that none is lost.
 """
 
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 
 from perfloom.analysis.source.missing_code import list_missing_objects, list_missing_sources
 from perfloom.config import Settings
-from perfloom.domain.errors import PerfloomError, Unavailable
-from perfloom.domain.schemas.code import Code
+from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
+from perfloom.domain.schemas.code import Code, CodeStatus
 from perfloom.domain.targets import LOCAL, Target
 from perfloom.store import Store
 from perfloom.store.files import binary_cache
@@ -21,7 +22,7 @@ from perfloom.store.jobs import Job
 
 from .base.context import JobContext
 from .code_change import open_change
-from .read.code_provider import CodeProvider, select_objects
+from .read.code_provider import CodeProvider, ReceivedTexts, select_objects
 
 REQUEST_AGE_S = 600.0
 """After this time a request that nothing answered is sent again."""
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 def list_origins(store: Store, job: Job | None) -> tuple[str, ...]:
     """The origins of received files that may be used for a recording."""
     target = find_remote_target(store, job)
-    return () if target is None else (_name_origin(target),)
+    of_target = () if target is None else (_name_origin(target),)
+    return (*binary_cache.SHARED, *of_target)
 
 
 def find_remote_target(store: Store, job: Job | None) -> Target | None:
@@ -51,7 +53,7 @@ def request_missing(context: JobContext, job: Job) -> None:
     code = context.store.results.open_code(job.id)
     if code is None or not _lacks_files(context.store, job.id, code):
         return
-    binary_cache.request_files(context.settings.data, job.id)
+    binary_cache.request_files(context.settings.data, job.id, fetch=True)
     if context.queue is None:
         answer_request(context, job.id)
     else:
@@ -65,14 +67,22 @@ def _lacks_files(store: Store, id: str, code: Code) -> bool:
 
 
 def answer_request(context: JobContext, id: str) -> None:
-    """Fetch what is missing of the code of a result, if that was requested. What was not possible is written down for
-    its page."""
+    """Add to the code of a result what was uploaded for it, and what can be fetched, if that was requested. What was
+    not possible is written down for its page."""
     data = context.settings.data
-    if not binary_cache.is_requested(data, id):
+    request = binary_cache.read_request(data, id)
+    if request is None:
         return
     notes: list[str] = []
     try:
-        notes += _fetch_missing(context, id)
+        if not (request.fetch or request.texts or request.uploads):
+            notes.append("Uploaded files were lost, because the worker ended meanwhile. Upload them again.")
+        if request.uploads:
+            add_uploads(context.settings, context.store, id, request.uploads)
+        if request.texts:
+            add_received_texts(context.settings, context.store, id)
+        if request.fetch:
+            notes += fetch_missing(context, id)
     except PerfloomError as error:
         notes.append(error.message)
     except (OSError, RuntimeError) as error:
@@ -80,7 +90,7 @@ def answer_request(context: JobContext, id: str) -> None:
         notes.append(f"Files could not be added to the machine code: {error}.")
     with suppress(PerfloomError):
         write_note(context.store.results.path(id), " ".join(notes))
-    binary_cache.end_request(data, id)
+    binary_cache.end_request(data, id, request)
 
 
 def resume_requests(context: JobContext) -> None:
@@ -88,13 +98,45 @@ def resume_requests(context: JobContext) -> None:
     data, now = context.settings.data, time.time()
     for id in binary_cache.list_requests(data, now - REQUEST_AGE_S):
         if context.store.results.find(id) is None:
-            binary_cache.end_request(data, id)
+            binary_cache.drop_request(data, id)
         elif context.queue is not None:
             context.queue.enqueue_code(id)
     binary_cache.trim(data, context.settings.binary_cache_bytes, now)
 
 
-def _fetch_missing(context: JobContext, id: str) -> list[str]:
+def add_uploads(settings: Settings, store: Store, id: str, uploads: Mapping[str, Path]) -> None:
+    """Add uploaded binaries and debug files, by name, to the code of a result. The files are moved. All or none.
+
+    Raises UnreadableInput if one does not belong to the recording, or adds nothing; NotFound, Unavailable.
+    """
+    with open_change(settings, store, id, list_origins(store, store.jobs.find(id))) as change:
+        before = change.code
+        change.read_again(uploads)
+        if _list_states(change.code) == _list_states(before):
+            raise UnreadableInput(
+                f"{', '.join(uploads)}: the build is the recorded one, but the file adds no instructions, symbols or "
+                "debug information. Upload one that has them; to a debug file belongs the binary itself."
+            )
+        if change.code.symbols.num_rows <= before.symbols.num_rows and _count_complete(change.code) > _count_complete(
+            before
+        ):
+            raise UnreadableInput(
+                f"{', '.join(uploads)}: the build is the recorded one, but the recording was read without it, so that "
+                "the functions of its samples are not known. Add it to perf’s cache on the machine that reads "
+                "recordings (perf buildid-cache --add FILE), and import the recording again."
+            )
+        change.keep_received(binary_cache.UPLOADS)
+        change.publish()
+
+
+def add_received_texts(settings: Settings, store: Store, id: str) -> None:
+    """Add uploaded texts of source files to the code of a result. Raises NotFound, Unavailable."""
+    with open_change(settings, store, id, list_origins(store, store.jobs.find(id))) as change:
+        change.use(ReceivedTexts(binary_cache.open_origin(settings.data, binary_cache.UPLOADS)))
+        change.publish()
+
+
+def fetch_missing(context: JobContext, id: str) -> list[str]:
     """Fetch what is missing of the code of a result. Returns why that was not possible."""
     job = context.store.jobs.find(id)
     notes = []
@@ -137,3 +179,13 @@ def _name_origin(target: Target) -> str:
     ssh = target.ssh
     assert ssh is not None
     return binary_cache.name_target(target.name, ssh.host, ssh.user, ssh.port)
+
+
+def _count_complete(code: Code) -> int:
+    """The binaries whose functions are known."""
+    states = code.objects.column("status").to_pylist()
+    return sum(1 for state in states if state in (CodeStatus.COMPLETE, CodeStatus.NO_LINES))
+
+
+def _list_states(code: Code) -> list[tuple[str, str]]:
+    return [(row["module"], row["status"]) for row in code.objects.to_pylist()]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import LOCAL
+from perfloom.store.files import binary_cache
 from perfloom.store.jobs import Job
 
 from .base.context import JobContext
@@ -57,9 +58,9 @@ def _is_remote(job: Job) -> bool:
 
 
 def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:
-    """The directories with files that were fetched from the host that recorded."""
+    """The directories with files that were fetched from the host that recorded, or uploaded."""
     if not _is_remote(job):
-        return ()
+        return tuple(str(binary_cache.open_origin(context.settings.data, one).root) for one in binary_cache.SHARED)
     from .code_change import list_folders
     from .code_files import list_origins
 

@@ -179,7 +179,7 @@ class Results:
         except FileNotFoundError:
             return None
         # The same object as long as the profile is cached.
-        return memoize(self.open(id), ("code", found.st_ino), lambda: read_code(directory), pin=True)
+        return memoize(self.open(id), ("code", found.st_ino, found.st_mtime_ns), lambda: read_code(directory), pin=True)
 
     def explain_missing_code(self, id: str) -> str:
         """Why a result has no machine code; empty if that is not known. Raises NotFound."""
@@ -188,12 +188,13 @@ class Results:
         return read_reason(self.path(id))
 
     def explain_missing_files(self, id: str) -> str:
-        """Why files for the machine code of a result could not be fetched; empty if they were. Raises NotFound."""
+        """Why files for the machine code of a result could not be fetched or added; empty if they were. Raises
+        NotFound."""
         from .files.binary_cache import is_requested
         from .files.code_folder import read_note
 
         if is_requested(self.data, id):
-            return "Binaries and source files are being fetched from the host that recorded: reload this page later."
+            return "Binaries and source files are being added to this page: reload it later."
         return read_note(self.path(id))
 
     def open_once(self, id: str) -> "Profile":

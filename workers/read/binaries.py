@@ -9,6 +9,7 @@ elsewhere, such as the host that recorded, are in directories by build id.
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -29,8 +30,8 @@ class Binaries:
     """The files of one recording. build_ids: by path. recorded_here: whether it was recorded on this machine.
     started: when, seconds since the epoch, None if unknown. public: only open files that everyone may read.
     buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
-    opened binaries was written. opened: the build ids of the recording of the opened binaries. is_received: whether a
-    file that came from elsewhere was opened."""
+    opened binaries was written. opened: the build ids of the recording of the opened binaries. received: the
+    modules of which a file came from elsewhere."""
 
     build_ids: dict[str, str]
     recorded_here: bool
@@ -41,7 +42,7 @@ class Binaries:
     source_bytes: int = 0
     built: float | None = None
     opened: list[str] = field(default_factory=list)
-    is_received: bool = False
+    received: set[str] = field(default_factory=set)
 
     def open_object(self, module: str) -> ObjectFile:
         """The binary of a module, as perf names it."""
@@ -53,13 +54,13 @@ class Binaries:
             return ObjectFile(None, CodeStatus.NO_FILE, build_id=build_id)
         if build_id is not None:
             self.opened.append(build_id)
-            stream = self._open_received(build_id, FileKind.EXECUTABLE)
+            stream = self._open_received(module, build_id, FileKind.EXECUTABLE)
             if stream is None:
                 kept = self._list_kept(path, build_id)
                 stream = next((found for one in kept if (found := self._open(one)) is not None), None)
             if stream is not None:
                 self._note_age(stream)
-                return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
+                return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
         elif not self.recorded_here:
             detail = "The recording does not contain its build id, so that no file is known to be the same."
             return ObjectFile(None, CodeStatus.MISSING, detail)
@@ -71,24 +72,24 @@ class Binaries:
             stream.close()
             return ObjectFile(None, CodeStatus.REBUILT, "The file was changed after the recording began.")
         self._note_age(stream)
-        return ObjectFile(stream, build_id=build_id, debug=self._open_debug)
+        return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
 
     def _note_age(self, binary: BinaryIO) -> None:
         self.built = max(self.built or 0.0, os.fstat(binary.fileno()).st_mtime)
 
-    def read_source(self, path: str) -> SourceText:
-        """The text of a source file."""
-        if not path.startswith("/"):
-            return SourceText(None, "Its directory is not known.")
+    def read_source(self, path: str, module: str) -> SourceText:
+        """The text of a source file that a module names."""
         if not is_source_name(path):
             return SourceText(None, NOT_SOURCE)
         stream = self._open_received_source(path)
         is_received = stream is not None
+        if stream is None and not path.startswith("/"):
+            return SourceText(None, "Its directory is not known.")
         # Who made a binary elsewhere must not choose files of this machine.
-        if stream is None and not self.is_received:
+        if stream is None and module not in self.received:
             stream = self._open(Path(path))
         if stream is None:
-            where = "known" if self.is_received else "on the machine that read the recording"
+            where = "known" if module in self.received else "on the machine that read the recording"
             return SourceText(None, f"It is not {where}.")
         try:
             with stream:
@@ -113,7 +114,7 @@ class Binaries:
         root = Path(self.buildid_dir)
         return [root / path.lstrip("/") / build_id / "elf", root / ".build-id" / build_id[:2] / build_id[2:] / "elf"]
 
-    def _open_debug(self, build_id: str) -> BinaryIO | None:
+    def _open_debug(self, module: str, build_id: str) -> BinaryIO | None:
         """The separate debug information of a build id."""
         folders = (*BESIDE, Path(self.buildid_dir, ".build-id"))
         names = (Path(build_id[:2], f"{build_id[2:]}.debug"), Path(build_id[:2], build_id[2:], "debug"))
@@ -122,14 +123,14 @@ class Binaries:
                 stream = self._open(folder / name)
                 if stream is not None:
                     return stream
-        return self._open_received(build_id, FileKind.DEBUG)
+        return self._open_received(module, build_id, FileKind.DEBUG)
 
-    def _open_received(self, build_id: str, kind: FileKind) -> BinaryIO | None:
+    def _open_received(self, module: str, build_id: str, kind: FileKind) -> BinaryIO | None:
         """A file of a build id that came from elsewhere."""
         for folder in self.folders if is_build_id(build_id) else ():
             stream = _open_own(folder.file(build_id, kind))
             if stream is not None:
-                self.is_received = True
+                self.received.add(module)
                 folder.keep(build_id)
                 return stream
         return None

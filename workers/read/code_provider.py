@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from perfloom.analysis.source.missing_code import MissingObject, MissingSource
-from perfloom.store.files.binary_cache import BinaryFolder
+from perfloom.store.files.binary_cache import UPLOADS, BinaryFolder, is_build_id
 
 MIN_SHARE = 0.005
 """Of the samples: binaries with less are not fetched."""
@@ -46,6 +47,29 @@ class CodeProvider(Protocol):
 
     def fetch_sources(self, wanted: Sequence[MissingSource]) -> list[FetchedSource]:
         """What it has of these source files."""
+
+
+@dataclass(frozen=True)
+class ReceivedTexts:
+    """The texts of source files that users uploaded."""
+
+    folder: BinaryFolder
+    title: str = "uploads"
+    origin: str = UPLOADS
+
+    def fetch_objects(self, wanted: Sequence[MissingObject], into: BinaryFolder) -> None:
+        """See CodeProvider. Uploaded binaries are added together with the request to do so."""
+
+    def fetch_sources(self, wanted: Sequence[MissingSource]) -> list[FetchedSource]:
+        """See CodeProvider."""
+        found = []
+        for one in wanted:
+            for build_id in filter(is_build_id, one.build_ids):
+                with suppress(FileNotFoundError):
+                    content = self.folder.source(build_id, one.path).read_bytes()
+                    found.append(FetchedSource(one, content, None))
+                    break
+        return found
 
 
 class Budget:

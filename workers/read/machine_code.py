@@ -35,6 +35,10 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
     assert request.out is not None and request.code is not None
     answers.progress(None, "Reading source lines", now=True)
     build_ids = dict(request.code.build_ids or {})
+    if request.code.uploads and request.code.incoming:
+        from .uploaded_binaries import sort_uploads
+
+        sort_uploads(request.code.uploads, build_ids, BinaryFolder(Path(request.code.incoming)))
     for one in request.inputs:
         with suppress(OSError, ValueError, PerfloomError), _open_unpacked(Path(one.path), request) as file:
             for path, build_id in _read_build_ids(file).items():

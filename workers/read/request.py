@@ -42,7 +42,8 @@ class Input:
 @dataclass(frozen=True)
 class CodeRequest:
     """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public,
-    folders: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs."""
+    folders: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs. uploads: files to
+    be sorted into `incoming` first, by the name that the user knows."""
 
     folder: str
     recorded_here: bool
@@ -50,6 +51,8 @@ class CodeRequest:
     public: bool
     folders: tuple[str, ...] = ()
     build_ids: dict[str, str] | None = None
+    uploads: dict[str, str] | None = None
+    incoming: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,25 @@
 """What of the machine code of a profile is missing, so that it can be fetched or uploaded; and how it is added."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array
+from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.schemas.code import Code, CodeStatus
 from ...domain.tables import get_column, get_strings
+from ...domain.text import sanitize_line
 from ...ingest.machine_code.source_text import is_source_name
 
 _RANKS = {CodeStatus.COMPLETE: 0, CodeStatus.NO_LINES: 1, CodeStatus.NO_SYMBOLS: 2}
 """How much is known of a binary: of other states nothing."""
 _NOTHING = 3
+_MAX_NAMED = 5
 _FETCHED = (CodeStatus.MISSING, CodeStatus.REBUILT)
 _WITHOUT_DEBUG = (CodeStatus.NO_LINES, CodeStatus.NO_SYMBOLS)
 
@@ -91,6 +96,31 @@ def list_missing_sources(code: Code) -> tuple[MissingSource, ...]:
         if file in missing and build_ids[owner]:
             users[file][build_ids[owner]] = None
     return tuple(MissingSource(paths[row], tuple(ids)) for row, ids in users.items())
+
+
+def find_missing_source(name: str, missing: Sequence[MissingSource]) -> MissingSource:
+    """The source file without a text whose path ends in the file name `name`, or in as many of its directories as are
+    needed to tell it from others. Raises InvalidRequest."""
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    found = [one for one in missing if parts and PurePosixPath(one.path).name == parts[-1]]
+    if not found:
+        raise InvalidRequest(
+            f"{sanitize_line(name)[:200]} is neither a binary nor the text of a source file that is missing here. "
+            "Where a binary is missing, add that first: only then its source files are known."
+        )
+    lengths = [_count_common_end(PurePosixPath(one.path).parts, parts) for one in found]
+    best = [one for one, length in zip(found, lengths, strict=True) if length == max(lengths)]
+    if len(best) > 1:
+        raise InvalidRequest(
+            f"{sanitize_line(name)[:200]} may be {' or '.join(one.path for one in best[:_MAX_NAMED])}. Choose the "
+            "source file."
+        )
+    return best[0]
+
+
+def _count_common_end(one: Sequence[str], two: Sequence[str]) -> int:
+    pairs = zip(reversed(one), reversed(two), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _pair_objects_with_files(code: Code) -> list[tuple[int, int]]:

@@ -54,10 +54,11 @@ class SourceText:
 
 @dataclass
 class CodeBuilder:
-    """Collects the rows of `Code`. deadline_s: CPU time of this process until which debug information may be read."""
+    """Collects the rows of `Code`. read_source: the text of a source file, by its path and the module that names it.
+    deadline_s: CPU time of this process until which debug information may be read."""
 
     open_object: Callable[[str], ObjectFile]
-    read_source: Callable[[str], SourceText]
+    read_source: Callable[[str, str], SourceText]
     deadline_s: float
     demangler: Demangler = field(default_factory=Demangler)
     objects: list[tuple[str, str | None, str | None, str, str | None]] = field(default_factory=list)
@@ -71,6 +72,8 @@ class CodeBuilder:
     instruction_places: list[Array] = field(default_factory=list)
     places: dict[tuple[int, str, int, int], int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
+    file_modules: list[str] = field(default_factory=list)
+    """Of each file the module that named it first."""
     frames: list[tuple[Array, int, Array]] = field(default_factory=list)
 
     def build(self, profile: Profile) -> Code:
@@ -133,6 +136,7 @@ class CodeBuilder:
             both = np.concatenate((target, target[calling[placed]] - np.uint64(1)))
             inside = np.unique(binary.symbols.find(both))
             status, detail = self._add_functions(binary, inside[inside >= 0], number)
+            self.file_modules += [module] * (len(self.files) - len(self.file_modules))
             self._add_object(module, binary.build_id, binary.machine, status, detail or opened.detail)
 
     def _add_object(
@@ -255,7 +259,7 @@ class CodeBuilder:
         return self.places.setdefault(key, len(self.places))
 
     def _finish(self) -> Code:
-        texts = [self.read_source(path) for path in self.files]
+        texts = [self.read_source(path, module) for path, module in zip(self.files, self.file_modules, strict=True)]
         frame, number, place = (
             zip(*((rows, np.full(len(rows), number), at) for rows, number, at in self.frames), strict=True)
             if self.frames

@@ -22,11 +22,15 @@ from ..ids import is_id, require_id
 from .disk import disk_errors, disk_usage, remove_tree
 
 FOLDER = "binaries"
+UPLOADS = "uploads"
+SHARED = (UPLOADS,)
+"""The origins whose files are used for all recordings."""
 TARGET_PREFIX = "target-"
 """Of the origins of files of targets."""
 INCOMING_PREFIX = ".incoming-"
 REQUESTS = ".requests"
-"""The directory with a file for each result for which files are to be fetched."""
+"""The directory with a directory for each result to which files are to be added."""
+_FETCH, _TEXTS = ".fetch", ".texts"
 DIGITS = 40
 """Of the build ids in the names of directories. perf records so many."""
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
@@ -69,8 +73,8 @@ class BinaryFolder:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
             temporary.write_bytes(content)
-            if changed is not None:
-                os.utime(temporary, (changed, changed))
+            # A file from before every recording is not said to be newer than the program.
+            os.utime(temporary, (changed or 0.0, changed or 0.0))
             temporary.replace(target)
 
     def keep(self, build_id: str) -> None:
@@ -107,37 +111,79 @@ def open_incoming(data: Path) -> BinaryFolder:
     return BinaryFolder(root)
 
 
-def request_files(data: Path, id: str) -> None:
-    """Note that what is missing of the machine code of a result is to be fetched. Raises Unavailable."""
-    path = _request_file(data, id)
-    with disk_errors(path.parent):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
+@dataclass(frozen=True)
+class FileRequest:
+    """What is to be added to the machine code of a result. fetch: what is missing, from elsewhere. texts: uploaded
+    texts of source files, which are in the cache. uploads: binaries, by the name that the user knows."""
+
+    fetch: bool
+    texts: bool
+    uploads: dict[str, Path]
+
+
+def request_files(data: Path, id: str, *, fetch: bool = False, texts: bool = False) -> Path:
+    """Note that files are to be added to the machine code of a result: see FileRequest. Returns the directory for
+    uploaded ones, in which `name_upload` names them. Raises Unavailable."""
+    folder = _request_folder(data, id)
+    with disk_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for is_wanted, name in ((fetch, _FETCH), (texts, _TEXTS)):
+            if is_wanted:
+                (folder / name).touch(mode=0o600)
+    return folder
+
+
+def name_upload(name: str) -> str:
+    """The name of an uploaded file in the directory of a request. name: safe."""
+    return f"{secrets.token_hex(4)}-{name}"
 
 
 def is_requested(data: Path, id: str) -> bool:
-    """Whether files are still to be fetched for a result."""
-    return _request_file(data, id).exists()
+    """Whether files are still to be added to the machine code of a result."""
+    return _request_folder(data, id).is_dir()
 
 
-def end_request(data: Path, id: str) -> None:
-    """Remove a request that was answered."""
+def read_request(data: Path, id: str) -> FileRequest | None:
+    """The request for a result; None without one."""
+    folder = _request_folder(data, id)
+    try:
+        paths = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return None
+    uploads: dict[str, Path] = {}
+    for path in paths:
+        if path.name not in (_FETCH, _TEXTS):
+            token, _, name = path.name.partition("-")
+            uploads[f"{name} ({token})" if name in uploads else name] = path
+    return FileRequest(folder / _FETCH in paths, folder / _TEXTS in paths, uploads)
+
+
+def end_request(data: Path, id: str, request: FileRequest) -> None:
+    """Remove a request that was answered. Files that came meanwhile remain."""
+    folder = _request_folder(data, id)
+    for path in (folder / _FETCH, folder / _TEXTS, *request.uploads.values()):
+        with suppress(OSError):
+            path.unlink()
     with suppress(OSError):
-        _request_file(data, id).unlink()
+        folder.rmdir()
+
+
+def drop_request(data: Path, id: str) -> None:
+    """Remove a request, whatever it asks for."""
+    remove_tree(_request_folder(data, id))
 
 
 def list_requests(data: Path, before: float) -> list[str]:
     """The ids of results with requests that are older than `before`, seconds since the epoch."""
     found = []
-    with suppress(FileNotFoundError):
-        for path in list((data / FOLDER / REQUESTS).iterdir()):
-            with suppress(FileNotFoundError):
-                if is_id(path.name) and path.stat().st_mtime < before:
-                    found.append(path.name)
+    for path in _subdirectories(data / FOLDER / REQUESTS):
+        with suppress(FileNotFoundError):
+            if is_id(path.name) and path.stat().st_mtime < before:
+                found.append(path.name)
     return found
 
 
-def _request_file(data: Path, id: str) -> Path:
+def _request_folder(data: Path, id: str) -> Path:
     return data / FOLDER / REQUESTS / require_id(id, "result")
 
 

@@ -55,7 +55,7 @@ def test_debug_information_may_be_in_a_file_of_the_same_build_id(
 
     builder = CodeBuilder(
         lambda module: ObjectFile(io.BytesIO(stripped.read_bytes()), debug=find_debug),
-        lambda path: SourceText(None),
+        lambda path, module: SourceText(None),
         deadline_after(60),
     )
     code, whole = builder.build(build_profile(stripped, starts)), build_code(build_profile(binary, starts), binary)

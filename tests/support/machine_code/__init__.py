@@ -100,7 +100,7 @@ def build_code(profile: Profile, binary: Path, build_id: str | None = None) -> C
     def open_object(module: str) -> ObjectFile:
         return ObjectFile(open(binary, "rb"), build_id=build_id)
 
-    def read_source(path: str) -> SourceText:
+    def read_source(path: str, module: str) -> SourceText:
         found = Path(path)
         return SourceText(found.read_text()) if found.is_file() else SourceText(None, "It is missing.")
 

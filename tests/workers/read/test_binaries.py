@@ -19,18 +19,18 @@ def binaries(*, public: bool, started: float | None = None) -> Binaries:
 def test_what_the_kernel_shows_is_no_source(tmp_path: Path, target: str, public: bool) -> None:
     link = tmp_path / "link.c"
     link.symlink_to(target)
-    assert binaries(public=public).read_source(str(link)).text is None
+    assert binaries(public=public).read_source(str(link), "/a").text is None
 
 
 def test_a_link_to_another_kind_of_file_is_no_source(tmp_path: Path) -> None:
     secret, link, source = tmp_path / "secret", tmp_path / "link.c", tmp_path / "real.c"
     secret.write_text("password")
     link.symlink_to(secret)
-    found = binaries(public=False).read_source(str(link))
+    found = binaries(public=False).read_source(str(link), "/a")
     assert (found.text, found.detail) == (None, NOT_SOURCE)
     source.write_text("int main;\n")
     (tmp_path / "other.h").symlink_to(source)
-    assert binaries(public=False).read_source(str(tmp_path / "other.h")).text == "int main;\n"
+    assert binaries(public=False).read_source(str(tmp_path / "other.h"), "/a").text == "int main;\n"
 
 
 def test_only_what_everyone_may_read_is_public(tmp_path: Path) -> None:
@@ -40,16 +40,16 @@ def test_only_what_everyone_may_read_is_public(tmp_path: Path) -> None:
     inside.write_text("int a;\n")
     inside.chmod(0o644)
     (tmp_path / "link.c").symlink_to(inside)
-    assert binaries(public=True).read_source(str(inside)).text is None
-    assert binaries(public=True).read_source(str(tmp_path / "link.c")).text is None
-    assert binaries(public=False).read_source(str(inside)).text == "int a;\n"
+    assert binaries(public=True).read_source(str(inside), "/a").text is None
+    assert binaries(public=True).read_source(str(tmp_path / "link.c"), "/a").text is None
+    assert binaries(public=False).read_source(str(inside), "/a").text == "int a;\n"
 
 
 def test_pipes_and_directories_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.c")
     (tmp_path / "folder.c").mkdir()
     for name in ("pipe.c", "folder.c", "missing.c"):
-        assert binaries(public=False).read_source(str(tmp_path / name)).text is None
+        assert binaries(public=False).read_source(str(tmp_path / name), "/a").text is None
 
 
 def test_sources_newer_than_the_program_are_named(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_sources_newer_than_the_program_are_named(tmp_path: Path) -> None:
     stream = files.open_object(str(program)).stream
     assert stream is not None
     stream.close()
-    assert files.read_source(str(source)).detail == "It was changed after the program was built."
+    assert files.read_source(str(source), "/a").detail == "It was changed after the program was built."
     os.utime(source, (500, 500))
-    assert not files.read_source(str(source)).detail
+    assert not files.read_source(str(source), "/a").detail
     os.utime(source, (4000, 4000))
-    assert files.read_source(str(source)).detail == "It was changed after the recording began."
+    assert files.read_source(str(source), "/a").detail == "It was changed after the recording began."

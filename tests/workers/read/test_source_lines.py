@@ -181,12 +181,12 @@ def test_only_source_code_that_may_be_read_is_read(tmp_path: Path) -> None:
     source.write_text("int a;\n")
     link.mkdir()
     binaries = Binaries({}, recorded_here=True, started=None, public=False, buildid_dir="/nonexistent")
-    assert binaries.read_source(str(source)).text == "int a;\n"
+    assert binaries.read_source(str(source), "/a").text == "int a;\n"
     for path in (secret, link, tmp_path / "c.c", Path("/dev/zero"), Path("a.c")):
-        assert binaries.read_source(str(path)).text is None
+        assert binaries.read_source(str(path), "/a").text is None
     source.chmod(0o600)
     public = Binaries({}, recorded_here=True, started=None, public=True, buildid_dir="/nonexistent")
-    assert public.read_source(str(source)).text is None
+    assert public.read_source(str(source), "/a").text is None
 
 
 def test_modules_that_are_no_files_have_a_reason() -> None:

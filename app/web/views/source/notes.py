@@ -22,6 +22,8 @@ NO_CODE = (
     "from binaries of this machine that have the build ids in perf.data. Import perf.data itself, on the machine that "
     "has the binaries."
 )
+ADD = "You can add its file below, at Missing files."
+_ADDED = (CodeStatus.MISSING, CodeStatus.REBUILT, CodeStatus.NO_SYMBOLS, CodeStatus.NO_LINES)
 _STATUS = {
     CodeStatus.MISSING: "{module} was not found when the recording was read.",
     CodeStatus.REBUILT: (
@@ -59,7 +61,8 @@ def explain_function(profile: Profile, code: Code, function: int | str, found: F
         if row["module"] not in modules:
             continue
         text = _STATUS.get(CodeStatus(row["status"]), "")
-        notes.append(" ".join(filter(None, (text.format(module=base_name(row["module"])), row["detail"]))))
+        add = ADD if row["status"] in _ADDED and row["build_id"] else ""
+        notes.append(" ".join(filter(None, (text.format(module=base_name(row["module"])), row["detail"], add))))
     if found is not None and len(found.rows):
         if not np.any(found.file >= 0) and not any(notes):
             notes.append(f"This function was compiled without debug information. {COMPILE}")

@@ -27,6 +27,7 @@ from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.source_places import describe_places, list_places, source_urls
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 from .cells import FigureColumn, build_columns
+from .missing import MissingFiles, find_missing_files
 from .notes import explain_function, explain_missing_code
 from .rows import InstructionRow, SourceSection, anchor_of_line, build_instruction_rows, build_sections
 
@@ -41,7 +42,7 @@ _DEFAULT_COLUMNS = ("self_0", "self_percent_0", "total_0", "total_percent_0")
 @dataclass(frozen=True)
 class SourcePage(Page):
     """function: its name, empty for the list of functions. sheet: hot lines, or functions. sections, instructions: of
-    the view. columns: the figures of their rows. callers: the function in the flame graph."""
+    the view. columns: the figures of their rows. missing: files to add. callers: the function in the flame graph."""
 
     template: ClassVar[str] = "results/source.html"
     frame: ResultFrame
@@ -56,6 +57,7 @@ class SourcePage(Page):
     instructions: tuple[InstructionRow, ...]
     instruction_count: int
     columns: tuple[FigureColumn, ...]
+    missing: MissingFiles | None
     callers: str
     whole: str
     empty_text: str
@@ -120,6 +122,7 @@ def show(id: str) -> Response:
             instructions=instructions,
             instruction_count=0 if found is None else len(found.rows),
             columns=columns,
+            missing=find_missing_files(id, profile, code, asked),
             callers=sandwich_urls(frame)(name),
             whole=frame.url("source"),
             empty_text="No sample of the selection is in a line of this function.",
@@ -337,6 +340,7 @@ def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> 
         instructions=(),
         instruction_count=0,
         columns=(),
+        missing=find_missing_files(frame.id, profile, code, None),
         callers="",
         whole="",
         empty_text=explain_no_samples(profile, frame.event),

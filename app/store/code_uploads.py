@@ -1,0 +1,74 @@
+"""Files that users add to the machine code of a result: binaries, debug files, and texts of source files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..analysis.source.missing_code import MissingSource, find_missing_source, list_missing_sources
+from ..domain.errors import InvalidRequest
+from ..domain.schemas.code import Code
+from ..domain.units import format_bytes
+from .files.binary_cache import UPLOADS, is_build_id, open_origin
+from .files.disk import disk_errors
+
+MAX_BINARY_BYTES = 4 << 30
+MAX_TEXT_BYTES = 4 << 20
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A file of a user. name: as the user knows it, maybe with directories."""
+
+    name: str
+    path: Path
+
+
+def sort_added_files(
+    code: Code, files: Sequence[AddedFile], source: str = ""
+) -> tuple[tuple[AddedFile, ...], dict[MissingSource, Path]]:
+    """(the binaries and debug files, the texts of source files) among added files.
+
+    source: the path of the only text, instead of its name. Raises InvalidRequest for what cannot be added.
+    """
+    binaries = tuple(file for file in files if _is_binary(file.path))
+    texts = [file for file in files if file not in binaries]
+    for one in binaries:
+        _check_size(one, MAX_BINARY_BYTES)
+    if source and len(texts) != 1:
+        raise InvalidRequest("A source file was chosen for one text: add exactly one text with it.", "source")
+    missing = list_missing_sources(code) if texts else ()
+    found: dict[MissingSource, Path] = {}
+    for one in texts:
+        _check_size(one, MAX_TEXT_BYTES)
+        wanted = find_missing_source(source or one.name, missing)
+        if not any(map(is_build_id, wanted.build_ids)):
+            raise InvalidRequest(
+                f"The binary with code of {wanted.path} has no build id, so that no text can be kept for it. Link the "
+                "program with -Wl,--build-id, and record it again."
+            )
+        if wanted in found:
+            raise InvalidRequest(f"Several files are texts of {wanted.path}. Add one of them.")
+        found[wanted] = one.path
+    return binaries, found
+
+
+def store_texts(data: Path, texts: dict[MissingSource, Path]) -> None:
+    """Keep the texts of source files for results with these binaries. Raises Unavailable."""
+    folder = open_origin(data, UPLOADS)
+    for wanted, path in texts.items():
+        with disk_errors(path):
+            content = path.read_bytes()
+        for build_id in filter(is_build_id, wanted.build_ids):
+            folder.add_source(build_id, wanted.path, content, None)
+
+
+def _is_binary(path: Path) -> bool:
+    with disk_errors(path), open(path, "rb") as file:
+        return file.read(len(_ELF)) == _ELF
+
+
+def _check_size(file: AddedFile, most: int) -> None:
+    size = file.path.stat().st_size
+    if size > most:
+        raise InvalidRequest(f"{file.name} has {format_bytes(size)}, and at most {format_bytes(most)} can be added.")
