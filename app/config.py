@@ -8,7 +8,6 @@ lists them all.
 import hashlib
 import hmac
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,6 +16,22 @@ from typing import TYPE_CHECKING, Any
 from .domain.errors import InvalidRequest
 from .paths import data_directory, make_private, network_filesystem, read_or_create_secret, runtime_directory
 from .secret_settings import secret_paths, with_secrets
+from .setting_values import (
+    parse_broker,
+    parse_bytes,
+    parse_database,
+    parse_flag,
+    parse_formulas,
+    parse_host,
+    parse_hosts,
+    parse_int,
+    parse_path,
+    parse_patterns,
+    parse_site,
+    parse_sites,
+    parse_text,
+    parse_token,
+)
 
 if TYPE_CHECKING:
     from .domain.formulas.formula import Formula
@@ -26,114 +41,6 @@ MIN_SECRET_CHARACTERS = 32
 """Characters of a token or key."""
 DATA_DIRECTORY_NAMES = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
 """A directory with one of these names is recognized as a data directory."""
-_UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", start=1):
-    _UNITS |= {_letter: 1000**_power, f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power}
-
-
-def _text(value: str) -> str:
-    if any(ord(c) < 32 for c in value):
-        raise ValueError("text without control characters")
-    return value
-
-
-def _host(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9._:%\[\]-]+", value):
-        raise ValueError("an address or host name, for example 127.0.0.1")
-    return value
-
-
-def _hosts(value: str) -> tuple[str, ...]:
-    return tuple(_host(part.strip()) for part in value.split(",") if part.strip())
-
-
-def _site(value: str) -> str:
-    match = re.fullmatch(r"(https?://[A-Za-z0-9.\[\]:-]+)((?:/[A-Za-z0-9._~/-]*)?)", value)
-    if not match:
-        raise ValueError("the address of a site, for example https://ui.perfetto.dev")
-    return match[1] + match[2].rstrip("/")
-
-
-def _parse_int(low: int, high: int, example: int) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
-            raise ValueError(f"a whole number from {low} to {high}, for example {example}")
-        return int(value)
-
-    return parse
-
-
-def _bytes(value: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) *([A-Za-z]*)", value.strip())
-    if not match or match[2].upper() not in _UNITS:
-        raise ValueError("a size such as 500MB, 20GB or 1GiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
-
-
-def _flag(value: str) -> bool:
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    if value.lower() not in known:
-        raise ValueError("1 or 0")
-    return known[value.lower()]
-
-
-def _database(value: str) -> str:
-    scheme = value.partition(":")[0]
-    if scheme in ("postgres", "postgresql"):
-        return "postgresql+psycopg:" + value.partition(":")[2]
-    if scheme not in ("sqlite", "postgresql+psycopg"):
-        raise ValueError("postgresql://USER:PASSWORD@HOST/NAME, or sqlite:////PATH")
-    return value
-
-
-def _broker(value: str) -> str:
-    if value.partition(":")[0] not in ("redis", "rediss", "redis+socket", "sentinel"):
-        raise ValueError("redis://:PASSWORD@HOST:6379/0")
-    return value
-
-
-def _token(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.~-]{32,200}", value):
-        raise ValueError("at least 32 letters, digits, - or _ (for example from openssl rand -hex 24)")
-    return value
-
-
-def _path(value: str) -> Path:
-    if "\0" in value:
-        raise ValueError("a path")
-    return Path(value).expanduser().absolute()
-
-
-def _patterns(value: str) -> tuple[str, ...]:
-    # Loading it takes longer than reading all other settings.
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    found = tuple(part.strip() for part in value.split(";") if part.strip())
-    for pattern in found:
-        try:
-            re2.compile(pattern, options)
-        except re2.error:
-            raise ValueError(
-                r"RE2 regular expressions of complete names, separated by semicolons, such as my_spin_\w+;libfast\.so.*"
-            ) from None
-    return found
-
-
-def _formulas(value: str) -> "tuple[Formula, ...]":
-    # Imported here, because few installations have formulas.
-    from .domain.formulas.file import MAX_FILE_BYTES, parse_formulas
-
-    try:
-        with open(Path(value).expanduser(), "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        text = None
-    if text is None or len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"the path of a readable TOML file of formulas, at most {MAX_FILE_BYTES:,} bytes")
-    return parse_formulas(text)
 
 
 def _about(
@@ -150,30 +57,30 @@ class Settings:
     data: Path = field(
         metadata=_about(
             "Directory of all data: database, results, jobs, token.",
-            _path,
+            parse_path,
             default="$XDG_DATA_HOME/perfloom",
         ),
     )
     runtime: Path = field(
         metadata=_about(
             "Directory of sockets and of the private Redis. Its path must be short.",
-            _path,
+            parse_path,
             default="perfloom-… in $XDG_RUNTIME_DIR, else in /tmp",
         ),
     )
     host: str = field(
         default="127.0.0.1",
-        metadata=_about("Address that the web server listens on.", _host),
+        metadata=_about("Address that the web server listens on.", parse_host),
     )
     port: int = field(
         default=8000,
-        metadata=_about("Port that the web server listens on; 0 uses a free one.", _parse_int(0, 65535, 8000)),
+        metadata=_about("Port that the web server listens on; 0 uses a free one.", parse_int(0, 65535, 8000)),
     )
     trusted_hosts: tuple[str, ...] = field(
         default=(),
         metadata=_about(
             "Host names that requests may use, separated by commas.",
-            _hosts,
+            parse_hosts,
             default="PERFLOOM_HOST; if that is every address, also the machine's own name",
         ),
     )
@@ -181,7 +88,7 @@ class Settings:
         repr=False,
         metadata=_about(
             "Database of jobs and results: an SQLite or PostgreSQL URL.",
-            _database,
+            parse_database,
             secret=True,
             default="an SQLite file in the data directory",
         ),
@@ -190,7 +97,7 @@ class Settings:
         repr=False,
         metadata=_about(
             "Message broker between web server and workers: a Redis URL.",
-            _broker,
+            parse_broker,
             secret=True,
             default="a private Redis, started and ended by perfloom serve",
         ),
@@ -200,7 +107,7 @@ class Settings:
         repr=False,
         metadata=_about(
             "Token that a browser or script must present.",
-            _token,
+            parse_token,
             name="token",
             secret=True,
             default="random, stored in the file token",
@@ -211,7 +118,7 @@ class Settings:
         repr=False,
         metadata=_about(
             "Key that signs cookies; must be the same on all machines of an installation.",
-            _token,
+            parse_token,
             name="secret_key",
             secret=True,
             default="random, stored in the file secret",
@@ -219,45 +126,54 @@ class Settings:
     )
     upload_limit_bytes: int = field(
         default=20 * 10**9,
-        metadata=_about("Maximum size of an import, uncompressed.", _bytes, default="20GB"),
+        metadata=_about("Maximum size of an import, uncompressed.", parse_bytes, default="20GB"),
     )
     reserve_bytes: int = field(
         default=10**9,
-        metadata=_about("Disk space that imports and recordings leave free.", _bytes, default="1GB"),
+        metadata=_about("Disk space that imports and recordings leave free.", parse_bytes, default="1GB"),
     )
     cache_bytes: int = field(
         default=5 * 10**9,
-        metadata=_about("Disk space for data that can be computed again from results.", _bytes, default="5GB"),
+        metadata=_about("Disk space for data that can be computed again from results.", parse_bytes, default="5GB"),
     )
     binary_cache_bytes: int = field(
         default=5 * 10**9,
         metadata=_about(
             "Disk space for binaries and source files from recording hosts, for [source lines](../how-to/source.md).",
-            _bytes,
+            parse_bytes,
             default="5GB",
+        ),
+    )
+    debuginfod_urls: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            "Servers of debuginfod, separated by spaces or commas, from which a worker fetches what is missing for "
+            "[source lines](../how-to/source.md#debuginfod). They see the build ids of recordings.",
+            parse_sites,
+            default="none",
         ),
     )
     read_memory_bytes: int = field(
         default=8 * 10**9,
-        metadata=_about("Memory limit for reading one recording.", _bytes, default="8GB"),
+        metadata=_about("Memory limit for reading one recording.", parse_bytes, default="8GB"),
     )
     read_seconds: int = field(
         default=3600,
-        metadata=_about("Time limit in seconds for reading one recording.", _parse_int(1, 10**6, 3600)),
+        metadata=_about("Time limit in seconds for reading one recording.", parse_int(1, 10**6, 3600)),
     )
     read_cpu_seconds: int = field(
         default=120,
         metadata=_about(
             "CPU time limit for reading one recording: this many seconds, plus a tenth of that for each MB of its "
             "files, before decompression. So files that decompress to very much more are rejected early.",
-            _parse_int(1, 10**6, 120),
+            parse_int(1, 10**6, 120),
         ),
     )
     buildid_dir: Path = field(
         metadata=_about(
             "Directory where perf finds binaries and symbols by build id when it reads perf.data; otherwise it uses "
             "their original paths.",
-            _path,
+            parse_path,
             default="~/.debug, as in perf",
         ),
     )
@@ -265,26 +181,26 @@ class Settings:
         default=2,
         metadata=_about(
             "Recordings that run at the same time on one machine; others wait, because they would disturb each other.",
-            _parse_int(1, 1000, 2),
+            parse_int(1, 1000, 2),
         ),
     )
     reads_at_once: int = field(
         default=2,
-        metadata=_about("Recordings that a worker reads at the same time.", _parse_int(1, 100, 2)),
+        metadata=_about("Recordings that a worker reads at the same time.", parse_int(1, 100, 2)),
     )
     read_short_seconds: int = field(
         default=10,
         metadata=_about(
             "Seconds after which reading a recording counts as long. If PERFLOOM_READS_AT_ONCE is more than 1, one "
             "place is reserved for short ones.",
-            _parse_int(1, 10**6, 10),
+            parse_int(1, 10**6, 10),
         ),
     )
     unreachable_seconds: int = field(
         default=7 * 86400,
         metadata=_about(
             "Seconds that a job waits for an unreachable target before it counts as lost.",
-            _parse_int(1, 10**9, 7 * 86400),
+            parse_int(1, 10**9, 7 * 86400),
             default="604800 (7 days)",
         ),
     )
@@ -292,7 +208,7 @@ class Settings:
         default="",
         metadata=_about(
             "User of this machine that recorded programs run as, if they must not run as the worker's own user.",
-            _text,
+            parse_text,
             default="the worker's own user",
         ),
     )
@@ -300,7 +216,7 @@ class Settings:
         default=False,
         metadata=_about(
             "1 allows anyone with the token to run programs as the server's own user, who can read its secrets.",
-            _flag,
+            parse_flag,
             default="0",
         ),
     )
@@ -309,7 +225,7 @@ class Settings:
         metadata=_about(
             "More functions that wait, in addition to [the list](waiting-functions.md): regular expressions of "
             "complete names of functions or of file names of libraries, separated by semicolons.",
-            _patterns,
+            parse_patterns,
             default="none",
         ),
     )
@@ -317,23 +233,23 @@ class Settings:
         default=(),
         metadata=_about(
             "A TOML file of more [formulas](formulas.md), which take precedence over built-in ones of the same name.",
-            _formulas,
+            parse_formulas,
             default="none",
         ),
     )
     perfetto_url: str = field(
         default="https://ui.perfetto.dev",
-        metadata=_about("URL of Perfetto's UI for *Open in*: its own site, or one of yours.", _site),
+        metadata=_about("URL of Perfetto's UI for *Open in*: its own site, or one of yours.", parse_site),
     )
     speedscope_url: str = field(
         default="https://www.speedscope.app",
-        metadata=_about("URL of speedscope for *Open in*: its own site, or one of yours.", _site),
+        metadata=_about("URL of speedscope for *Open in*: its own site, or one of yours.", parse_site),
     )
     network_data: bool = field(
         default=False,
         metadata=_about(
             "1 allows data on a network filesystem; only for one machine, and slower.",
-            _flag,
+            parse_flag,
             default="0",
         ),
     )

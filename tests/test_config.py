@@ -74,6 +74,7 @@ def test_sizes(text: str, size: int) -> None:
         ("HOST", "a b", "an address or host name"),
         ("PERFETTO_URL", "javascript:alert(1)", "the address of a site"),
         ("SPEEDSCOPE_URL", "https://x/?a=1#b", "the address of a site"),
+        ("DEBUGINFOD_URLS", "https://a.example ftp://b.example", "addresses separated by spaces"),
         ("HOST", "x\r\nSet-Cookie: y", "an address or host name"),
         ("TRUSTED_HOSTS", "a.example, b/c", "an address or host name"),
         ("DATABASE_URL", "mysql://x", "postgresql://USER"),

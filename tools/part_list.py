@@ -48,6 +48,7 @@ PARTS = {
     "go": part(["go"], ["golang-go"]),
     "node": part(["node"], ["nodejs"]),
     "npm": part(["npm"], ["npm"]),
+    "debuginfod": part(["debuginfod"], ["debuginfod"]),
     "ip": part(["ip"], ["iproute2"]),
     "sudo": part(["sudo"], ["sudo"]),
     "shellcheck": part(["shellcheck"], ["shellcheck"]),

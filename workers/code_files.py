@@ -48,7 +48,7 @@ def find_remote_target(store: Store, job: Job | None) -> Target | None:
 
 def request_missing(context: JobContext, job: Job) -> None:
     """After the code of a result was read: have a worker fetch what is missing, or without one do it now."""
-    if find_remote_target(context.store, job) is None:
+    if find_remote_target(context.store, job) is None and not context.settings.debuginfod_urls:
         return
     code = context.store.results.open_code(job.id)
     if code is None or not _lacks_files(context.store, job.id, code):
@@ -155,6 +155,8 @@ def _open_providers(context: JobContext, job: Job | None) -> Iterator[AbstractCo
     target = find_remote_target(context.store, job)
     if job is not None and target is not None:
         yield _open_target_files(context, target, job)
+    if context.settings.debuginfod_urls:
+        yield _open_debuginfod(context.settings)
 
 
 @contextmanager
@@ -168,6 +170,14 @@ def _open_target_files(context: JobContext, target: Target, job: Job) -> Iterato
             yield TargetFiles(target, transport, _count_free_bytes(context.settings))
     except PerfloomError as error:
         raise Unavailable(f"Files could not be fetched from {target.name}: {error.message}") from None
+
+
+@contextmanager
+def _open_debuginfod(settings: Settings) -> Iterator[CodeProvider]:
+    # Not needed without servers.
+    from .debuginfod import DebuginfodFiles
+
+    yield DebuginfodFiles(settings.debuginfod_urls, _count_free_bytes(settings))
 
 
 def _count_free_bytes(settings: Settings) -> int:

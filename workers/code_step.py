@@ -41,7 +41,7 @@ def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: R
             keeper=keeper,
             folders=_list_folders(context, job),
         )
-        if _is_remote(job):
+        if _is_remote(job) or context.settings.debuginfod_urls:
             from . import code_files
 
             code_files.request_missing(context, job)

@@ -97,7 +97,7 @@ def add(path: str, data: Path | None, id: str, files: tuple[str, ...]) -> int:
 @data_option
 @click.argument("id", type=ResultId())
 def fetch(data: Path | None, id: str) -> int:
-    """Fetch again what is missing from the host that recorded ID."""
+    """Fetch again what is missing, from the host that recorded ID or servers of debuginfod."""
     from ..workers import code_files
     from ..workers.base.context import open_context
 

@@ -22,8 +22,8 @@ from ..ids import is_id, require_id
 from .disk import disk_errors, disk_usage, remove_tree
 
 FOLDER = "binaries"
-UPLOADS = "uploads"
-SHARED = (UPLOADS,)
+UPLOADS, DEBUGINFOD = "uploads", "debuginfod"
+SHARED = (UPLOADS, DEBUGINFOD)
 """The origins whose files are used for all recordings."""
 TARGET_PREFIX = "target-"
 """Of the origins of files of targets."""

@@ -56,7 +56,7 @@ def test_the_page_lists_what_is_missing(incomplete: str, browser_client: Browser
         assert f'action="{FORM}{query.replace("&", "&amp;")}"' in page
         assert "100.00" in page
         assert ("You can add its file below" in page) == bool(query)
-    assert "Fetch from the host" not in page
+    assert "Fetch missing files" not in page
 
 
 def test_without_anything_missing_there_is_no_form(

@@ -92,8 +92,10 @@ def _describe(one: MissingObject) -> MissingBinary:
 
 
 def _can_fetch(id: str) -> bool:
-    job = current_services().store.jobs.find(id)
-    return job is not None and job.kind == "record" and job.target != LOCAL
+    here = current_services()
+    job = here.store.jobs.find(id)
+    is_remote = job is not None and job.kind == "record" and job.target != LOCAL
+    return is_remote or bool(here.settings.debuginfod_urls)
 
 
 @blueprint.post("/results/<id>/source/files")
@@ -129,7 +131,7 @@ def add(id: str) -> Response:
 
 @blueprint.post("/results/<id>/source/fetch")
 def fetch(id: str) -> Response:
-    """Fetch again what is missing from the host that recorded."""
+    """Fetch again what is missing, from the host that recorded or servers of debuginfod."""
     here = current_services()
     if here.store.results.open_code(id) is None:
         raise Conflict(NO_CODE)
