@@ -60,7 +60,7 @@ def find_missing_files(
     if code is None:
         return None
     objects, sources = memoize(
-        profile, ("missing code", id(code)), lambda: (list_missing_objects(profile, code), _list(code))
+        profile, ("missing code", code), lambda: (list_missing_objects(profile, code), _list(code))
     )
     if asked is not None:
         functions = functions_of(profile)
