@@ -111,7 +111,10 @@ class CodeChange:
                 if row["status"] in states and received.is_file():
                     folder.add(row["build_id"], kind, received)
         for path in list(self.incoming.root.iterdir()):
-            remove_tree(path)
+            if path.is_dir():
+                remove_tree(path)
+            else:
+                path.unlink()
         if str(folder.root) not in self.folders:
             self.folders = (*self.folders, str(folder.root))
 

@@ -5,6 +5,9 @@ A request is a directory (`binary_cache.request_files`), so that none is lost.
 
 import logging
 import os
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -15,18 +18,24 @@ from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.schemas.code import Code, CodeStatus
 from perfloom.domain.targets import LOCAL, Target
-from perfloom.store import Store
+from perfloom.store import Store, open_store
 from perfloom.store.files import binary_cache
 from perfloom.store.files.code_folder import write_note
 from perfloom.store.jobs import Job
 
-from .base.context import JobContext
+from .base import processes
+from .base.context import JobContext, open_context
+from .base.jobfiles import try_lock
 from .code_change import open_change
 from .read.code_provider import CodeProvider, ReceivedTexts, select_objects
 
+SLOTS = 2
 REQUEST_AGE_S = 600.0
 """After this time a request that nothing answered is sent again."""
 log = logging.getLogger(__name__)
+_slots = threading.BoundedSemaphore(SLOTS)
+_started: "list[subprocess.Popen[bytes]]" = []
+"""Not waited for: they outlive this process."""
 
 
 def list_origins(store: Store, job: Job | None) -> tuple[str, ...]:
@@ -54,10 +63,31 @@ def request_missing(context: JobContext, job: Job) -> None:
     if code is None or not _lacks_files(context.store, job.id, code):
         return
     binary_cache.request_files(context.settings.data, job.id, fetch=True)
-    if context.queue is None:
-        answer_request(context, job.id)
-    else:
+    if context.queue is not None:
         context.queue.enqueue_code(job.id)
+    elif find_remote_target(context.store, job) is None and context.ends_with_job:
+        # A person waits for the command, and servers may take minutes.
+        _start_answering(context.settings, job.id)
+    else:
+        answer_request(context, job.id)
+
+
+def _start_answering(settings: Settings, id: str) -> None:
+    argv = processes.python_argv("perfloom.workers.code_files", str(settings.data), id)
+    nowhere = subprocess.DEVNULL
+    _started.append(subprocess.Popen(argv, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True))
+
+
+def main() -> None:
+    """Answer the request for one result: data directory and id are given."""
+    processes.name_process("perfloom-code")
+    processes.disable_dumping()
+    settings = Settings.load(Path(sys.argv[1]))
+    store = open_store(settings)
+    try:
+        answer_request(open_context(settings, store), sys.argv[2])
+    finally:
+        store.close()
 
 
 def _lacks_files(store: Store, id: str, code: Code) -> bool:
@@ -66,31 +96,70 @@ def _lacks_files(store: Store, id: str, code: Code) -> bool:
     return bool(select_objects(list_missing_objects(store.results.open_once(id), code)))
 
 
+def answer_requests(context: JobContext, id: str) -> None:
+    """Answer the request for a result, and those that came meanwhile. Does nothing if `SLOTS` threads of this process
+    do so already, which then answer this one, too: others must remain for polling."""
+    waiting, seen = [id], {id}
+    while waiting:
+        if not _slots.acquire(blocking=False):
+            return
+        try:
+            for one in waiting:
+                answer_request(context, one)
+        finally:
+            _slots.release()
+        waiting = [one for one in binary_cache.list_requests(context.settings.data, time.time()) if one not in seen]
+        seen.update(waiting)
+
+
 def answer_request(context: JobContext, id: str) -> None:
     """Add to the code of a result what was uploaded for it, and what can be fetched, if that was requested. What was
-    not possible is written down for its page."""
+    not possible is written down for its page. Does nothing if another process answers it."""
     data = context.settings.data
-    request = binary_cache.read_request(data, id)
-    if request is None:
+    if not binary_cache.is_requested(data, id):
         return
+    if context.store.results.find(id) is None:
+        binary_cache.drop_request(data, id)
+        return
+    with try_lock(context.store.results.cache(id) / "code-requests.lock") as locked:
+        while locked and (request := binary_cache.read_request(data, id)) is not None:
+            if not request.paths and request.is_new:
+                return  # Its uploads are being written, and then it is sent again.
+            notes = _add_files(context, id, request)
+            with suppress(PerfloomError):
+                write_note(context.store.results.path(id), " ".join(notes))
+            binary_cache.end_request(data, id, request)
+            if not request.paths:
+                return
+
+
+def _add_files(context: JobContext, id: str, request: binary_cache.FileRequest) -> list[str]:
+    """Add the files of a request. Returns what was not possible, in sentences."""
     notes: list[str] = []
-    try:
-        if not (request.fetch or request.texts or request.uploads):
-            notes.append("Uploaded files were lost, because the worker ended meanwhile. Upload them again.")
+    if not request.paths:
+        notes.append("Uploaded files were lost, because the worker ended meanwhile. Upload them again.")
+    with _noting(notes):
         if request.uploads:
             add_uploads(context.settings, context.store, id, request.uploads)
+    with _noting(notes):
         if request.texts:
             add_received_texts(context.settings, context.store, id)
+    with _noting(notes):
         if request.fetch:
             notes += fetch_missing(context, id)
+    return notes
+
+
+@contextmanager
+def _noting(notes: list[str]) -> Iterator[None]:
+    """Append the reason of a failure."""
+    try:
+        yield
     except PerfloomError as error:
         notes.append(error.message)
-    except (OSError, RuntimeError) as error:
-        log.warning("files could not be added to the code of %s: %s", id, error)
+    except (OSError, RuntimeError, ValueError) as error:
+        log.warning("files could not be added to machine code: %s", error)
         notes.append(f"Files could not be added to the machine code: {error}.")
-    with suppress(PerfloomError):
-        write_note(context.store.results.path(id), " ".join(notes))
-    binary_cache.end_request(data, id, request)
 
 
 def resume_requests(context: JobContext) -> None:

@@ -66,12 +66,14 @@ class DebuginfodFiles:
                 continue
             for kind in (FileKind.EXECUTABLE, FileKind.DEBUG) if one.wants_binary else (FileKind.DEBUG,):
                 received = into.root / f".part-{secrets.token_hex(4)}"
-                with disk_errors(received), open(received, "xb") as file:
-                    is_complete = self._fetch(f"{one.build_id}/{_ENDPOINTS[kind]}", file, self._budget, MAX_FILE_BYTES)
-                if is_complete:
-                    into.add(one.build_id, kind, received)
-                else:
-                    received.unlink()
+                try:
+                    with disk_errors(received), open(received, "xb") as file:
+                        path = f"{one.build_id}/{_ENDPOINTS[kind]}"
+                        is_complete = self._fetch(path, file, self._budget, MAX_FILE_BYTES)
+                    if is_complete:
+                        into.add(one.build_id, kind, received)
+                finally:
+                    received.unlink(missing_ok=True)
         self._require_server()
 
     def fetch_sources(self, wanted: Sequence[MissingSource]) -> list[FetchedSource]:
@@ -126,7 +128,7 @@ class DebuginfodFiles:
             raise Unavailable(f"{error.code} {error.reason}") from None
         except urllib.error.URLError as error:
             raise Unavailable(str(error.reason)) from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unavailable(str(error) or type(error).__name__) from None
 
     def _require_server(self) -> None:

@@ -5,9 +5,11 @@ The reader process gets its request before the libraries of the database are loa
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
 from perfloom.config import Settings
@@ -34,7 +36,7 @@ def import_files(
     progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
     """
     job_files = JobFiles(settings.data / "jobs" / new_id())
-    with contextlib.ExitStack() as unless_submitted:
+    with _interrupt_on_signals(), contextlib.ExitStack() as unless_submitted:
         unless_submitted.callback(remove_tree, job_files.root)
         file_names = _link_files(settings, job_files, files)
         links = [job_files.artifacts / file_name for file_name in file_names]
@@ -57,6 +59,21 @@ def import_files(
                 leave_to_worker=leave_to_worker,
                 submitted=lambda: unless_submitted.pop_all(),
             )
+
+
+@contextlib.contextmanager
+def _interrupt_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP, as SIGINT, raise KeyboardInterrupt, so that nothing is left of an interrupted import."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _link_files(settings: Settings, job_files: JobFiles, files: Sequence[str]) -> list[str]:

@@ -299,8 +299,9 @@ def _follow(
             reported = now
             watch(job)
         if job.state.final:
-            if own is not None:
-                own.join()
+            # What the last step still does, such as fetching files for source lines, may take minutes.
+            while own is not None and own.is_alive() and cancel_requests.count == cancel_requests.forwarded:
+                own.join(POLL_S)
             tail.finish()
             return job
         _forward_cancel(store, queue if own is None else None, job, files, cancel_requests)

@@ -85,7 +85,7 @@ def register(app: Celery, settings: Settings) -> None:
         from . import code_files
         from .targets import access
 
-        code_files.answer_request(context(), id)
+        code_files.answer_requests(context(), id)
         access.close_finished(context())
 
     @app.task(name=RECOVERY_TASK)

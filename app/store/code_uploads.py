@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..analysis.source.missing_code import MissingSource, find_missing_source, list_missing_sources
-from ..domain.errors import InvalidRequest
+from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.schemas.code import Code
 from ..domain.units import format_bytes
 from .files.binary_cache import UPLOADS, is_build_id, open_origin
@@ -64,8 +64,11 @@ def store_texts(data: Path, texts: dict[MissingSource, Path]) -> None:
 
 
 def _is_binary(path: Path) -> bool:
-    with disk_errors(path), open(path, "rb") as file:
-        return file.read(len(_ELF)) == _ELF
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_ELF)) == _ELF
+    except OSError as error:
+        raise UnreadableInput(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
 
 
 def _check_size(file: AddedFile, most: int) -> None:

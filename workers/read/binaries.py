@@ -13,8 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from elftools.elf.elffile import ELFFile
+
 from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
+from perfloom.ingest.machine_code.elf import DAMAGED, is_same_build, read_build_id
 from perfloom.ingest.machine_code.source_text import NOT_SOURCE, decode_source, is_source_name
 from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
@@ -54,10 +57,11 @@ class Binaries:
             return ObjectFile(None, CodeStatus.NO_FILE, build_id=build_id)
         if build_id is not None:
             self.opened.append(build_id)
-            stream = self._open_received(module, build_id, FileKind.EXECUTABLE)
+            # Files of this machine first: who made a binary elsewhere must not choose source files of this machine.
+            here = (*self._list_kept(path, build_id), Path(path))
+            stream = next((found for one in here if (found := self._open_build(one, build_id)) is not None), None)
             if stream is None:
-                kept = self._list_kept(path, build_id)
-                stream = next((found for one in kept if (found := self._open(one)) is not None), None)
+                stream = self._open_received(module, build_id, FileKind.EXECUTABLE)
             if stream is not None:
                 self._note_age(stream)
                 return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
@@ -73,6 +77,20 @@ class Binaries:
             return ObjectFile(None, CodeStatus.REBUILT, "The file was changed after the recording began.")
         self._note_age(stream)
         return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
+
+    def _open_build(self, path: Path, build_id: str) -> BinaryIO | None:
+        """A binary with a build id; None if it has another."""
+        stream = self._open(path)
+        if stream is None:
+            return None
+        try:
+            if is_same_build(read_build_id(ELFFile(stream)), build_id):
+                stream.seek(0)
+                return stream
+        except DAMAGED:
+            pass
+        stream.close()
+        return None
 
     def _note_age(self, binary: BinaryIO) -> None:
         self.built = max(self.built or 0.0, os.fstat(binary.fileno()).st_mtime)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.files.staging import stage_result
 
@@ -23,10 +24,19 @@ def begin_reading(settings: Settings, id: str, files: Sequence[Path], clock: str
     if (reader := prefork.take_reader()) is None:
         yield
         return
-    staged, scratch = stage_result(settings.data, id), stage_result(settings.data, id)
-    prefork.offer_reading(prefork.EarlyReading(reader, tuple(files), clock, staged, scratch))
+    staged: list[Path] = []
     try:
-        request = reading.make_request(settings, files, scratch, staged, clock=clock, describe=True, stays=True)
+        for _ in range(2):
+            staged.append(stage_result(settings.data, id))
+    except PerfloomError:
+        reader.end()
+        for path in staged:
+            remove_tree(path)
+        raise
+    folder, scratch = staged
+    prefork.offer_reading(prefork.EarlyReading(reader, tuple(files), clock, folder, scratch))
+    try:
+        request = reading.make_request(settings, files, scratch, folder, clock=clock, describe=True, stays=True)
         if not reader.send_request(reading.write_request(request)):
             end_reading(files, clock)
         yield

@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.text import sanitize_line
 from perfloom.ingest.machine_code.elf import DAMAGED, is_same_build, read_build_id
-from perfloom.store.files.binary_cache import BinaryFolder, FileKind
+from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
 MAX_LISTED = 5
 _AGAIN = "Upload the very file that was recorded, or the debug file of the same build."
@@ -23,6 +23,8 @@ def sort_uploads(uploads: Mapping[str, str], build_ids: Mapping[str, str], incom
         recorded = next((one for one in build_ids.values() if is_same_build(found, one)), None)
         if recorded is None:
             raise UnreadableInput(_explain_other_build(name, found, build_ids))
+        if not is_build_id(recorded):
+            raise UnreadableInput(f"{name} has a build id of another length than those of compilers. {_AGAIN}")
         incoming.add(recorded, kind, Path(path))
 
 

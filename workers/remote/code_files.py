@@ -54,10 +54,13 @@ class TargetFiles:
             build_id, kind, path = files[number]
             if self._budget.take(size):
                 received = into.root / f".part-{secrets.token_hex(4)}"
-                if self._fetch(path, size, received):
-                    with disk_errors(received):
-                        os.utime(received, (changed, changed))
-                    into.add(build_id, kind, received)
+                try:
+                    if self._fetch(path, size, received):
+                        with disk_errors(received):
+                            os.utime(received, (changed, changed))
+                        into.add(build_id, kind, received)
+                finally:
+                    received.unlink(missing_ok=True)
 
     def fetch_sources(self, wanted: Sequence[MissingSource]) -> list[FetchedSource]:
         """See CodeProvider."""
@@ -105,7 +108,6 @@ class TargetFiles:
                     limit_bytes=count + MAX_LIST_BYTES,
                 )
                 if len(done.stdout) != count or not self._budget.seconds:
-                    received.unlink()
                     return False
                 file.write(done.stdout)
         return True

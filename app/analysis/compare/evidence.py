@@ -14,7 +14,7 @@ together with the procedure of Benjamini and Hochberg (Journal of the Royal Stat
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -157,13 +157,25 @@ def exceeds_sampling_noise(base: RunValues, other: RunValues, *, as_shares: bool
     """Which items of one run a side differ by more than `NOISE_ERRORS` standard errors of sampling. The noise between
     runs is unknown. Tests are not corrected for their number, so that the answer for an item does not depend on which
     others are tested."""
-    (before, before_variance), (after, after_variance) = _log_shares(base), _log_shares(other)
+    sides = _equal_samples(base), _equal_samples(other)
+    (before, before_variance), (after, after_variance) = map(_log_shares, sides)
     difference, variance = after - before, before_variance + after_variance
     if not as_shares:
-        (before, before_variance), (after, after_variance) = _log_wholes(base), _log_wholes(other)
+        (before, before_variance), (after, after_variance) = map(_log_wholes, sides)
         difference, variance = difference + after - before, variance + before_variance + after_variance
     found: BoolArray = np.abs(difference[:, 0]) > NOISE_ERRORS * np.sqrt(variance[:, 0])
     return found
+
+
+def _equal_samples(side: RunValues) -> RunValues:
+    """The same with as many samples of equal weight as have the same variance. The half of a sample that is added to
+    each would otherwise weigh as much as the largest ones."""
+    return replace(
+        side,
+        samples=side.samples / side.spread,
+        whole_samples=side.whole_samples / side.spread,
+        spread=np.ones_like(side.spread),
+    )
 
 
 def has_enough_runs(base: RunValues, other: RunValues) -> bool:

@@ -94,11 +94,12 @@ def _find_evidence(beside: RunValues, shown: RunValues, *, as_shares: bool) -> A
     """Whether the difference of each frame is more than chance: one of `FrameEvidence`, int8."""
     found = np.full(len(shown.weight), FrameEvidence.FOUND, np.int8)
     few = (shown.samples < MIN_COMPARED_SAMPLES) & (beside.samples < MIN_COMPARED_SAMPLES)
-    if shown.has_all_wholes() and beside.has_all_wholes():
+    is_measured = bool(np.isnan(shown.whole_samples[0]) and np.isnan(beside.whole_samples[0]))
+    if shown.has_all_wholes() and beside.has_all_wholes() and not is_measured:
         found[~exceeds_sampling_noise(beside, shown, as_shares=as_shares)] = FrameEvidence.NOISE
     # What is equal is no difference.
-    scale = shown.whole[0] / beside.whole[0] if as_shares and beside.whole[0] else 1.0
-    found[shown.weight[:, 0] == beside.weight[:, 0] * scale] = FrameEvidence.FOUND
+    wholes = (beside.whole[0], shown.whole[0]) if as_shares else (1.0, 1.0)
+    found[shown.weight[:, 0] * wholes[0] == beside.weight[:, 0] * wholes[1]] = FrameEvidence.FOUND
     found[few[:, 0]] = FrameEvidence.FEW_SAMPLES
     return found
 

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ TARGET_PREFIX = "target-"
 INCOMING_PREFIX = ".incoming-"
 REQUESTS = ".requests"
 """The directory with a directory for each result to which files are to be added."""
-_FETCH, _TEXTS = ".fetch", ".texts"
+UPLOAD_S = 60.0
+"""How long a request may be without a file, before its uploads are taken for lost."""
+_FETCH, _TEXTS = ".fetch-", ".texts-"
 DIGITS = 40
 """Of the build ids in the names of directories. perf records so many."""
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
@@ -114,11 +117,14 @@ def open_incoming(data: Path) -> BinaryFolder:
 @dataclass(frozen=True)
 class FileRequest:
     """What is to be added to the machine code of a result. fetch: what is missing, from elsewhere. texts: uploaded
-    texts of source files, which are in the cache. uploads: binaries, by the name that the user knows."""
+    texts of source files, which are in the cache. uploads: binaries, by the name that the user knows. paths: the files
+    of the request. is_new: whether it is so new that uploads may still be written."""
 
     fetch: bool
     texts: bool
     uploads: dict[str, Path]
+    paths: tuple[Path, ...] = ()
+    is_new: bool = False
 
 
 def request_files(data: Path, id: str, *, fetch: bool = False, texts: bool = False) -> Path:
@@ -129,7 +135,7 @@ def request_files(data: Path, id: str, *, fetch: bool = False, texts: bool = Fal
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for is_wanted, name in ((fetch, _FETCH), (texts, _TEXTS)):
             if is_wanted:
-                (folder / name).touch(mode=0o600)
+                (folder / f"{name}{secrets.token_hex(4)}").touch(mode=0o600)
     return folder
 
 
@@ -148,20 +154,22 @@ def read_request(data: Path, id: str) -> FileRequest | None:
     folder = _request_folder(data, id)
     try:
         paths = sorted(folder.iterdir())
+        is_new = time.time() - folder.stat().st_mtime < UPLOAD_S
     except FileNotFoundError:
         return None
     uploads: dict[str, Path] = {}
     for path in paths:
-        if path.name not in (_FETCH, _TEXTS):
+        if not path.name.startswith((_FETCH, _TEXTS)):
             token, _, name = path.name.partition("-")
             uploads[f"{name} ({token})" if name in uploads else name] = path
-    return FileRequest(folder / _FETCH in paths, folder / _TEXTS in paths, uploads)
+    fetch, texts = (any(path.name.startswith(name) for path in paths) for name in (_FETCH, _TEXTS))
+    return FileRequest(fetch, texts, uploads, tuple(paths), is_new)
 
 
 def end_request(data: Path, id: str, request: FileRequest) -> None:
     """Remove a request that was answered. Files that came meanwhile remain."""
     folder = _request_folder(data, id)
-    for path in (folder / _FETCH, folder / _TEXTS, *request.uploads.values()):
+    for path in request.paths:
         with suppress(OSError):
             path.unlink()
     with suppress(OSError):

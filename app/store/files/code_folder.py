@@ -46,7 +46,12 @@ def replace_code(staged: Path, result: Path) -> None:
         with disk_errors(result):
             with suppress(FileNotFoundError):
                 (result / CODE_FOLDER).rename(replaced)
-            staged.rename(result / CODE_FOLDER)
+            try:
+                staged.rename(result / CODE_FOLDER)
+            except OSError:
+                with suppress(FileNotFoundError):
+                    replaced.rename(result / CODE_FOLDER)
+                raise
             sync_directory(result)
         (result / REASON_FILE).unlink(missing_ok=True)
     finally:

@@ -357,3 +357,26 @@ def test_threads_with_other_names_do_not_group() -> None:
 def test_by_time_is_by_weight() -> None:
     profile = profile_of([("a;b", 3), ("a;c", 4)])
     assert flame_diff(profile, profile, Selection(), Selection(), order=SiblingOrder.TIME).order is SiblingOrder.WEIGHT
+
+
+def test_new_frames_of_unequal_weights_are_evidence() -> None:
+    heavy = [
+        (f"main;{name}", 40_000 if number % 20 == 0 else 1000) for name in ("old", "kept") for number in range(1000)
+    ]
+    light = [(stack.replace("old", "new"), weight) for stack, weight in heavy]
+    base, other = profile_of(heavy), profile_of(light)
+    assert weight_spread(base, 0) > 8
+    for one, two in ((base, other), (other, base)):
+        tree = flame_diff(one, two, Selection(), Selection(), group=FlameGroup.NONE)
+        names = [functions_of(two).name_of(f) if f >= 0 else "" for f in tree.function.tolist()]
+        assert tree.evidence is not None
+        assert set(zip(names, tree.evidence.tolist(), strict=True)) >= {("kept", 0), ("", 0), ("main", 0)}
+        assert [one for name, one in zip(names, tree.evidence.tolist(), strict=True) if name in ("old", "new")] == [0]
+
+
+@pytest.mark.parametrize(("one", "two"), [(49_999, 50_001), (50_001, 49_999), (3, 7)])
+def test_what_is_all_of_both_is_no_difference(one: int, two: int) -> None:
+    for reverse in (False, True):
+        sides = (profile_of([("main", one), ("main", one)]), profile_of([("main", two), ("main", two)]))
+        tree = flame_diff(*sides, Selection(), Selection(), group=FlameGroup.NONE, reverse=reverse)
+        assert tree.evidence is not None and FrameEvidence.NOISE not in tree.evidence.tolist()

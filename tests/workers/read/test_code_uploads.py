@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
-from perfloom.analysis.source.missing_code import find_missing_source, list_missing_objects, list_missing_sources
+from perfloom.analysis.source.missing_code import (
+    MissingObject,
+    MissingSource,
+    find_missing_source,
+    list_missing_objects,
+    list_missing_sources,
+)
 from perfloom.config import Settings
-from perfloom.domain.errors import InvalidRequest, NotFound
+from perfloom.domain.errors import InvalidRequest, NotFound, Unavailable
 from perfloom.domain.schemas.code import Code
+from perfloom.ingest.machine_code.elf import read_build_id
 from perfloom.ingest.storage_names import CODE_FOLDER
 from perfloom.store import Store
 from perfloom.store.code_uploads import AddedFile, sort_added_files, store_texts
 from perfloom.store.files import binary_cache
+from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.store.files.code_folder import read_note
 from perfloom.store.files.disk import remove_tree
 from perfloom.workers import code_files
 from perfloom.workers.base.context import JobContext
+from perfloom.workers.read.binaries import Binaries
+from perfloom.workers.read.code_provider import FetchedSource
 from tests.support.machine_code import compile_program
 from tests.workers.read.test_source_lines import ID, read_code, record, status_of, store_recording
 
@@ -142,7 +156,52 @@ def test_what_is_lost_is_said(context: JobContext, moved: tuple[Path, Path]) -> 
     folder = binary_cache.request_files(context.settings.data, ID)
     assert os.listdir(folder) == []
     code_files.answer_request(context, ID)
+    # They may be written at this moment.
+    assert binary_cache.is_requested(context.settings.data, ID)
+    os.utime(folder, (0, 0))
+    code_files.answer_request(context, ID)
     assert "Upload them again" in read_note(context.store.results.path(ID))
+
+
+class InterruptedFiles:
+    """A provider that has one binary, and fails at the next."""
+
+    title = origin = "interrupted"
+
+    def __init__(self, binary: Path) -> None:
+        self.binary = binary
+
+    def fetch_objects(self, wanted: Sequence[MissingObject], into: BinaryFolder) -> None:
+        received = into.root / ".part-1"
+        received.write_bytes(self.binary.read_bytes())
+        into.add(wanted[0].build_id, FileKind.EXECUTABLE, received)
+        (into.root / ".part-2").write_bytes(b"half")
+        raise Unavailable("The connection was lost.")
+
+    def fetch_sources(self, wanted: Sequence[MissingSource]) -> list[FetchedSource]:
+        return []
+
+
+def test_what_came_before_an_interruption_is_kept(
+    context: JobContext, moved: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, now = moved
+    monkeypatch.setattr(code_files, "_open_providers", lambda *_: [nullcontext(InterruptedFiles(now))])
+    assert code_files.fetch_missing(context, ID) == ["The connection was lost."]
+    assert status_of(code_of(context), before) == "complete"
+    assert not list((context.settings.data / "binaries").glob(".incoming*"))
+
+
+def test_a_wrong_binary_does_not_drop_a_text(context: JobContext, moved: tuple[Path, Path], tmp_path: Path) -> None:
+    _, now = moved
+    assert ask(context, now) == ""
+    text = tmp_path / "sum.c"
+    text.write_text("int uploaded;\n")
+    store_texts(context.settings.data, sort_added_files(code_of(context), [AddedFile("sum.c", text)])[1])
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"\x7fELF" + bytes(range(256)) * 20)
+    assert "bad is not a valid ELF file" in ask(context, bad, texts=True)
+    assert "int uploaded;\n" in code_of(context).files.column("text").to_pylist()
 
 
 def test_without_code_nothing_can_be_added(settings: Settings, store: Store, tmp_path: Path) -> None:
@@ -150,3 +209,27 @@ def test_without_code_nothing_can_be_added(settings: Settings, store: Store, tmp
     store_recording(settings, store, record(binary, "4000"))
     with pytest.raises(NotFound, match="Import the recording again"):
         code_files.add_uploads(settings, store, ID, {"sum": binary})
+
+
+def test_files_here_are_preferred_to_uploaded_ones(settings: Settings, tmp_path: Path) -> None:
+    binary = compile_program("sum.c", tmp_path, optimized=True)
+    with open(binary, "rb") as stream:
+        build_id = read_build_id(ELFFile(stream))
+    assert build_id is not None
+    folder = binary_cache.open_origin(settings.data, binary_cache.UPLOADS)
+    copy = tmp_path / "copy"
+    copy.write_bytes(binary.read_bytes())
+    folder.add(build_id, FileKind.EXECUTABLE, copy)
+    files = Binaries({str(binary): build_id}, False, None, False, os.devnull, (folder,))
+    with cast(BinaryIO, files.open_object(str(binary)).stream) as stream:
+        assert os.readlink(f"/proc/self/fd/{stream.fileno()}") == str(binary)
+    source = tmp_path / "text.c"
+    source.write_text("int here;\n")
+    assert files.read_source(str(source), str(binary)).text == "int here;\n"
+    # Another build at the path: the uploaded file is used, and may not name files of this machine.
+    binary.unlink()
+    (tmp_path / "other").mkdir()
+    compile_program("sum.c", tmp_path / "other", optimized=False).rename(binary)
+    with cast(BinaryIO, files.open_object(str(binary)).stream) as stream:
+        assert os.readlink(f"/proc/self/fd/{stream.fileno()}") != str(binary)
+    assert files.read_source(str(source), str(binary)).text is None
