@@ -65,7 +65,7 @@ def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProg
     flavour = MpiFlavor.MPICH
     spec = at(
         here,
-        *(str(mpi_program(flavour)), "100"),
+        *(str(mpi_program(flavour)), "500"),
         mpi=Mpi(flavour, 3),
         recorder=RecorderName.PERF_STAT,
         events=("task-clock:u",),
@@ -74,6 +74,7 @@ def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProg
     job = run(context, spec)
     assert job.state is JobState.STORED, job.reason
     counts = {row["rank"]: row["value"] for row in context.store.results.open(job.id).counts.to_pylist()}
+    # Rank 1 computes twice as long. MPI_Init adds the same to all, more on a busy machine.
     assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
 
 
