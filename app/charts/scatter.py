@@ -112,7 +112,7 @@ def draw_dots(
     the mean of x and y, NaN for none. box: the selected one. names: the labels of the first dots, where they fit."""
     radius = dot_radius(len(x))
     css = "scatter-dots scatter-dots--many" if len(x) > FEW_DOTS else "scatter-dots"
-    # Written as text: it is several times faster than elements, and there are up to 1,000 dots.
+    # Written as text: it is several times faster than elements, and there are up to 2,000 dots.
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="{css}" role="img"><title>{escape_text(title)}</title>']
     for axis, is_x in zip(axes, (True, False), strict=True):
         parts += [_draw_line(axis.place(tick), is_x, "scatter-guide") for tick in axis.ticks()]
