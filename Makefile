@@ -1,13 +1,14 @@
 # make demo       record a program and show its flame graph
 # make test       set up and run the tests in parallel
 # make test-all   run also the slow tests
+# make bench      compare with other tools
 PYTHON ?= python3
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin
 export PATH := $(CURDIR)/.cache/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve quick test test-all lint format constraints venv clean
+.PHONY: help demo serve quick test test-all bench lint format constraints venv clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile
@@ -40,6 +41,10 @@ test: ## set up and run all tests but those marked slow (ARGS="-k name")
 test-all: ## set up and run all tests (ARGS="-k name")
 	@$(SETUP) test
 	@$(PYTEST) $(ARGS)$(STATUS)
+
+bench: ## compare with other tools on the same files, write docs/performance.md (ARGS="--install")
+	@$(SETUP) venv --extras test
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 lint: venv node_modules/.package-lock.json ## check style, types and imports
 	@$(BIN)/ruff check .

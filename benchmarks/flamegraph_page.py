@@ -123,28 +123,31 @@ def main() -> None:
     parser.add_argument("--stacks", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    chromium = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome"))),
-        None,
-    )
+    chromium = find_chromium()
     if chromium is None:
         sys.exit("This needs Chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as folder:
         environment = _stored(Path(folder), options.samples, options.stacks)
-        with _served(environment) as url, sync_playwright() as playwright:
+        with serve(environment) as url, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
             page = browser.new_page(viewport={"width": 1920, "height": 1080})
             page.goto(f"{url}/healthz")
             page.goto(f"{url}/?token={TOKEN}")
             graph = f"{url}/results/{RESULT}/flamegraph"
-            first = [_first_picture(page, graph) for _ in range(options.rounds)]
+            first = [measure_first_picture(page, graph) for _ in range(options.rounds)]
             print(
                 f"first picture of {options.samples:,} samples, {options.stacks:,} stacks: "
                 f"{first[0]:.0f} the first time, then {statistics.median(first[1:]):.0f}"
             )
             _wire(url)
-            _frames(page, graph)
+            _print_frames(page, graph)
             browser.close()
+
+
+def find_chromium() -> str | None:
+    """The path of Chromium, or None."""
+    names = ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def _stored(folder: Path, samples: int, stacks: int) -> dict[str, str]:
@@ -162,7 +165,8 @@ def _stored(folder: Path, samples: int, stacks: int) -> dict[str, str]:
 
 
 @contextmanager
-def _served(environment: dict[str, str]) -> Iterator[str]:
+def serve(environment: dict[str, str]) -> Iterator[str]:
+    """The address of a server, which ends at the end of the block."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -184,7 +188,7 @@ def _served(environment: dict[str, str]) -> Iterator[str]:
         server.wait(20)
 
 
-def _first_picture(page: Page, graph: str) -> float:
+def measure_first_picture(page: Page, graph: str) -> float:
     """From the start of the navigation until the image is on the canvas."""
     page.goto(graph)
     while True:
@@ -213,16 +217,20 @@ def _wire(url: str) -> None:
         )
 
 
-def _frames(page: Page, graph: str) -> None:
+def measure_frames(page: Page, graph: str) -> dict[str, tuple[list[float], list[float]]]:
+    """What was done with FRAMES frames on the flame graph: (sorted ms between frames of the screen, of drawing)."""
     page.goto(graph)
     page.wait_for_timeout(1000)
     found: dict[str, Any] = page.evaluate(MEASURE, [FRAMES, 120])
-    print(f"{found['count']:,} frames drawn at 1920 × 1080:")
-    for what, times in found["results"].items():
-        gaps, paints = sorted(times["gaps"]), sorted(times["paints"])
+    return {action: (sorted(times["gaps"]), sorted(times["paints"])) for action, times in found["results"].items()}
+
+
+def _print_frames(page: Page, graph: str) -> None:
+    print(f"{FRAMES:,} frames drawn at 1920 × 1080:")
+    for action, (gaps, paints) in measure_frames(page, graph).items():
         drawing = f", drawing {statistics.median(paints):.1f}, most {paints[-1]:.1f}" if paints else ""
         print(
-            f"  {what}: {statistics.median(gaps):.1f} a frame of the screen, "
+            f"  {action}: {statistics.median(gaps):.1f} a frame of the screen, "
             f"95 % within {gaps[int(0.95 * len(gaps))]:.1f}{drawing}"
         )
 
