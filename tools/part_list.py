@@ -47,6 +47,7 @@ PARTS = {
     ),
     "go": part(["go"], ["golang-go"]),
     "node": part(["node"], ["nodejs"]),
+    "java": part(["java"], ["default-jre-headless"]),
     "npm": part(["npm"], ["npm"]),
     "debuginfod": part(["debuginfod"], ["debuginfod"]),
     "ip": part(["ip"], ["iproute2"]),

@@ -11,6 +11,7 @@ class Language(StrEnum):
     NONE = "none"
     PYTHON = "python"
     NODE = "node"
+    JAVA = "java"
 
 
 LANGUAGES = ChoiceField(
@@ -19,5 +20,6 @@ LANGUAGES = ChoiceField(
         Option(Language.NONE, "Compiled", "C, C++, Fortran, Rust, Go and other machine code with symbols."),
         Option(Language.PYTHON, "Python", "Names the functions of CPython from 3.9 on."),
         Option(Language.NODE, "Node.js", "Names JavaScript functions. Choose fp for whole stacks."),
+        Option(Language.JAVA, "Java", "Names compiled methods, from Java 17 on. Choose fp for whole stacks."),
     ),
 )

@@ -28,7 +28,7 @@ from ..recorders import Injection, artifact_patterns, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.branch_stacks import records_branch_stacks
 from ..recorders.events import needs_event_fields
-from ..recorders.languages import FOLDER, MODULE, interpreter_of
+from ..recorders.languages import FOLDER, NAMES, interpreter_of
 from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
@@ -265,10 +265,10 @@ def _name_functions(spec: JobSpec) -> list[str]:
     if interpreter is None:
         return []
     lines = [f'pl_prefix {name} "$pl_directory"' for name in interpreter.paths]
-    for name, words in interpreter.options.items():
-        value = f'"${{{name}:+${name} }}{words} \\"$pl_quoted/{MODULE}\\""'
-        lines.append(f"{name}={value}; export {name}")
-    return [*lines, f"{FOLDER}=$pl_names; export {FOLDER}"]
+    if interpreter.mark:
+        lines.append(f"case {NAMES} in *[\\'\\\"%]*) pl_mark='' ;; *) pl_mark=\" {interpreter.mark}\" ;; esac")
+    lines += [f'{name}="${{{name}:+${name} }}{words}"; export {name}' for name, words in interpreter.options.items()]
+    return [*lines, f"{FOLDER}={NAMES}; export {FOLDER}"]
 
 
 def _exports(environment: Mapping[str, str]) -> str:

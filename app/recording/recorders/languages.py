@@ -18,19 +18,25 @@ from .python_names import python_files
 class Interpreter:
     """The interpreter of a language. programs: names of its programs, without a version. oldest: the first version that
     can name functions. paths: search-path variables to which the job's directory is prepended. options: by the variable
-    that the interpreter reads them from; `MODULE` follows them, in the job's directory. frame_pointers: whether it has
-    them, but no unwind tables."""
+    that the interpreter reads them from, for a shell between double quotes. They may contain `PLACE`, the job's
+    directory as the interpreter reads it between double quotes, and `MARK`. mark: an option that notes the process in
+    the directory `NAMES`; it is left out if the directory's name has a character that cannot be quoted. module: the
+    text of `MODULE`. frame_pointers: whether it has them, but no unwind tables."""
 
     title: str
     programs: tuple[str, ...]
     oldest: tuple[int, int]
     paths: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    mark: str = ""
+    module: str = ""
     frame_pointers: bool = False
 
 
 FOLDER = python_inject.FOLDER
 """The variable for the directory where names are kept."""
+NAMES, PLACE, MARK = "$pl_names", "$pl_quoted", "$pl_mark"
+"""Of the shell that starts a program: see `Interpreter`."""
 MODULE = "node-names.cjs"
 _MODULE_TEXT = f"""// Loaded by Node.js when it starts.
 // Says that this process writes /tmp/perf-PID.map, so that it is removed after it was read.
@@ -46,7 +52,23 @@ INTERPRETERS: Mapping[Language, Interpreter] = {
         "Node.js",
         ("node", "nodejs"),
         (12, 0),
-        options={"NODE_OPTIONS": "--perf-basic-prof-only-functions --interpreted-frames-native-stack --require"},
+        options={
+            "NODE_OPTIONS": "--perf-basic-prof-only-functions --interpreted-frames-native-stack "
+            rf"--require \"{PLACE}/{MODULE}\""
+        },
+        module=_MODULE_TEXT,
+        frame_pointers=True,
+    ),
+    # It writes the file when it ends. The log, which stays empty, is created when it starts.
+    Language.JAVA: Interpreter(
+        "Java",
+        ("java",),
+        (17, 0),
+        options={
+            "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
+            f"{MARK}"
+        },
+        mark=rf"'-Xlog:startuptime=error:file=\"{NAMES}/map-%p\"'",
         frame_pointers=True,
     ),
 }
@@ -63,15 +85,20 @@ def language_files(spec: JobSpec) -> dict[str, str]:
     interpreter = interpreter_of(spec)
     if interpreter is None:
         return {}
-    return {MODULE: _MODULE_TEXT} if interpreter.options else python_files()
+    if interpreter.paths:
+        return python_files()
+    return {MODULE: interpreter.module} if interpreter.module else {}
 
 
 def language_variables(spec: JobSpec) -> tuple[str, ...]:
-    """The variables of the command, NAME=value, as typed in the job's directory."""
+    """The variables of the command, NAME=value, as typed in the job's directory, for display."""
     interpreter = interpreter_of(spec)
     if interpreter is None:
         return ()
-    options = [f"{name}={words} ./{MODULE}" for name, words in interpreter.options.items()]
+    options = [
+        f"{name}={words.replace(MARK, '').replace(PLACE, '.').replace(chr(92), '').replace(chr(34), '')}"
+        for name, words in interpreter.options.items()
+    ]
     return (*(f"{name}=." for name in interpreter.paths), *options, f"{FOLDER}=names")
 
 

@@ -1,6 +1,7 @@
 """Functions of interpreters have names in recordings: of real interpreters with a real perf."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,6 @@ from perfloom.domain.targets import Target
 from perfloom.recording.plan.plan import choose_executor, make_plan, preview
 from perfloom.recording.recorders.languages import (
     FOLDER,
-    INTERPRETERS,
     MODULE,
     find_language_problems,
     language_files,
@@ -22,6 +22,7 @@ from perfloom.recording.recorders.languages import (
 from perfloom.recording.recorders.preflight import preflight
 from perfloom.recording.recorders.python_names import python_files
 from tests.support.parts import require
+from tests.support.paths import DATA
 
 SPEC = JobSpec(command=("python3", "a.py"), language=Language.PYTHON)
 PROGRAM = """
@@ -54,6 +55,7 @@ for thread in threads:
 for thread in threads:
     thread.join()
 """
+JAVA_PROGRAM = DATA / "java"
 NODE_PROGRAM = """
 function leafWork(n) { let t = 0; for (let i = 0; i < n; i++) t += Math.sqrt(i % 7); return t }
 function outerWork() { let t = 0; for (let i = 0; i < 20000; i++) t += leafWork(20000 + (i & 1)); return t }
@@ -122,6 +124,18 @@ def stacks_of(argv: list[str], folder: Path, environment: dict[str, str], graph:
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\n\n")
 
 
+def make_variables(language: Language, folder: Path) -> dict[str, str]:
+    """What the shell of a job in the directory `folder` sets for a language."""
+    plan = make_plan(replace(SPEC, language=language), Target("local"), None, "j", "/j").files["plan.sh"]
+    (function,) = re.findall(r"^pl_name_functions\(\) \{$.*?^\}$", plan, re.MULTILINE | re.DOTALL)
+    given = {"pl_names": str(folder / "names"), "pl_quoted": str(folder).replace('"', r"\"")}
+    done = subprocess.run(
+        ["sh", "-c", f"{function}\npl_name_functions; env -0"], env={**given, "PATH": os.defpath}, capture_output=True
+    )
+    variables = dict(item.split("=", 1) for item in done.stdout.decode().split("\0") if item)
+    return {name: value for name, value in variables.items() if name == FOLDER or name.endswith("_OPTIONS")}
+
+
 def test_python_functions_have_names_in_whole_stacks(tmp_path: Path, injected: dict[str, str]) -> None:
     (tmp_path / "a.py").write_text(PROGRAM)
     stacks = stacks_of([sys.executable, "a.py"], tmp_path, injected, "dwarf,16384")
@@ -166,9 +180,7 @@ def test_node_functions_have_names_in_whole_stacks(tmp_path: Path) -> None:
     files = language_files(spec)
     (folder / MODULE).write_text(files[MODULE])
     (folder / "a.js").write_text(NODE_PROGRAM)
-    words = INTERPRETERS[Language.NODE].options["NODE_OPTIONS"]
-    quoted = str(folder / MODULE).replace('"', r"\"")
-    environment = {"NODE_OPTIONS": f'{words} "{quoted}"', FOLDER: str(folder / "names")}
+    environment = make_variables(Language.NODE, folder)
     maps = []
     try:
         stacks = stacks_of([node, "a.js"], folder, environment, "fp")
@@ -181,6 +193,23 @@ def test_node_functions_have_names_in_whole_stacks(tmp_path: Path) -> None:
     inside = [stack for stack in stacks if "Work " in stack]
     assert len(inside) > 20 and sum("outerWork " in stack for stack in inside) > 0.9 * len(inside)
     assert not list(folder.glob("isolate*"))
+
+
+def test_java_methods_have_names_in_whole_stacks(tmp_path: Path) -> None:
+    """With a directory's name that must be quoted."""
+    java = require("java")
+    folder = tmp_path / "a b: $c"
+    (folder / "names").mkdir(parents=True)
+    environment = make_variables(Language.JAVA, folder)
+    stacks = stacks_of([java, "-cp", str(JAVA_PROGRAM), "Work", "6000"], folder, environment, "fp")
+    (mark,) = (folder / "names").iterdir()
+    Path(f"/tmp/perf-{mark.name.removeprefix('map-')}.map").unlink()
+    assert sum("Work.leafWork(int)" in stack for stack in stacks) > 20
+
+
+def test_java_starts_where_a_name_cannot_be_quoted(tmp_path: Path) -> None:
+    plain, hostile = (make_variables(Language.JAVA, tmp_path / name)["JAVA_TOOL_OPTIONS"] for name in ("a", "a'b"))
+    assert plain.startswith(hostile) and "Xlog" in plain and "Xlog" not in hostile
 
 
 def test_preflight_recommends_frame_pointers_for_node() -> None:
@@ -221,6 +250,7 @@ def test_nothing_is_named_where_nothing_is_sampled(change: dict[str, object]) ->
         ("/usr/bin/python3.12", Language.PYTHON),
         ("torchrun", Language.PYTHON),
         ("node", Language.NODE),
+        ("/opt/jdk-21/bin/java", Language.JAVA),
         ("./a.out", None),
         ("pythonic", None),
     ],

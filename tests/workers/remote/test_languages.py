@@ -19,6 +19,7 @@ from tests.support import sshd as servers
 from tests.support.batch import BatchSystem
 from tests.support.marks import slow_except
 from tests.support.parts import require
+from tests.support.paths import DATA
 from tests.support.sshd import Sshd
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run
 
@@ -109,3 +110,19 @@ def test_node_functions(request: pytest.FixtureRequest, context: JobContext, tmp
     heaviest = max(rows, key=lambda row: row["self"])
     # The compiler may inline leafWork.
     assert "Work [eval]" in heaviest["name"] and heaviest["kind"] == "jit", rows[:5]
+
+
+def test_java_methods(context: JobContext, tmp_path: Path) -> None:
+    java = str(require("java"))
+    target = Target("here", directory=str(tmp_path / "a b"), poll_s=0.4)
+    context.store.targets.save(target)
+    context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())
+    given = {"language": Language.JAVA, "frequency": 499, "call_graph": CallGraph.FP}
+    job = run(context, at(target, java, "-cp", str(DATA / "java"), "Work", "6000", **given), 60)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
+    assert is_cleaned_up(job)
+    (pid,) = re.findall(r"^process (\d+)$", files_of(context, job).tail(), re.MULTILINE)
+    assert not Path(f"/tmp/perf-{pid}.map").exists()
+    rows = records(compute_hotspots(context.store.results.open(job.id), Selection()))
+    heaviest = max(rows, key=lambda row: row["self"])
+    assert "Work.leafWork" in heaviest["name"] and heaviest["kind"] == "jit", rows[:5]
