@@ -12,20 +12,29 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from elftools.dwarf.descriptions import describe_form_class
-from elftools.dwarf.die import DIE
 
 from ...domain.arrays import Array
+from .debug_entries import (
+    CALL_FILE,
+    CALL_LINE,
+    INLINE,
+    LOW_PC,
+    RANGES,
+    TAG_INLINED,
+    TAG_SUBPROGRAM,
+    DebugSections,
+    DebugUnit,
+    Entry,
+)
 from .elf import DAMAGED
 from .line_program import run_line_program
 
 MAX_DEPTH = 200
-_SCOPES = frozenset(
-    {"DW_TAG_namespace", "DW_TAG_class_type", "DW_TAG_structure_type", "DW_TAG_module", "DW_TAG_union_type"}
-)
-_BLOCKS = frozenset({"DW_TAG_lexical_block", "DW_TAG_try_block", "DW_TAG_catch_block"})
-_NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
-_REFERENCES = ("DW_AT_abstract_origin", "DW_AT_specification")
+_FUNCTIONS = frozenset({TAG_SUBPROGRAM})
+_FUNCTIONS_AND_SCOPES = frozenset({TAG_SUBPROGRAM, 0x39, 0x02, 0x13, 0x1E, 0x17})
+"""And DW_TAG_namespace, class_type, structure_type, module, union_type."""
+_CALLS_AND_BLOCKS = frozenset({TAG_INLINED, 0x0B, 0x32, 0x25})
+"""And DW_TAG_lexical_block, try_block, catch_block."""
 
 
 class OutOfTime(Exception):
@@ -67,6 +76,7 @@ class DebugLines:
 
     def __init__(self, dwarf: Any, deadline_s: float) -> None:
         self._dwarf = dwarf
+        self._sections = DebugSections(dwarf)
         self._deadline_s = deadline_s
         self._units: list[tuple[int, int, Any]] | None = None
         self._aranges: Any = None
@@ -118,104 +128,68 @@ class DebugLines:
 
     def list_scopes(self, offset: int, starts: Sequence[int]) -> dict[int, list[InlinedCall]]:
         """The inlined calls in functions of a unit, by the start of the function; callers before what they call."""
-        unit = self._dwarf.get_CU_at(offset)
-        program = self._dwarf.line_program_for_CU(unit)
-        files = _list_files(unit, program) if program is not None else []
+        header = self._dwarf.get_CU_at(offset)
+        unit = DebugUnit(self._sections, header, self._check_time)
+        program = self._dwarf.line_program_for_CU(header)
+        files = _list_files(header, program) if program is not None else []
         first = 0 if program is not None and program.header["version"] >= 5 else 1
         wanted = set(starts)
         found: dict[int, list[InlinedCall]] = {}
         # Looking for functions in functions reads the variables of all functions, which few programs need.
         for nested in (False, True):
-            for function in self._functions(unit.get_top_DIE(), 0, nested=nested):
-                for start in {low for low, _ in self._ranges(function)} & wanted:
+            for function in self._functions(unit, unit.top, 0, nested=nested):
+                for start in {low for low, _ in unit.list_ranges(function)} & wanted:
                     scopes: list[InlinedCall] = []
-                    self._collect(function, -1, scopes, files, first, 0)
+                    self._collect(unit, function, -1, scopes, files, first, 0)
                     found[start] = scopes
                     wanted.discard(start)
                 if not wanted:
                     return found
         return found
 
-    def _functions(self, parent: DIE, depth: int, *, nested: bool) -> Iterator[DIE]:
+    def _functions(self, unit: DebugUnit, parent: Entry, depth: int, *, nested: bool) -> Iterator[Entry]:
         """The functions in an entry. nested: also those in functions."""
-        for die in parent.iter_children():
-            self._check_time()
-            if die.tag == "DW_TAG_subprogram":
-                if _has_code(die):
-                    yield die
+        for entry in unit.iterate_children(parent, _FUNCTIONS_AND_SCOPES):
+            if entry.tag == TAG_SUBPROGRAM:
+                if _has_code(entry):
+                    yield entry
                 # A function may contain others, such as those of Rust's closures.
-                if nested and die.has_children and depth < MAX_DEPTH and "DW_AT_inline" not in die.attributes:
-                    yield from self._nested(die)
-            elif die.tag in _SCOPES and die.has_children and depth < MAX_DEPTH:
-                yield from self._functions(die, depth + 1, nested=nested)
-
-    def _nested(self, function: DIE) -> Iterator[DIE]:
-        yield from (die for die in function.iter_children() if die.tag == "DW_TAG_subprogram" and _has_code(die))
+                if nested and entry.has_children and depth < MAX_DEPTH and INLINE not in entry.values:
+                    yield from filter(_has_code, unit.iterate_children(entry, _FUNCTIONS))
+            elif entry.has_children and depth < MAX_DEPTH:
+                yield from self._functions(unit, entry, depth + 1, nested=nested)
 
     def _collect(
-        self, die: DIE, parent: int, scopes: list[InlinedCall], files: list[str], first: int, depth: int
+        self,
+        unit: DebugUnit,
+        entry: Entry,
+        parent: int,
+        scopes: list[InlinedCall],
+        files: list[str],
+        first: int,
+        depth: int,
     ) -> None:
         if depth > MAX_DEPTH:
             return
-        for child in die.iter_children():
-            self._check_time()
-            if child.tag == "DW_TAG_inlined_subroutine":
-                ranges = tuple(self._ranges(child))
-                number = _number(child, "DW_AT_call_file") - first
+        for child in unit.iterate_children(entry, _CALLS_AND_BLOCKS):
+            if child.tag == TAG_INLINED:
+                ranges = tuple(unit.list_ranges(child))
+                number = _number(child, CALL_FILE) - first
                 file = files[number] if 0 <= number < len(files) else ""
-                scopes.append(InlinedCall(parent, self._name(child), file, _number(child, "DW_AT_call_line"), ranges))
-                self._collect(child, len(scopes) - 1, scopes, files, first, depth + 1)
-            elif child.tag in _BLOCKS:
-                self._collect(child, parent, scopes, files, first, depth + 1)
-
-    def _name(self, die: DIE) -> str:
-        for _ in range(8):
-            for name in _NAMES:
-                if name in die.attributes:
-                    value = die.attributes[name].value
-                    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-            reference = next((name for name in _REFERENCES if name in die.attributes), None)
-            if reference is None:
-                break
-            die = die.get_DIE_from_attribute(reference)
-        return ""
-
-    def _ranges(self, die: DIE) -> list[tuple[int, int]]:
-        """The code of an entry, [start, end)."""
-        attributes = die.attributes
-        if "DW_AT_ranges" in attributes:
-            return self._listed_ranges(die)
-        if "DW_AT_low_pc" not in attributes or "DW_AT_high_pc" not in attributes:
-            return []
-        low, high = attributes["DW_AT_low_pc"].value, attributes["DW_AT_high_pc"]
-        end = high.value if describe_form_class(high.form) == "address" else low + high.value
-        return [(low, end)] if low < end < 2**64 else []
-
-    def _listed_ranges(self, die: DIE) -> list[tuple[int, int]]:
-        lists = self._dwarf.range_lists()
-        if lists is None:
-            return []
-        top = die.cu.get_top_DIE().attributes
-        base = top["DW_AT_low_pc"].value if "DW_AT_low_pc" in top else 0
-        found = []
-        for entry in lists.get_range_list_at_offset(die.attributes["DW_AT_ranges"].value, cu=die.cu):
-            if hasattr(entry, "base_address"):
-                base = entry.base_address
-                continue
-            moved = 0 if entry.is_absolute else base
-            if entry.begin_offset < entry.end_offset:
-                found.append((entry.begin_offset + moved, entry.end_offset + moved))
-        return [(low, high) for low, high in found if high < 2**64]
+                scopes.append(InlinedCall(parent, unit.name_of(child), file, _number(child, CALL_LINE), ranges))
+                self._collect(unit, child, len(scopes) - 1, scopes, files, first, depth + 1)
+            else:
+                self._collect(unit, child, parent, scopes, files, first, depth + 1)
 
     def _unit_ranges(self) -> list[tuple[int, int, int]]:
         """(start, end, offset) of the code of all units, by start."""
         if self._units is None:
             self._units = []
-            for unit in self._dwarf.iter_CUs():
+            for header in self._dwarf.iter_CUs():
                 self._check_time()
                 try:
-                    top = unit.get_top_DIE()
-                    self._units += [(low, high, unit.cu_offset) for low, high in self._ranges(top)]
+                    unit = DebugUnit(self._sections, header, self._check_time)
+                    self._units += [(low, high, unit.offset) for low, high in unit.list_ranges(unit.top)]
                 except DAMAGED:
                     self.damaged += 1
             self._units.sort()
@@ -226,12 +200,12 @@ class DebugLines:
             raise OutOfTime
 
 
-def _has_code(die: DIE) -> bool:
-    return "DW_AT_low_pc" in die.attributes or "DW_AT_ranges" in die.attributes
+def _has_code(entry: Entry) -> bool:
+    return LOW_PC in entry.values or RANGES in entry.values
 
 
-def _number(die: DIE, name: str) -> int:
-    value = die.attributes[name].value if name in die.attributes else 0
+def _number(entry: Entry, attribute: int) -> int:
+    value = entry.values.get(attribute, (0, 0))[1]
     return min(value, 2**31 - 1) if isinstance(value, int) and value > 0 else 0
 
 
