@@ -119,36 +119,44 @@ class _Abbreviations(dict[int, _Abbreviation]):
     def __init__(self, data: bytes, offset: int, sizes: _UnitSizes) -> None:
         super().__init__()
         self._data, self._at, self._sizes = data, offset, sizes
+        self._passed: dict[int, tuple[int, bool, list[tuple[int, int, int]]]] = {}
 
-    def __missing__(self, wanted: int) -> _Abbreviation:
-        while self._at >= 0:
-            code, self._at = self._read_next()
-            if code == wanted:
-                return self[code]
-        raise LookupError(f"no abbreviation {wanted:,}")
+    def __missing__(self, code: int) -> _Abbreviation:
+        while code not in self._passed:
+            if self._at < 0:
+                raise LookupError(f"no abbreviation {code:,}")
+            self._read_next()
+        tag, has_children, fields = self._passed[code]
+        steps = _list_steps([form for _, form, _ in fields], self._sizes)
+        has_sibling = any(attribute == SIBLING for attribute, _, _ in fields)
+        self[code] = _Abbreviation(tag, has_children, tuple(fields), steps, has_sibling)
+        return self[code]
 
-    def _read_next(self) -> tuple[int, int]:
-        """(code of the next abbreviation, where it ends): (0, -1) after the last."""
+    def _read_next(self) -> None:
         data = self._data
         code, at = read_uleb(data, self._at)
         if not code:
-            return 0, -1
+            self._at = -1
+            return
         tag, at = read_uleb(data, at)
         has_children, at = bool(data[at]), at + 1
         fields: list[tuple[int, int, int]] = []
         while True:
-            attribute, at = read_uleb(data, at)
-            form, at = read_uleb(data, at)
+            # Most numbers have one byte, and a call takes as long as all else here.
+            attribute, form = data[at], data[at + 1]
+            if attribute < 0x80 and form < 0x80:
+                at += 2
+            else:
+                attribute, at = read_uleb(data, at)
+                form, at = read_uleb(data, at)
             constant = 0
             if form == _FORM_IMPLICIT_CONST:
                 constant, at = _read_sleb(data, at)
             if not attribute and not form:
                 break
             fields.append((attribute, form, constant))
-        steps = _list_steps([form for _, form, _ in fields], self._sizes)
-        has_sibling = any(attribute == SIBLING for attribute, _, _ in fields)
-        self.setdefault(code, _Abbreviation(tag, has_children, tuple(fields), steps, has_sibling))
-        return code, at
+        self._passed.setdefault(code, (tag, has_children, fields))
+        self._at = at
 
 
 def _size_of(form: int, sizes: _UnitSizes) -> int | None:
