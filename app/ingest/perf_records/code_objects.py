@@ -1,0 +1,56 @@
+"""What addresses of a recording are looked up in, and the symbols that were found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ...domain.arrays import Array
+
+
+class ObjectKind(StrEnum):
+    """How the symbols of a code object are found."""
+
+    FILE = "file"
+    KERNEL = "kernel"
+    MODULE = "module"
+    """Of the kernel."""
+    VDSO = "vdso"
+    PERF_MAP = "perf map"
+    """Code of a just-in-time compiler, whose symbols /tmp/perf-PID.map lists."""
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A file or other source of machine code that was mapped.
+
+    path: as recorded ("/usr/bin/x", "[kernel.kallsyms]", "[vdso]", "//anon"). build_id: hexadecimal digits, of the
+    MMAP2 record or of the feature BUILD_ID. pid: of the process for a PERF_MAP, else 0. text_start: the address of
+    _text or _stext at recording time for a KERNEL, else 0.
+    """
+
+    kind: ObjectKind
+    path: str
+    build_id: str | None = None
+    pid: int = 0
+    text_start: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolNames:
+    """Symbols of addresses.
+
+    row: int64, for each address the index into `names`, -1 without a symbol. names: as perf script prints them.
+    starts: uint64, for each name where the symbol starts, in the address space of the addresses.
+    """
+
+    row: Array
+    names: list[str]
+    starts: Array
+
+
+SymbolSource = Callable[[CodeObject, Array], SymbolNames]
+"""Finds the symbols of addresses (uint64, sorted, unique) in a code object.
+
+Addresses in a FILE, MODULE or VDSO are offsets in the file (address - start of the map + offset of the map); in a KERNEL
+or PERF_MAP, the addresses themselves.
+"""
