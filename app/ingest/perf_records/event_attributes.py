@@ -134,9 +134,8 @@ class EventAttributes:
         add("sample_type", "|".join(bit.name or "" for bit in self.sample_type))
         formats = enumerate(_READ_FORMATS)
         add("read_format", "|".join(name for bit, name in formats if fields["read_format"] >> bit & 1))
-        for flag in FLAGS:
-            if flag:
-                add(flag, self.precise_ip if flag == "precise_ip" else int(self.has(flag)))
+        for flag in filter(None, FLAGS):
+            add(flag, self.precise_ip if flag == "precise_ip" else int(self.has(flag)))
         add("{ wakeup_events, wakeup_watermark }", fields["wakeup_events"])
         add("bp_type", fields["bp_type"])
         add("{ bp_addr, config1 }", _hexadecimal(fields["bp_addr"]))

@@ -4,7 +4,7 @@ Lines without a colon, which no reader needs, are left out.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .byte_reader import ByteReader
@@ -20,7 +20,8 @@ NAMES = (
 """Of the features, by their bits, as of Linux 6.1."""
 _TEXTS = {3: "hostname", 4: "os release", 5: "perf version", 6: "arch", 8: "cpudesc", 9: "cpuid"}
 _MAX_ITEMS = 4096
-_CLOCKS = {0: "CLOCK_REALTIME", 1: "CLOCK_MONOTONIC", 4: "CLOCK_MONOTONIC_RAW", 7: "CLOCK_BOOTTIME", 11: "CLOCK_TAI"}
+GROUP_DESC = 17
+_CLOCKS = {0: "realtime", 1: "monotonic", 4: "monotonic_raw", 7: "boottime", 11: "tai"}
 
 
 def format_header(header: FileHeader, changed_at: float) -> list[bytes]:
@@ -48,7 +49,9 @@ def _format_feature(header: FileHeader, bit: int) -> Iterable[str]:
             yield f"event : name = {event.name}, {ids}{event.attributes.describe()}"
         return
     reader = ByteReader(header.features[bit])
-    if bit in _TEXTS:
+    if bit == GROUP_DESC:
+        yield from _format_groups(reader, [event.name or "" for event in header.describe_events()])
+    elif bit in _TEXTS:
         yield f"{_TEXTS[bit]} : {_text(reader)}"
     elif bit in _FORMATS:
         yield from _FORMATS[bit](reader)
@@ -100,7 +103,7 @@ def _format_clock(reader: ByteReader) -> Iterable[str]:
 def _format_clock_data(reader: ByteReader) -> Iterable[str]:
     reader.read_u32()
     clock, time_of_day, clock_time = reader.read_u32(), reader.read_u64(), reader.read_u64()
-    name = _CLOCKS.get(clock, "?")
+    name = _CLOCKS.get(clock, "unknown")
     yield f"clockid: {name} ({clock})"
     seconds = time_of_day // 10**9
     shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds < 1 << 40 else "<error>"
@@ -138,10 +141,10 @@ def _format_directory(reader: ByteReader) -> Iterable[str]:
     yield f"directory data version : {reader.read_u64()}"
 
 
-def _format_groups(reader: ByteReader) -> Iterable[str]:
+def _format_groups(reader: ByteReader, events: Sequence[str]) -> Iterable[str]:
     for _ in range(_count(reader)):
-        reader.read_text(), reader.read_u32(), reader.read_u32()
-    return ()
+        name, leader, members = _text(reader), reader.read_u32(), reader.read_u32()
+        yield f"group: {'' if name == '{anon_group}' else name}{{{','.join(events[leader : leader + members])}}}"
 
 
 _FORMATS: dict[int, Callable[[ByteReader], Iterable[str]]] = {

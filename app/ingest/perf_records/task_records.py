@@ -1,0 +1,143 @@
+"""Records about tasks and their memory: names, forks, maps of files, symbols of the kernel, losses."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .record_index import RecordIndex
+from .sample_columns import SAMPLE
+from .unsupported import UnsupportedRecords
+
+MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, READ, MMAP2 = 1, 2, 3, 4, 5, 6, 7, 8, 10
+AUX, ITRACE_START, LOST_SAMPLES, SWITCH, SWITCH_CPU_WIDE, NAMESPACES, KSYMBOL = 11, 12, 13, 14, 15, 16, 17
+BPF_EVENT, CGROUP, TEXT_POKE, AUX_OUTPUT_HW_ID = 18, 19, 20, 21
+LAST_KERNEL_KIND = AUX_OUTPUT_HW_ID
+USER_KINDS = range(64, 84)
+"""Types of records that perf writes, as of Linux 6.15."""
+_IGNORED = (EXIT, UNTHROTTLE, READ, NAMESPACES, BPF_EVENT, CGROUP, TEXT_POKE)
+_CPU_MODE, _KERNEL, _USER = 7, 1, 2
+_MMAP_DATA, _FORK_EXEC, _BUILD_ID_IN_MMAP = 1 << 13, 1 << 13, 1 << 14
+_EXECUTABLE = 4
+_UNREGISTER = 1
+
+
+@dataclass(frozen=True)
+class NameRecord:
+    """A thread has a new name."""
+
+    tid: int
+    name: bytes
+
+
+@dataclass(frozen=True)
+class ForkRecord:
+    """A task was created. copies_maps: not for those that were running before the recording."""
+
+    pid: int
+    tid: int
+    parent_pid: int
+    parent_tid: int
+    copies_maps: bool
+
+
+@dataclass(frozen=True)
+class MapRecord:
+    """Memory was mapped from `start` up to `end`. offset: in the file. build_id: hexadecimal digits, if recorded."""
+
+    pid: int
+    start: int
+    end: int
+    offset: int
+    path: bytes
+    in_kernel: bool
+    executable: bool
+    build_id: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelSymbolRecord:
+    """The kernel has new code, such as a BPF program, or (size 0) no longer has it."""
+
+    start: int
+    size: int
+    name: bytes
+
+
+@dataclass(frozen=True)
+class LostRecord:
+    """The kernel had no room for `count` records."""
+
+    count: int
+
+
+TaskRecord = NameRecord | ForkRecord | MapRecord | KernelSymbolRecord | LostRecord
+
+
+def count_unknown(index: RecordIndex) -> dict[int, int]:
+    """How many records have a type that is not known here, by type."""
+    kinds, counts = np.unique(index.kind, return_counts=True)
+    known = {*range(1, LAST_KERNEL_KIND + 1), *USER_KINDS}
+    return {kind: count for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if kind not in known}
+
+
+def iterate_task_records(index: RecordIndex, rows: np.ndarray) -> Iterator[tuple[int, TaskRecord]]:  # type: ignore[type-arg]
+    """(position in `rows`, record). rows: of all records, in the order of delivery. Raises UnsupportedRecords."""
+    kinds = index.kind[rows]
+    relevant = (kinds != SAMPLE) & (kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))
+    for position in np.flatnonzero(relevant).tolist():
+        row = int(rows[position])
+        record = index.read_record(row)
+        try:
+            found = _parse(int(kinds[position]), int(index.flags[row]), record)
+        except struct.error:
+            raise UnsupportedRecords("a record is too short") from None
+        if found is not None:
+            yield position, found
+
+
+def _parse(kind: int, flags: int, record: bytes) -> TaskRecord | None:
+    if kind == COMM:
+        _, tid = struct.unpack_from("<ii", record, 8)
+        return NameRecord(tid, record[16:].split(b"\0")[0])
+    if kind == FORK:
+        pid, parent_pid, tid, parent_tid = struct.unpack_from("<iiii", record, 8)
+        return ForkRecord(pid, tid, parent_pid, parent_tid, not flags & _FORK_EXEC)
+    if kind in (MMAP, MMAP2):
+        return _parse_map(kind, flags, record)
+    if kind == LOST:
+        return LostRecord(struct.unpack_from("<Q", record, 16)[0])
+    if kind == LOST_SAMPLES:
+        return None
+    if kind == KSYMBOL:
+        start, size, _, change = struct.unpack_from("<QIHH", record, 8)
+        return KernelSymbolRecord(start, 0 if change & _UNREGISTER else size, record[24:].split(b"\0")[0])
+    if kind in (AUX, ITRACE_START, AUX_OUTPUT_HW_ID):
+        raise UnsupportedRecords("it contains raw data of a processor's trace")
+    if kind in (SWITCH, SWITCH_CPU_WIDE):
+        raise UnsupportedRecords("it contains switches between threads")
+    return None
+
+
+def _parse_map(kind: int, flags: int, record: bytes) -> MapRecord:
+    pid, _, start, length, offset = struct.unpack_from("<iiQQQ", record, 8)
+    build_id, executable, name_at = None, not flags & _MMAP_DATA, 40
+    if kind == MMAP2:
+        size, protection = record[40], struct.unpack_from("<I", record, 64)[0]
+        if flags & _BUILD_ID_IN_MMAP and size <= 20:
+            build_id = record[44 : 44 + size].hex()
+        executable, name_at = bool(protection & _EXECUTABLE), 72
+    mode = flags & _CPU_MODE
+    if mode not in (_KERNEL, _USER):
+        raise UnsupportedRecords("it contains maps of a virtual machine")
+    return MapRecord(
+        pid=pid,
+        start=start,
+        end=min(start + length, 2**64 - 1),
+        offset=offset,
+        path=record[name_at:].split(b"\0")[0],
+        in_kernel=mode == _KERNEL,
+        executable=executable,
+        build_id=build_id,
+    )
