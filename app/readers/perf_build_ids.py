@@ -58,11 +58,11 @@ def _read_feature(data: Data, order: str, words: tuple[int, ...]) -> dict[str, s
     if place + 16 > len(data):
         return {}
     at, size = struct.unpack_from(f"{order}2Q", data, place)
-    return _read_entries(data, order, at, min(at + size, len(data)))
+    return read_entries(data, order, at, min(at + size, len(data)))
 
 
-def _read_entries(data: Data, order: str, at: int, end: int) -> dict[str, str]:
-    """The build ids of the entries between two positions."""
+def read_entries(data: Data, order: str, at: int, end: int) -> dict[str, str]:
+    """The build ids in a section of the feature, between two positions."""
     found: dict[str, str] = {}
     for _ in range(MAX_ENTRIES):
         if at + _ENTRY_BYTES > end:
@@ -88,9 +88,9 @@ def _read_records(data: Data, order: str, start: int, end: int) -> dict[str, str
                     build_id = part[at + _MAPPING_ID_AT : at + _MAPPING_ID_AT + count]
                     _add(found, part[at + _MAPPING_PATH_AT : after], build_id)
             elif kind == _ENTRY:
-                found = _read_entries(part, order, at, after) | found
+                found = read_entries(part, order, at, after) | found
             elif kind == _FEATURE and struct.pack(f"{order}Q", _BUILD_ID) == part[at + 8 : at + 16]:
-                found = _read_entries(part, order, at + 16, after) | found
+                found = read_entries(part, order, at + 16, after) | found
             if len(found) > MAX_ENTRIES:
                 return found
     return found

@@ -34,6 +34,11 @@ class CodeObject:
     pid: int = 0
     text_start: int = 0
 
+    @property
+    def is_in_kernel(self) -> bool:
+        """Whether perf prints addresses in it as they are."""
+        return self.kind in (ObjectKind.KERNEL, ObjectKind.MODULE)
+
 
 @dataclass(frozen=True, eq=False)
 class SymbolNames:

@@ -20,7 +20,7 @@ NAMES = (
 """Of the features, by their bits, as of Linux 6.1."""
 _TEXTS = {3: "hostname", 4: "os release", 5: "perf version", 6: "arch", 8: "cpudesc", 9: "cpuid"}
 _MAX_ITEMS = 4096
-GROUP_DESC = 17
+GROUP_DESC, COMPRESSED = 17, 27
 _CLOCKS = {0: "realtime", 1: "monotonic", 4: "monotonic_raw", 7: "boottime", 11: "tai"}
 
 
@@ -155,7 +155,7 @@ _FORMATS: dict[int, Callable[[ByteReader], Iterable[str]]] = {
     SAMPLE_TIME: _format_sample_time,
     23: _format_clock,
     24: _format_directory,
-    27: _format_compression,
+    COMPRESSED: _format_compression,
     28: _format_capabilities,
     29: _format_clock_data,
     30: _format_hybrid,

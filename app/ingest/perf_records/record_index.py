@@ -3,7 +3,9 @@
 A record starts with its type, flags and size in 8 bytes; all sizes are multiples of 8, so a file is an array of words.
 """
 
+import struct
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +14,6 @@ import zstandard
 from ...domain.arrays import Array, Int64Array
 from .unsupported import UnsupportedRecords
 
-MAX_UNPACKED_RECORD = 1 << 30
 _TRACING_DATA, _AUXTRACE, _PACKED, _PACKED_SIZED = 66, 71, 81, 83
 _INCOMPLETE = "its last record is not complete"
 
@@ -34,22 +35,31 @@ class RecordIndex:
         return self.words[place : place + int(self.size[row])].tobytes()
 
 
-def index_records(data: bytes | memoryview, start: int, end: int, max_bytes: int, piped: bool) -> RecordIndex:
+def index_records(
+    data: bytes | memoryview, start: int, end: int, max_bytes: int, piped: bool = False, cut: bool = False
+) -> RecordIndex:
     """The records between two positions of a file; packed ones (`perf record -z`) are unpacked.
 
-    max_bytes: of all unpacked records. piped: the file was written into a pipe. Raises UnsupportedRecords.
+    max_bytes: of all unpacked records. piped: the file was written into a pipe. cut: the end of the file is missing.
+    Raises UnsupportedRecords.
     """
-    if (end - start) % 8:
-        raise UnsupportedRecords(_INCOMPLETE)
-    words = np.frombuffer(data, "<u8", (end - start) // 8, start)
-    index = _index_words(words, piped)
-    if not np.isin(index.kind, (_PACKED, _PACKED_SIZED)).any():
-        return index
-    return _index_words(np.frombuffer(_unpack(index, max_bytes), "<u8"), piped)
+    if piped or (end - start) % 8:
+        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
+    try:
+        index = _index_words(np.frombuffer(data, "<u8", (end - start) // 8, start))
+    except _OddSize:
+        index = None
+    if index is None or np.isin(index.kind, (_PACKED, _PACKED_SIZED)).any():
+        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
+    return index
 
 
-def _index_words(words: Array, piped: bool) -> RecordIndex:
-    place = np.frombuffer(_find_piped_places(words) if piped else _find_places(words), np.int64)
+class _OddSize(UnsupportedRecords):
+    """A record does not end at a word."""
+
+
+def _index_words(words: Array) -> RecordIndex:
+    place = np.frombuffer(_find_places(words), np.int64)
     heads = words[place]
     return RecordIndex(
         words,
@@ -70,58 +80,64 @@ def _find_places(words: Array) -> "array[int]":
         append(at)
         size = halves[4 * at + 3]
         if size & 7 or not size:
-            raise UnsupportedRecords(f"a record has {size:,} bytes")
+            raise _OddSize(f"a record has {size:,} bytes")
         at += size >> 3
     if at > end:
         raise UnsupportedRecords(_INCOMPLETE)
     return places
 
 
-def _find_piped_places(words: Array) -> "array[int]":
-    """Like `_find_places`, with records behind which further data follows."""
-    halves, halfwords = memoryview(words.view(np.uint16)), memoryview(words.view(np.uint32))
-    places = array("q")
-    at, end = 0, len(words)
+def _repack(data: bytes | memoryview, start: int, end: int, max_bytes: int, cut: bool) -> bytearray:
+    """All records, each a multiple of 8 bytes. Those that were packed are in place of the packed ones, in which a
+    record may continue in the next one. Formats of tracepoints, which follow a record of a piped file, are left out."""
+    out, rest = bytearray(), bytearray()
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    for kind, at, after in _walk(data, start, end, cut):
+        if kind in (_PACKED, _PACKED_SIZED):
+            packed = bytes(data[at + 8 : after])
+            if kind == _PACKED_SIZED:
+                packed = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
+            try:
+                rest += unpacker.decompress(packed)
+            except zstandard.ZstdError:
+                raise UnsupportedRecords("its records cannot be decompressed") from None
+            stop = _find_end_of_records(rest)
+            out += rest[:stop]
+            del rest[:stop]
+        else:
+            out += data[at:after]
+            if missing := -(after - at) % 8:
+                place = len(out) - (after - at)
+                out[place + 6 : place + 8] = min(after - at + missing, 0xFFF8).to_bytes(2, "little")
+                out += bytes(missing)
+        if len(out) + len(rest) > max_bytes:
+            raise UnsupportedRecords(f"its records have more than {max_bytes:,} bytes when decompressed")
+    if rest and not cut:
+        raise UnsupportedRecords(_INCOMPLETE)
+    return out
+
+
+def _walk(data: bytes | memoryview, start: int, end: int, cut: bool) -> Iterator[tuple[int, int, int]]:
+    """(type, start, end) of the records, of those that are complete."""
+    head = struct.Struct("<IHH")
+    at = start
     while at < end:
-        places.append(at)
-        kind, size = halfwords[2 * at], halves[4 * at + 3]
-        if size & 7 or not size:
+        if at + head.size > end:
+            break
+        kind, _, size = head.unpack_from(data, at)
+        after = at + size
+        if size < head.size:
             raise UnsupportedRecords(f"a record has {size:,} bytes")
         if kind == _AUXTRACE:
             raise UnsupportedRecords("it contains raw data of a processor's trace")
-        if kind == _TRACING_DATA and size >= 16 and at + 1 < end:
-            at += (halfwords[2 * at + 2] + 7) // 8
-        at += size >> 3
-    if at > end:
+        if after > end:
+            break
+        yield kind, at, after
+        at = after
+        if kind == _TRACING_DATA and size >= 12:
+            at += -(-int.from_bytes(data[at - size + 8 : at - size + 12], "little") // 8) * 8
+    if at != end and not cut:
         raise UnsupportedRecords(_INCOMPLETE)
-    return places
-
-
-def _unpack(index: RecordIndex, max_bytes: int) -> bytes:
-    """All records, those that were packed in place of the packed ones. A record may continue in the next packed one."""
-    out, rest = bytearray(), bytearray()
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
-    for row, kind in enumerate(index.kind.tolist()):
-        record = index.read_record(row)
-        if kind not in (_PACKED, _PACKED_SIZED):
-            out += record
-            continue
-        packed = record[8:]
-        if kind == _PACKED_SIZED:
-            packed = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
-        try:
-            unpacked = unpacker.decompress(packed)
-        except zstandard.ZstdError:
-            raise UnsupportedRecords("its records cannot be decompressed") from None
-        rest += unpacked
-        if len(out) + len(rest) > max_bytes or len(unpacked) > MAX_UNPACKED_RECORD:
-            raise UnsupportedRecords(f"its records have more than {max_bytes:,} bytes when decompressed")
-        end = _find_end_of_records(rest)
-        out += rest[:end]
-        del rest[:end]
-    if rest:
-        raise UnsupportedRecords(_INCOMPLETE)
-    return bytes(out)
 
 
 def _find_end_of_records(data: bytearray) -> int:

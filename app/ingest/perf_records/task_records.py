@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...domain.arrays import Int64Array
 from .record_index import RecordIndex
 from .sample_columns import SAMPLE
 from .unsupported import UnsupportedRecords
@@ -17,7 +18,8 @@ LAST_KERNEL_KIND = AUX_OUTPUT_HW_ID
 USER_KINDS = range(64, 84)
 """Types of records that perf writes, as of Linux 6.15."""
 _IGNORED = (EXIT, UNTHROTTLE, READ, NAMESPACES, BPF_EVENT, CGROUP, TEXT_POKE)
-_CPU_MODE, _KERNEL, _USER = 7, 1, 2
+CPU_MODE, KERNEL, USER, GUESTS = 7, 1, 2, (4, 5)
+"""Bits of the flags of a record, and what they say."""
 _MMAP_DATA, _FORK_EXEC, _BUILD_ID_IN_MMAP = 1 << 13, 1 << 13, 1 << 14
 _EXECUTABLE = 4
 _UNREGISTER = 1
@@ -82,7 +84,7 @@ def count_unknown(index: RecordIndex) -> dict[int, int]:
     return {kind: count for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if kind not in known}
 
 
-def iterate_task_records(index: RecordIndex, rows: np.ndarray) -> Iterator[tuple[int, TaskRecord]]:  # type: ignore[type-arg]
+def iterate_task_records(index: RecordIndex, rows: Int64Array) -> Iterator[tuple[int, TaskRecord]]:
     """(position in `rows`, record). rows: of all records, in the order of delivery. Raises UnsupportedRecords."""
     kinds = index.kind[rows]
     relevant = (kinds != SAMPLE) & (kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))
@@ -128,8 +130,8 @@ def _parse_map(kind: int, flags: int, record: bytes) -> MapRecord:
         if flags & _BUILD_ID_IN_MMAP and size <= 20:
             build_id = record[44 : 44 + size].hex()
         executable, name_at = bool(protection & _EXECUTABLE), 72
-    mode = flags & _CPU_MODE
-    if mode not in (_KERNEL, _USER):
+    mode = flags & CPU_MODE
+    if mode in GUESTS:
         raise UnsupportedRecords("it contains maps of a virtual machine")
     return MapRecord(
         pid=pid,
@@ -137,7 +139,7 @@ def _parse_map(kind: int, flags: int, record: bytes) -> MapRecord:
         end=min(start + length, 2**64 - 1),
         offset=offset,
         path=record[name_at:].split(b"\0")[0],
-        in_kernel=mode == _KERNEL,
+        in_kernel=mode == KERNEL,
         executable=executable,
         build_id=build_id,
     )

@@ -1,0 +1,259 @@
+"""Call chains of samples as lines of text: each distinct chain, location and address once.
+
+The chains hold addresses and markers for whose code they are (PERF_CONTEXT_*). How they are read follows
+thread__resolve_callchain_sample in tools/perf/util/machine.c of Linux 6.1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.arrays import Array, BoolArray, Int64Array
+from .address_maps import AddressSpace, Mapping
+from .code_objects import CodeObject, SymbolSource
+from .task_records import KERNEL, USER
+
+MAX_DEPTH = 127
+"""PERF_MAX_STACK_DEPTH: perf script ignores what is further out."""
+_CONTEXT_MAX = np.uint64(2**64 - 4095)
+_CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
+"""Markers: of the kernel, of the user, and of a hypervisor."""
+_KERNEL_SPACE, _NOWHERE = -1, -2
+"""Besides the numbers of address spaces of processes."""
+_BLOCK = 1 << 20
+_FACTOR = 0x9E3779B97F4A7C15
+UNKNOWN = "[unknown]"
+
+
+@dataclass(frozen=True, eq=False)
+class Stacks:
+    """Distinct stacks. code: the stack of each sample. ends: where each ends in `lines`, which are indices of `texts`:
+    lines such as perf script prints them below a sample."""
+
+    code: Array
+    ends: Int64Array
+    lines: Array
+    texts: list[bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainColumns:
+    """Of each sample: its own address, the mode in which it was taken, the number of its process's address space, and
+    where its call chain is in the words of the file (length -1: it has none)."""
+
+    ip: Array
+    mode: Array
+    space: Int64Array
+    chain: Int64Array
+    length: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Locations:
+    """Addresses in address spaces. relative: whether perf prints addresses in files as offsets."""
+
+    address: Array
+    space: Int64Array
+    relative: BoolArray
+
+
+def build_stacks(
+    words: Array, columns: ChainColumns, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource
+) -> Stacks:
+    """The stacks of samples. symbols: looks up the symbols of addresses."""
+    code, first = _distinguish(words, columns)
+    ends, locations = _flatten(words, columns, first)
+    keys, rows = _distinguish_locations(locations)
+    distinct = _Locations(locations.address[rows], locations.space[rows], locations.relative[rows])
+    return Stacks(code, ends, keys, _format(distinct, spaces, kernel, symbols))
+
+
+def encode(values: Array) -> tuple[Array, Int64Array]:
+    """(code of each value, the row where each code is first), in order of appearance."""
+    codes = pa.array(values).dictionary_encode().indices.to_numpy()
+    first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes, first
+
+
+def _distinguish(words: Array, columns: ChainColumns) -> tuple[Array, Int64Array]:
+    """(code of each sample's stack, a sample that has it)."""
+    has_chain = columns.length >= 0
+    keys = _mix(columns.ip + columns.mode.astype(np.uint64))
+    keys[has_chain] = _hash_chains(words, columns.chain[has_chain], columns.length[has_chain])
+    keys = _mix(keys + columns.space.astype(np.uint64) * np.uint64(_FACTOR) + columns.length.astype(np.uint64))
+    return encode(keys)
+
+
+def _mix(values: Array) -> Array:
+    """Scattered numbers for different numbers."""
+    mixed: Array = values ^ (values >> np.uint64(32))
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+def _hash_chains(words: Array, start: Int64Array, length: Int64Array) -> Array:
+    """A number for each chain, which differs for different chains: a polynomial of its words, modulo 2**64.
+
+    The words of the whole file are weighted by the powers of a factor and summed up, so that a chain is the difference
+    of two sums, and no chain is copied. The factor is random: nobody can make a file whose chains collide.
+    """
+    factor = int.from_bytes(np.random.default_rng().bytes(8), "little") | 5
+    inverse = pow(factor, -1, 1 << 64)
+    order = np.argsort(start, kind="stable")
+    bounds = np.concatenate((start[order], (start + length)[order]))
+    sums = np.zeros(len(bounds), np.uint64)
+    places = np.argsort(bounds, kind="stable")
+    sorted_bounds = bounds[places]
+    powers = np.full(_BLOCK, factor, np.uint64)
+    powers[0] = 1
+    powers = np.multiply.accumulate(powers)
+    carry, done, scale = np.uint64(0), 0, np.uint64(1)
+    step = np.uint64(pow(factor, _BLOCK, 1 << 64))
+    with np.errstate(over="ignore"):
+        for begin in range(0, len(words) + 1, _BLOCK):
+            block = _mix(words[begin : begin + _BLOCK])
+            block *= powers[: len(block)]
+            running = np.zeros(len(block) + 1, np.uint64)
+            np.add.accumulate(block, out=running[1:])
+            running *= scale
+            running += carry
+            last = int(np.searchsorted(sorted_bounds, begin + len(block), "right"))
+            sums[places[done:last]] = running[sorted_bounds[done:last] - begin]
+            done, carry, scale = last, running[-1], scale * step
+        half = len(start)
+        result = np.empty(half, np.uint64)
+        result[order] = (sums[half:] - sums[:half]) * _power(inverse, start[order])
+    return result
+
+
+def _power(base: int, exponents: Int64Array) -> Array:
+    """`base` to the power of each exponent, modulo 2**64."""
+    result = np.ones(len(exponents), np.uint64)
+    low, high = exponents & (_BLOCK - 1), exponents >> 20
+    table = np.full(_BLOCK, base, np.uint64)
+    table[0] = 1
+    result *= np.multiply.accumulate(table)[low]
+    table = np.full(int(high.max()) + 1 if len(high) else 1, pow(base, _BLOCK, 1 << 64), np.uint64)
+    table[0] = 1
+    result *= np.multiply.accumulate(table)[high]
+    return result
+
+
+def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:
+    """(where the stack of each of these samples ends, the locations of all)."""
+    length, alone = np.maximum(columns.length[rows], 0), columns.length[rows] < 0
+    stack = np.repeat(np.arange(len(rows)), length)
+    begin = np.cumsum(length) - length
+    depth = np.arange(len(stack)) - begin[stack]
+    address = words[columns.chain[rows][stack] + depth]
+    marker = address >= _CONTEXT_MAX
+    mode, corrupt = _find_modes(address, marker, stack, depth)
+    ordinal = np.cumsum(~marker)
+    ordinal -= (np.concatenate(([0], ordinal)))[begin[stack]]
+    kept = ~marker & (ordinal <= MAX_DEPTH)
+    # perf reads a chain up to its MAX_DEPTH-th address, and drops all of it for an invalid marker.
+    bad = np.zeros(len(rows), bool)
+    bad[stack[corrupt & (ordinal < MAX_DEPTH)]] = True
+    kept &= ~bad[stack]
+    space = np.where(mode == KERNEL, _KERNEL_SPACE, np.where(mode == USER, columns.space[rows][stack], _NOWHERE))
+    own_mode = columns.mode[rows][alone]
+    own_space = np.where(
+        own_mode == KERNEL, _KERNEL_SPACE, np.where(own_mode == USER, columns.space[rows][alone], _NOWHERE)
+    )
+    # Samples without a chain have one location: their own.
+    where = np.concatenate((stack[kept], np.flatnonzero(alone)))
+    order = np.argsort(where, kind="stable")
+    relative = np.concatenate((np.ones(int(kept.sum()), bool), np.zeros(len(own_mode), bool)))
+    locations = _Locations(
+        np.concatenate((address[kept], columns.ip[rows][alone]))[order],
+        np.concatenate((space[kept], own_space))[order],
+        relative[order],
+    )
+    return np.cumsum(np.bincount(where, minlength=len(rows))), locations
+
+
+def _find_modes(address: Array, marker: BoolArray, stack: Int64Array, depth: Int64Array) -> tuple[Array, BoolArray]:
+    """(mode of each entry of chains: that of the last marker before it, whether it is an invalid marker)."""
+    mode = np.full(len(address), -1)
+    for value, meaning in _CONTEXT_MODES.items():
+        mode[marker & (address == np.uint64(value))] = meaning
+    corrupt = marker & (mode < 0)
+    mode[(depth == 0) & (mode < 0)] = USER
+    last = np.maximum.accumulate(np.where(mode >= 0, np.arange(len(mode)), 0))
+    return mode[last] if len(mode) else mode, corrupt
+
+
+def _distinguish_locations(locations: _Locations) -> tuple[Array, Int64Array]:
+    """(code of each location, a row with it)."""
+    if not len(locations.address):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    codes, _ = encode(locations.address)
+    spaces, _ = encode(locations.space * 2 + locations.relative)
+    return encode(codes.astype(np.int64) * (int(spaces.max()) + 1) + spaces)
+
+
+def _format(
+    locations: _Locations, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource
+) -> list[bytes]:
+    """The line of each location."""
+    texts = [b""] * len(locations.address)
+    rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
+    order = np.argsort(locations.space, kind="stable")
+    numbers, begins = np.unique(locations.space[order], return_index=True)
+    for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+        space = kernel if number == _KERNEL_SPACE else AddressSpace() if number == _NOWHERE else spaces[number]
+        found = space.find(locations.address[rows])
+        for row in rows[found < 0].tolist():
+            texts[row] = f"\t{locations.address[row]:16x} {UNKNOWN} ({UNKNOWN})\n".encode()
+        by_mapping = np.argsort(found, kind="stable")
+        which, starts = np.unique(found[by_mapping], return_index=True)
+        for place, own in zip(which.tolist(), np.split(rows[by_mapping], starts[1:]), strict=True):
+            if place >= 0:
+                mapping = space.mappings[place]
+                rows_of_object.setdefault(mapping.object, []).append((own, mapping))
+    for code_object, parts in rows_of_object.items():
+        _format_object(code_object, parts, locations, symbols, texts)
+    return texts
+
+
+def _format_object(
+    code_object: CodeObject,
+    parts: list[tuple[Int64Array, Mapping]],
+    locations: _Locations,
+    symbols: SymbolSource,
+    texts: list[bytes],
+) -> None:
+    """Set the lines of the locations in one object."""
+    address = np.concatenate([locations.address[rows] + _wrap(mapping.shift) for rows, mapping in parts])
+    distinct, inverse = np.unique(address, return_inverse=True)
+    found = None if parts[0][1].symbol is not None else symbols(code_object, distinct)
+    row_of = inverse.tolist()
+    at = 0
+    for rows, mapping in parts:
+        label = mapping.label
+        relative = locations.relative[rows] if not code_object.is_in_kernel else np.zeros(len(rows), bool)
+        shown = np.where(relative, address[at : at + len(rows)], locations.address[rows])
+        for number, row in enumerate(rows.tolist()):
+            inside = row_of[at + number]
+            if found is None:
+                name, offset = mapping.symbol, int(address[at + number])
+            elif (symbol := int(found.row[inside])) >= 0:
+                name, offset = found.names[symbol], int(distinct[inside]) - int(found.starts[symbol])
+            else:
+                texts[row] = _encode(f"\t{shown[number]:16x} {UNKNOWN} ({label})\n")
+                continue
+            texts[row] = _encode(f"\t{shown[number]:16x} {name}+{offset & 0xFFFFFFFFFFFFFFFF:#x} ({label})\n")
+        at += len(rows)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _wrap(value: int) -> np.uint64:
+    return np.uint64(value % 2**64)

@@ -1,0 +1,150 @@
+"""The names of threads and the maps of processes over the time of a recording."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array, Int64Array
+from .address_maps import AddressSpace, KernelSpace, Mapping, make_user_mapping
+from .task_records import ForkRecord, KernelSymbolRecord, LostRecord, MapRecord, NameRecord, TaskRecord
+from .unsupported import UnsupportedRecords
+
+MAX_SPACES = 1 << 17
+MAX_MAPPINGS = 1 << 25
+"""Of all states together."""
+IDLE_NAME = b"swapper"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """From a position on, a task has another value."""
+
+    task: int
+    position: int
+    value: int
+
+
+class _Timeline:
+    """Values of tasks over time."""
+
+    def __init__(self) -> None:
+        self._changes: list[_Change] = []
+
+    def set(self, task: int, position: int, value: int) -> None:
+        self._changes.append(_Change(task, position, value))
+
+    def look_up(self, tasks: Array, positions: Int64Array) -> Int64Array:
+        """The value of each task at its position, -1 before the first one."""
+        result = np.full(len(tasks), -1)
+        if not self._changes or not len(tasks):
+            return result
+        columns = np.array([(one.task, one.position, one.value) for one in self._changes], np.int64)
+        numbers = np.unique(np.concatenate((columns[:, 0], tasks.astype(np.int64))))
+        width = max(int(columns[:, 1].max()), int(positions.max())) + 2
+        keys = np.searchsorted(numbers, columns[:, 0]) * width + columns[:, 1]
+        order = np.argsort(keys, kind="stable")
+        wanted = np.searchsorted(numbers, tasks) * width + positions
+        at = np.searchsorted(keys[order], wanted, "right") - 1
+        found = order[np.maximum(at, 0)]
+        same = (at >= 0) & (columns[found, 0] == tasks)
+        return np.where(same, columns[found, 2], -1)
+
+
+class TaskHistory:
+    """What the records of tasks say.
+
+    spaces: the states of address spaces that samples refer to; the first is empty. names: of threads. lost: how many
+    records the kernel lost, each time.
+    """
+
+    def __init__(self, build_ids: dict[str, str], sample_positions: dict[int, Int64Array]) -> None:
+        """build_ids: see `make_user_mapping`. sample_positions: of the samples of each process, ascending."""
+        self._build_ids = build_ids
+        self._sample_positions = sample_positions
+        self.kernel = KernelSpace()
+        self.spaces: list[AddressSpace] = [AddressSpace()]
+        self.names: list[bytes] = []
+        self.lost: list[int] = []
+        self._name_codes: dict[bytes, int] = {}
+        self._thread_names: dict[int, int] = {0: self._encode(IDLE_NAME)}
+        self._name_times = _Timeline()
+        self._name_times.set(0, 0, self._thread_names[0])
+        self._space_times = _Timeline()
+        self._current: dict[int, tuple[int, int]] = {}
+        self._shared = {0}
+        self._mappings: dict[Mapping, Mapping] = {}
+        self._size = 0
+
+    def feed(self, records: Iterable[tuple[int, TaskRecord]]) -> None:
+        """Take in records, each with its position, in the order of their delivery. Raises UnsupportedRecords."""
+        for position, record in records:
+            if isinstance(record, NameRecord):
+                self._name(record.tid, position, record.name)
+            elif isinstance(record, ForkRecord):
+                self._fork(record, position)
+            elif isinstance(record, LostRecord):
+                self.lost.append(record.count)
+            elif isinstance(record, KernelSymbolRecord):
+                self.kernel.add_symbol(record)
+            elif record.in_kernel:
+                self.kernel.add_map(record, self._build_ids)
+            else:
+                self._map(record, position)
+
+    def look_up_names(self, tids: Array, positions: Int64Array) -> Int64Array:
+        """The index in `names` of each thread's name at a position, -1 for a thread without one."""
+        return self._name_times.look_up(tids, positions)
+
+    def look_up_spaces(self, pids: Array, positions: Int64Array) -> Int64Array:
+        """The index in `spaces` of each process's address space at a position."""
+        return np.maximum(self._space_times.look_up(pids, positions), 0)
+
+    def _encode(self, name: bytes) -> int:
+        code = self._name_codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+        return code
+
+    def _name(self, tid: int, position: int, name: bytes) -> None:
+        self._thread_names[tid] = self._encode(name)
+        self._name_times.set(tid, position, self._thread_names[tid])
+
+    def _fork(self, record: ForkRecord, position: int) -> None:
+        name = self._thread_names.get(record.parent_tid, -1)
+        if name < 0:
+            self._thread_names.pop(record.tid, None)
+        else:
+            self._thread_names[record.tid] = name
+        self._name_times.set(record.tid, position, name)
+        if record.pid == record.parent_pid:
+            return
+        number = self._current[record.parent_pid][0] if record.copies_maps and record.parent_pid in self._current else 0
+        self._shared.add(number)
+        self._set_space(record.pid, position, number)
+
+    def _set_space(self, pid: int, position: int, number: int) -> None:
+        self._current[pid] = number, position
+        self._space_times.set(pid, position, number)
+
+    def _map(self, record: MapRecord, position: int) -> None:
+        number, since = self._current.get(record.pid, (0, 0))
+        if number in self._shared or self._has_samples(record.pid, since, position):
+            space = self.spaces[number].copy()
+            self._size += len(space.starts)
+            number = len(self.spaces)
+            self.spaces.append(space)
+            self._set_space(record.pid, position, number)
+        self._size += 1
+        if len(self.spaces) > MAX_SPACES or self._size > MAX_MAPPINGS:
+            raise UnsupportedRecords("its processes changed their memory very often")
+        mapping = make_user_mapping(record, self._build_ids)
+        self.spaces[number].add(record.start, record.end, self._mappings.setdefault(mapping, mapping))
+
+    def _has_samples(self, pid: int, start: int, end: int) -> bool:
+        """Whether a process has samples between two positions."""
+        positions = self._sample_positions.get(pid)
+        if positions is None:
+            return False
+        low, high = np.searchsorted(positions, (start, end))
+        return bool(low < high)
