@@ -114,7 +114,7 @@ def _make_tokens(
     return Tokens(
         line=line,
         time_ns=time.astype(np.int64),
-        weight=samples.period.astype(np.int64) if kind & SampleType.PERIOD else np.full(count, -1),
+        weight=samples.period.astype(np.int64),
         prefix=prefix,
         prefixes=prefixes,
         event=samples.event,

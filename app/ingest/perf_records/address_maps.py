@@ -121,4 +121,3 @@ def _find_module_name(path: str) -> str:
     for ending in _MODULE_ENDINGS:
         name = name.removesuffix(ending)
     return name.removesuffix(".ko").replace("-", "_")
-

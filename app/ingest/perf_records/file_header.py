@@ -62,7 +62,8 @@ class FileHeader:
             if len(self.events) > MAX_EVENTS:
                 raise UnsupportedRecords(f"it has more than {MAX_EVENTS:,} events")
         elif kind == _HEADER_FEATURE and self.is_piped:
-            self.features[reader.read_u64()] = reader.read_bytes(reader.left)
+            bit = reader.read_u64()
+            self.features[bit] = reader.read_bytes(reader.left)
         elif kind == _BUILD_ID_RECORD:
             self.build_id_records.append(record)
         elif kind == _EVENT_UPDATE and reader.read_u64() == _NAME_UPDATE:
@@ -75,9 +76,7 @@ class FileHeader:
         """Name the events as the feature EVENT_DESC does."""
         described = list(self.describe_events())
         if len(described) == len(self.events):
-            self.events = [
-                replace(event, name=other.name) for event, other in zip(self.events, described, strict=True)
-            ]
+            self.events = [replace(event, name=other.name) for event, other in zip(self.events, described, strict=True)]
 
     def describe_events(self) -> Iterator[RecordedEvent]:
         """The events in the feature EVENT_DESC."""

@@ -3,10 +3,12 @@
 A record starts with its type, flags and size in 8 bytes; all sizes are multiples of 8, so a file is an array of words.
 """
 
+import io
 import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO, Any, cast
 
 import numpy as np
 import zstandard
@@ -87,32 +89,49 @@ def _find_places(words: Array) -> "array[int]":
     return places
 
 
+class _BoundedBuffer(io.RawIOBase):
+    """Collects what is written to it. Raises UnsupportedRecords for more than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.data = bytearray()
+        self._limit = limit
+
+    def write(self, data: Any) -> int:
+        if len(self.data) + len(data) > self._limit:
+            raise UnsupportedRecords(f"its records have more than {self._limit:,} bytes when decompressed")
+        self.data += data
+        return len(data)
+
+    def writable(self) -> bool:
+        return True
+
+
 def _repack(data: bytes | memoryview, start: int, end: int, max_bytes: int, cut: bool) -> bytearray:
     """All records, each a multiple of 8 bytes. Those that were packed are in place of the packed ones, in which a
     record may continue in the next one. Formats of tracepoints, which follow a record of a piped file, are left out."""
-    out, rest = bytearray(), bytearray()
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    out, rest = bytearray(), _BoundedBuffer(max_bytes)
+    unpacker = zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", rest), closefd=False)
     for kind, at, after in _walk(data, start, end, cut):
         if kind in (_PACKED, _PACKED_SIZED):
             packed = bytes(data[at + 8 : after])
             if kind == _PACKED_SIZED:
                 packed = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
             try:
-                rest += unpacker.decompress(packed)
+                unpacker.write(packed)
             except zstandard.ZstdError:
                 raise UnsupportedRecords("its records cannot be decompressed") from None
-            stop = _find_end_of_records(rest)
-            out += rest[:stop]
-            del rest[:stop]
+            stop = _find_end_of_records(rest.data)
+            out += rest.data[:stop]
+            del rest.data[:stop]
         else:
             out += data[at:after]
             if missing := -(after - at) % 8:
                 place = len(out) - (after - at)
                 out[place + 6 : place + 8] = min(after - at + missing, 0xFFF8).to_bytes(2, "little")
                 out += bytes(missing)
-        if len(out) + len(rest) > max_bytes:
+        if len(out) + len(rest.data) > max_bytes:
             raise UnsupportedRecords(f"its records have more than {max_bytes:,} bytes when decompressed")
-    if rest and not cut:
+    if rest.data and not cut:
         raise UnsupportedRecords(_INCOMPLETE)
     return out
 

@@ -38,7 +38,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 @dataclass(frozen=True, eq=False)
 class SampleColumns:
     """Samples, in any order. row: of the record. flags: of its header. event: number. pid, tid: int32. cpu: -1 if
-    unknown. period: 0 if it is not in the samples. chain: where in the words its call chain begins. chain_length: -1
+    unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain begins. chain_length: -1
     without a call chain."""
 
     row: Int64Array
@@ -61,7 +61,7 @@ def check_events(events: Sequence[RecordedEvent]) -> SampleType:
     if not events:
         raise UnsupportedRecords("it has no events")
     types = [event.attributes.sample_type for event in events]
-    shown = SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.PERIOD | SampleType.IP
+    shown = SampleType.TID | SampleType.TIME | SampleType.CPU | SampleType.IP
     for event, kind in zip(events, types, strict=True):
         for bit, reason in _UNSUPPORTED:
             if kind & bit:
@@ -143,6 +143,7 @@ def _read_event(index: RecordIndex, rows: Array, number: int, event: RecordedEve
     if has_chains and len(rows) and not ((length >= 0) & (length < size - chain_at)).all():
         raise UnsupportedRecords("a call chain is longer than its record")
     none = np.zeros(len(rows), np.int64)
+    always = np.uint64(event.attributes.fields["sample_period"])
     return SampleColumns(
         row=rows,
         flags=index.flags[rows],
@@ -151,7 +152,7 @@ def _read_event(index: RecordIndex, rows: Array, number: int, event: RecordedEve
         pid=(task & _LOW).astype(np.uint32).view(np.int32),
         tid=(task >> np.uint64(32)).astype(np.uint32).view(np.int32),
         cpu=(column(SampleType.CPU) & _LOW).astype(np.uint32).view(np.int32) if kind & SampleType.CPU else none - 1,
-        period=column(SampleType.PERIOD) if kind & SampleType.PERIOD else none.view(np.uint64),
+        period=column(SampleType.PERIOD) if kind & SampleType.PERIOD else none.view(np.uint64) + always,
         chain=place + chain_at + 1,
         chain_length=length,
     )
