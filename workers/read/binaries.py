@@ -159,29 +159,33 @@ class Binaries:
         return next((stream for place in places if (stream := _open_own(place)) is not None), None)
 
     def _open(self, path: Path) -> BinaryIO | None:
-        """A regular file, None if it cannot or must not be opened."""
-        try:
-            # Opening a pipe or a device could wait forever.
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        except (OSError, ValueError):
-            return None
-        if self._is_allowed(descriptor):
-            return cast(BinaryIO, os.fdopen(descriptor, "rb"))
-        os.close(descriptor)
-        return None
+        return open_regular(path, self.public)
 
-    def _is_allowed(self, descriptor: int) -> bool:
-        """Whether it is a regular file that may be read. What the kernel shows in /proc and /sys depends on who
-        reads."""
-        try:
-            about, path = os.fstat(descriptor), _get_real_path(descriptor)
-            if not stat.S_ISREG(about.st_mode) or path.startswith(KERNEL_FOLDERS):
-                return False
-            if about.st_dev == os.stat("/proc").st_dev:
-                return False
-            return not self.public or bool(about.st_mode & stat.S_IROTH and _is_reachable(path))
-        except OSError:
+
+def open_regular(path: Path, public: bool) -> BinaryIO | None:
+    """A regular file, None if it cannot or must not be opened. public: only one that everyone may read."""
+    try:
+        # Opening a pipe or a device could wait forever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    if _is_allowed(descriptor, public):
+        return cast(BinaryIO, os.fdopen(descriptor, "rb"))
+    os.close(descriptor)
+    return None
+
+
+def _is_allowed(descriptor: int, public: bool) -> bool:
+    """Whether it is a regular file that may be read. What the kernel shows in /proc and /sys depends on who reads."""
+    try:
+        about, path = os.fstat(descriptor), _get_real_path(descriptor)
+        if not stat.S_ISREG(about.st_mode) or path.startswith(KERNEL_FOLDERS):
             return False
+        if about.st_dev == os.stat("/proc").st_dev:
+            return False
+        return not public or bool(about.st_mode & stat.S_IROTH and _is_reachable(path))
+    except OSError:
+        return False
 
 
 def _open_own(path: Path) -> BinaryIO | None:

@@ -1,0 +1,1 @@
+"""Symbols of machine code, as columns: of ELF files, of the kernel and of just-in-time compilers."""
