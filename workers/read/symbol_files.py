@@ -22,8 +22,8 @@ import zstandard
 from perfloom.domain.arrays import Array
 from perfloom.domain.errors import UnreadableInput
 from perfloom.ingest.machine_code.elf import is_same_build
+from perfloom.ingest.machine_code.elf_image import SHT_DYNSYM, SHT_SYMTAB, ElfImage, parse_build_id
 from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
-from perfloom.ingest.symbols.elf_image import SHT_DYNSYM, SHT_SYMTAB, ElfImage, parse_build_id
 from perfloom.ingest.symbols.elf_symbols import (
     list_plt_sections,
     read_elf_symbols,

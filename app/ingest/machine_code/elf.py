@@ -18,6 +18,7 @@ from elftools.elf.sections import NoteSection
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
+from .elf_image import ElfImage
 from .plt import PltEntry, list_plt_entries
 
 MAX_TABLE_BYTES = 512 << 20
@@ -121,7 +122,7 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
         tables = [elf] if debug is elf else [debug, elf]
         symbols = _read_symbols(tables)
         if len(symbols.start):
-            symbols = _add_entries(symbols, list_plt_entries(elf))
+            symbols = _add_entries(symbols, list_plt_entries(ElfImage.read(cast(BinaryIO, elf.stream))))
         return Binary(elf, debug, elf.get_machine_arch(), build_id, symbols, segments)
     except DAMAGED:
         raise UnreadableInput("It is not a valid ELF file.") from None

@@ -6,18 +6,20 @@ supplement 5.2; ELF for the Arm 64-bit Architecture.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
 from ...domain.arrays import Array
+from .elf_image import SHT_NOBITS, ElfImage
 
-SECTIONS = (".plt", ".plt.sec", ".plt.got", ".plt.bnd")
+SECTIONS = (b".plt", b".plt.sec", b".plt.got", b".plt.bnd")
 SUFFIX = b"@plt"
 MAX_BYTES = 64 << 20
 """Of a section."""
 MAX_ENTRIES = 200_000
+MAX_NAME_BYTES = 4096
+_X86_64, _AARCH64 = 62, 183
 _RELOCATION = np.dtype([("slot", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _SYMBOL_BYTES = 24
 _JUMP = b"\xff\x25"
@@ -29,51 +31,57 @@ PltEntry = tuple[int, int, bytes]
 """(start, end, name) in addresses of the binary."""
 
 
-def list_plt_entries(elf: ELFFile) -> list[PltEntry]:
-    """The entries of a binary for x86-64 or Arm64; other code of these sections is named as its section. Raises what
-    pyelftools raises for damaged files."""
-    machine = elf.get_machine_arch()
-    if machine not in ("x64", "AArch64") or elf.elfclass != 64 or not elf.little_endian:
+def list_plt_entries(image: ElfImage) -> list[PltEntry]:
+    """The entries of a binary for x86-64 or Arm64; other code of these sections is named as its section."""
+    if image.machine not in (_X86_64, _AARCH64) or not image.is_64 or image.order != "<":
         return []
-    names = _name_slots(elf)
-    found: list[PltEntry] = []
+    places: list[tuple[bytes, int, int, list[tuple[int, int, int]]]] = []
+    count = 0
     for name in SECTIONS:
-        section = elf.get_section_by_name(name)
-        if section is None or section["sh_type"] == "SHT_NOBITS" or section.data_size > MAX_BYTES:
+        section = image.find_section(name)
+        if section is None or section.type == SHT_NOBITS or count > MAX_ENTRIES:
             continue
-        start, data = int(section["sh_addr"]), section.data()
-        slots = _list_x86(start, data, int(section["sh_entsize"])) if machine == "x64" else _list_arm(start, data)
+        start, data = section.addr, image.read_section(section, MAX_BYTES)
+        is_x86 = image.machine == _X86_64
+        slots = list(_list_x86(start, data, section.entsize) if is_x86 else _list_arm(start, data))
+        places.append((name, start, len(data), slots))
+        count += len(places[-1][3])
+    names = _name_slots(image, {slot for _, _, _, slots in places for _, _, slot in slots})
+    found: list[PltEntry] = []
+    for name, start, size, slots in places:
         entries = [(low, high, names[slot] + SUFFIX) for low, high, slot in slots if slot in names]
         found += entries
-        if data and (not entries or entries[0][0] > start):
-            found.append((start, entries[0][0] if entries else start + len(data), name.encode()))
-        if len(found) > MAX_ENTRIES:
-            break
+        if size and (not entries or entries[0][0] > start):
+            found.append((start, entries[0][0] if entries else start + size, name))
     return found
 
 
-def _name_slots(elf: ELFFile) -> dict[int, bytes]:
-    """The function that each slot of the global offset table gets, by its address."""
+def _name_slots(image: ElfImage, slots: Iterable[int]) -> dict[int, bytes]:
+    """The function that each of these slots of the global offset table gets."""
+    wanted = np.array(sorted(slots), np.uint64)
     found: dict[int, bytes] = {}
-    for name in (".rela.dyn", ".rela.plt"):
-        section = elf.get_section_by_name(name)
-        if section is None or section.data_size > MAX_BYTES:
+    for name in (b".rela.dyn", b".rela.plt"):
+        section = image.find_section(name)
+        if section is None or section.link >= len(image.sections):
             continue
-        data = section.data()
+        symbols = image.sections[section.link]
+        if symbols.link >= len(image.sections):
+            continue
+        data = image.read_section(section, MAX_BYTES)
         rows = np.frombuffer(data[: len(data) // _RELOCATION.itemsize * _RELOCATION.itemsize], _RELOCATION)
-        symbols = elf.get_section(section["sh_link"])
-        strings = elf.get_section(symbols["sh_link"])
-        if max(symbols.data_size, strings.data_size) > MAX_BYTES:
-            continue
-        table, texts = symbols.data(), strings.data()
+        rows = rows[np.isin(rows["slot"], wanted)][:MAX_ENTRIES]
+        table, texts = (
+            image.read_section(symbols, MAX_BYTES),
+            image.read_section(image.sections[symbols.link], MAX_BYTES),
+        )
         # A relocation without a symbol has the address of the function that chooses one (IFUNC).
-        for slot, info, addend in rows[:MAX_ENTRIES].tolist():
+        for slot, info, addend in rows.tolist():
             number = info >> 32
             if not number:
                 found[slot] = b"*ABS*+%#x" % (addend % 2**64)
             elif (number + 1) * _SYMBOL_BYTES <= len(table):
                 (at,) = struct.unpack_from("<I", table, number * _SYMBOL_BYTES)
-                found[slot] = texts[at : texts.find(b"\0", at)]
+                found[slot] = texts[at : at + MAX_NAME_BYTES].partition(b"\0")[0]
     return found
 
 

@@ -9,14 +9,12 @@ import lzma
 from collections.abc import Sequence
 
 import numpy as np
-from elftools.elf.elffile import ELFFile
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.errors import UnreadableInput
-from ..machine_code.elf import DAMAGED
+from ..machine_code.elf_image import SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, ElfImage, Section, make_record
 from ..machine_code.plt import SECTIONS as PLT_SECTIONS
 from ..machine_code.plt import list_plt_entries
-from .elf_image import SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, ElfImage, Section, make_record
 from .symbol_table import EMPTY, GLOBAL, SymbolTable, fix_ends
 
 MAX_TABLE_BYTES = 512 << 20
@@ -92,7 +90,8 @@ def _read_symbols(
     order = np.argsort(start, kind="stable")
     start, size = start[order], size[order]
     binding = (rows["info"][order] >> 4).astype(np.uint8)
-    return SymbolTable(start, fix_ends(start, start + size), rows["name"][order].astype(np.int64), binding, names)
+    name = rows["name"][order].astype(np.int64)
+    return SymbolTable(start, fix_ends(start, start + size), name, binding, names, is_sized=size > 0)
 
 
 def _select(rows: Array, image: ElfImage, names: bytes) -> BoolArray:
@@ -131,23 +130,22 @@ def _merge(parts: Sequence[SymbolTable]) -> SymbolTable:
         return parts[0] if parts else EMPTY
     shifts = np.cumsum([0, *(len(part.names) for part in parts)])
     name = np.concatenate([part.name + shift for part, shift in zip(parts, shifts.tolist()[:-1], strict=True)])
-    start, end = (np.concatenate([getattr(part, field) for part in parts]) for field in ("start", "end"))
+    start, end, binding, is_sized = (
+        np.concatenate([getattr(part, field) for part in parts]) for field in ("start", "end", "binding", "is_sized")
+    )
     order = np.argsort(start, kind="stable")
-    start, binding = start[order], np.concatenate([part.binding for part in parts])[order]
-    return SymbolTable(start, fix_ends(start, end[order]), name[order], binding, b"".join(part.names for part in parts))
+    start, end, names = start[order], fix_ends(start[order], end[order]), b"".join(part.names for part in parts)
+    return SymbolTable(start, end, name[order], binding[order], names, is_sized=is_sized[order])
 
 
 def list_plt_sections(code: ElfImage) -> list[Section]:
     """The sections of the procedure linkage table."""
-    return [section for section in code.sections if section.name in {name.encode() for name in PLT_SECTIONS}]
+    return [section for section in code.sections if section.name in PLT_SECTIONS]
 
 
 def read_plt_symbols(code: ElfImage) -> SymbolTable:
     """The entries of the procedure linkage table: "puts@plt"."""
-    try:
-        entries = list_plt_entries(ELFFile(code.stream))
-    except DAMAGED:
-        return EMPTY
+    entries = list_plt_entries(code)
     low, high = (np.array([entry[at] for entry in entries], np.uint64) for at in (0, 1))
     starts = code.find_offsets(low, np.zeros(len(low), np.uint64))
     order = np.argsort(starts, kind="stable")

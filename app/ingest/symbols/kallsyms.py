@@ -53,14 +53,13 @@ def parse_kallsyms(text: bytes) -> KernelSymbols:
         width = 16
     is_long = ends - begins > width + 3
     begins, ends = begins[is_long], ends[is_long]
-    digits = _DIGITS[chars[begins[:, None] + np.arange(width)]]
+    digits = np.zeros((len(begins), 16), np.uint8)
+    digits[:, 16 - width :] = _DIGITS[np.lib.stride_tricks.sliding_window_view(chars, width)[begins]]
     kind = chars[begins + width + 1]
     name = begins + width + 3
-    valid = (digits != 255).all(1) & (chars[begins + width] == _SPACE) & (chars[name - 1] == _SPACE)
+    valid = (digits.max(1, initial=0) != 255) & (chars[begins + width] == _SPACE) & (chars[name - 1] == _SPACE)
     valid &= np.isin(kind, list(_KINDS + _KINDS.lower())) & (chars[name] != ord("$"))
-    start = np.zeros(len(begins), np.uint64)
-    for column in range(width):
-        start = start << np.uint64(4) | digits[:, column]
+    start = (digits[:, 0::2] << 4 | digits[:, 1::2] & 15).view(">u8")[:, 0].astype(np.uint64)
     # A name of a module ends with a bracket.
     in_module = chars[ends - 1] == ord("]")
     binding = np.where(kind >= ord("a"), LOCAL, GLOBAL).astype(np.uint8)

@@ -32,7 +32,7 @@ def parse_perf_map(text: bytes) -> SymbolTable:
     start, end, rows = _cut_overlaps(start, end)
     binding = np.full(len(start), GLOBAL, np.uint8)
     origin = np.array([found[row][0] for row in rows.tolist()], np.uint64)
-    return SymbolTable(start, end, name[rows], binding, text, b"\n", origin)
+    return SymbolTable(start, end, name[rows], binding, text, b"\n", origin=origin)
 
 
 def _cut_overlaps(start: Array, end: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import Array, BoolArray, Int64Array
 
 MAX_NAME_BYTES = 4096
 """Longer names end there."""
@@ -26,7 +26,8 @@ class SymbolTable:
     """Symbols by start; those with the same start in the order of their file.
 
     start, end: uint64, [start, end). name: int64, where a name begins in `names`, in which names end with a NUL byte or
-    a character of `stops`. binding: uint8. origin: where the symbol of each row starts, if rows are pieces of symbols.
+    a character of `stops`. binding: uint8. is_sized: whether the file says where they end. origin: where the symbol of
+    each row starts, if rows are pieces of symbols.
     """
 
     start: Array
@@ -35,6 +36,7 @@ class SymbolTable:
     binding: Array
     names: bytes
     stops: bytes = b"\0"
+    is_sized: BoolArray | None = None
     origin: Array | None = None
     _reach: Array = field(init=False, repr=False)
 
@@ -58,7 +60,7 @@ class SymbolTable:
         """Where the first of these symbols that exists starts; None without one."""
         for name in names:
             at = self.names.find(b"\0" + name + b"\0") + 1
-            rows = np.flatnonzero(self.name == at) if at else []
+            rows: Int64Array = np.flatnonzero(self.name == at) if at else np.zeros(0, np.int64)
             if len(rows):
                 return int(self.start[rows[0]])
         return None
@@ -68,7 +70,7 @@ class SymbolTable:
         printed, because the choice among names depends on their length."""
         if not len(self):
             return np.full(len(addresses), -1, np.int64)
-        last = np.searchsorted(self.start, addresses, "right") - 1
+        last: Int64Array = np.searchsorted(self.start, addresses, "right") - 1
         first = np.searchsorted(self.start, self.start[np.maximum(last, 0)], "left")
         row: Int64Array = last.astype(np.int64)
         choices: dict[int, int] = {}
@@ -78,7 +80,14 @@ class SymbolTable:
         inside = (row >= 0) & ((addresses < self.end[known]) | (addresses == self.start[known]))
         # An earlier symbol may reach further than the nearest one.
         for at in np.flatnonzero(~inside & (row >= 0)).tolist():
-            row[at] = self._find_around(int(addresses[at]), int(first[at]) - 1, choices, format_name)
+            row[at] = self._find_around(int(addresses[at]), int(first[at]), choices, format_name)
+        if self.is_sized is not None:
+            # A label without a size within a function does not end the function.
+            reached = self._reach[np.maximum(first - 1, 0)]
+            guessed = inside & ~self.is_sized[known] & (first > 0) & (reached > addresses)
+            for at in np.flatnonzero(guessed).tolist():
+                around = self._find_around(int(addresses[at]), int(first[at]), choices, format_name)
+                row[at] = around if around >= 0 and self.is_sized[around] else row[at]
         return row
 
     def _choose(self, first: int, choices: dict[int, int], format_name: Callable[[bytes], str]) -> int:
@@ -98,7 +107,10 @@ class SymbolTable:
                 return bool(test(other))
         if (self.binding[row] == GLOBAL) != (self.binding[other] == GLOBAL):
             return bool(self.binding[other] == GLOBAL)
-        name, another = format_name(self.name_of(row)), format_name(self.name_of(other))
+        raw, raw_other = self.name_of(row), self.name_of(other)
+        if raw == raw_other or _are_variants(raw, raw_other):
+            return False
+        name, another = format_name(raw), format_name(raw_other)
         lines, more_lines = (len(text) - len(text.lstrip("_")) for text in (name, another))
         if lines != more_lines:
             return more_lines < lines
@@ -107,21 +119,33 @@ class SymbolTable:
         return more_size > size or (more_size == size and name.startswith(("SyS", "compat_SyS")))
 
     def _find_around(
-        self, address: int, before: int, choices: dict[int, int], format_name: Callable[[bytes], str]
+        self, address: int, first: int, choices: dict[int, int], format_name: Callable[[bytes], str]
     ) -> int:
+        """The nearest of the symbols before the row `first` that reaches to an address, -1 for none."""
         for _ in range(MAX_STEPS):
-            if before < 0 or int(self._reach[before]) <= address:
+            if first <= 0 or int(self._reach[first - 1]) <= address:
                 break
-            first = int(np.searchsorted(self.start, self.start[before], "left"))
+            first = int(np.searchsorted(self.start, self.start[first - 1], "left"))
             row = self._choose(first, choices, format_name)
             if address < int(self.end[row]):
                 return row
-            before = first - 1
         return -1
 
 
 _NONE = np.zeros(0, np.uint64)
 EMPTY = SymbolTable(_NONE, _NONE, _NONE.astype(np.int64), _NONE.astype(np.uint8), b"")
+
+
+def _are_variants(name: bytes, other: bytes) -> bool:
+    """Whether two mangled names are variants of one constructor or destructor, which perf prints alike: "C1" and "C2".
+    Compared like this, because demangling is slow."""
+    if len(name) != len(other) or name[:2] != b"_Z":
+        return False
+    differing = [at for at, (one, two) in enumerate(zip(name, other, strict=True)) if one != two]
+    if len(differing) != 1:
+        return False
+    at = differing[0]
+    return name[at - 1 : at] in (b"C", b"D") and name[at : at + 1].isdigit() and other[at : at + 1].isdigit()
 
 
 def fix_ends(start: Array, end: Array) -> Array:
