@@ -177,6 +177,15 @@ class Settings:
             default="~/.debug, as in perf",
         ),
     )
+    perf_script: bool = field(
+        default=False,
+        metadata=_about(
+            "1 lets `perf script` read every perf.data file, also those that are "
+            "[read without it](../formats/perf-data.md#how-it-is-read).",
+            parse_flag,
+            default="0",
+        ),
+    )
     recordings_at_once: int = field(
         default=2,
         metadata=_about(

@@ -10,6 +10,8 @@ STACKS_FACT = "call stacks"
 
 BACKWARD_CLOCK_FACT = "clock that goes back"
 """The fact with the number of samples that are earlier than the one before them, as a clause."""
+PERF_SCRIPT_FACT = "read by perf script because"
+"""The fact with the reason why perf.data was not read from its records, as a clause."""
 
 
 class FactMerger:

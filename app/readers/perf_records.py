@@ -46,7 +46,7 @@ def read(data: memoryview, symbols: SymbolSource, changed_at: float, max_bytes: 
     max_bytes: of the records when decompressed. Raises UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
-    header = read_header(data, repair and repair.header, repair and repair.end)
+    header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
     if repair is not None and repair.features:
         header.features[COMPRESSED] = repair.features[16:]
     index = index_records(data, header.start, header.end, max_bytes, header.is_piped, repair is not None)

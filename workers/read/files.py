@@ -136,7 +136,8 @@ class FileReading:
             reader = detect_format(head, self.input.name)
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
-                    return self._by_perf(reader.read, path)
+                    by_perf = self._by_perf if self.request.perf_script else self._by_records
+                    return by_perf(reader.read, path)
             if reader.accepts_ncu_output and (ncu := ncu_tool.find_ncu()) is not None:
                 with self._plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
@@ -219,13 +220,38 @@ class FileReading:
         disk = os.statvfs(self.request.scratch)
         return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
 
+    def _by_records(self, read: ReaderFunction, path: Path) -> "Profile":
+        """Read the file from its records, and store the symbols; if it has something that only perf reads, by perf."""
+        from dataclasses import replace
+
+        from perfloom.ingest.facts import PERF_SCRIPT_FACT
+        from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
+
+        from .record_reading import read_records
+
+        self._report_symbols(0)
+        stored = None if self.input.symbols is None else Path(self.input.symbols)
+        out = Path(self.request.text, perf_tool.symbols_name(self._name_of_text()))
+        try:
+            limit = self.request.limits.unpacked_bytes
+            profile = read_records(path, stored, out, self.request.buildid_dir, limit)
+        except UnsupportedRecords as unsupported:
+            profile = self._by_perf(read, path)
+            assert profile is not None
+            facts = profile.meta.facts | {PERF_SCRIPT_FACT: unsupported.reason}
+            return replace(profile, meta=replace(profile.meta, facts=facts))
+        self.written += [out] if stored is None else []
+        return profile
+
+    def _name_of_text(self) -> str:
+        """The name of the file, for files that are written from it: different for each."""
+        alike = sum(one.name == self.input.name for one in self.request.inputs) > 1
+        return f"{self.number + 1}-{self.input.name}" if alike else self.input.name
+
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
         """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         perf = perf_tool.find_perf(self.request.perf)
-        # Files with the same name get separate text files.
-        alike = sum(one.name == self.input.name for one in self.request.inputs) > 1
-        name = f"{self.number + 1}-{self.input.name}" if alike else self.input.name
-        out = Path(self.request.text, perf_tool.script_name(name))
+        out = Path(self.request.text, perf_tool.script_name(self._name_of_text()))
         symbols = self.request.buildid_dir
         self._report_symbols(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:

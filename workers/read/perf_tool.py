@@ -40,7 +40,7 @@ HEADING_BYTES = 16 << 20
 HEADING_EDGE = b"# ========\n"
 PIECE_BYTES = 1 << 20
 STDERR_BYTES = 64 << 10
-SUFFIX = ".script.zst"
+SUFFIX, SYMBOLS_SUFFIX = ".script.zst", ".symbols.zst"
 MAX_NAME = 180
 VERSION_S = 10
 INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
@@ -125,8 +125,17 @@ class ScriptStream:
 
 def script_name(perf_data: str) -> str:
     """The name of the text file for a perf.data file with that name."""
+    return _name_beside(perf_data, SUFFIX)
+
+
+def symbols_name(perf_data: str) -> str:
+    """The name of the file with the symbols of a perf.data file with that name."""
+    return _name_beside(perf_data, SYMBOLS_SUFFIX)
+
+
+def _name_beside(perf_data: str, suffix: str) -> str:
     # File systems limit names to 255 bytes.
-    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{SUFFIX}"
+    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{suffix}"
 
 
 def find_perf(perf: str | None = None) -> str:

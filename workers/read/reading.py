@@ -26,7 +26,7 @@ from ..base import processes
 from ..base.progress import Progress
 from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
-from .perf_tool import script_name
+from .perf_tool import script_name, symbols_name
 from .rank_folders import BUILD_IDS, PLAN, STATE, rank_folders
 from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, error_from_json
 
@@ -58,7 +58,8 @@ def read_to_result(
 ) -> "Result":
     """Read the files of one run into the result `job_id`, which gets them as originals; or return an existing result.
 
-    If the text of a perf.data file is in the same directory (see `symbolize`), the text is read. Instead of files there
+    If the text of a perf.data file is in the same directory (see `symbolize`), the text is read; its symbols, if they
+    are there. Instead of files there
     may be one directory: that of a planned job's ranks, with plan.json. meta_changes: fields of Meta to set; `reasons`
     are appended. clock: see Request. progress: called regularly, even without progress; an exception in it ends the
     reading. keeper: gets the process, for `read_code`. Raises UnreadableInput, Unavailable (disk full, killed), or
@@ -216,6 +217,7 @@ def make_request(
         planned=None if planned_directory is None else str(planned_directory.absolute()),
         perf=perf,
         buildid_dir=str(settings.buildid_dir),
+        perf_script=settings.perf_script,
         meta=meta or {},
         clock=clock,
         describe=describe,
@@ -293,18 +295,19 @@ def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
 
 
 def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
-    """The inputs. A perf.data file and its text are one input."""
-    texts = {str(file): str(file) for file in files}
+    """The inputs. A perf.data file and its text or symbols are one input."""
+    beside = {str(file): str(file) for file in files}
     inputs = []
     for file in files:
         if file == "-":
             inputs.append(Input("-", "standard input"))
             continue
         path = Path(file)
-        script = texts.pop(str(path.with_name(script_name(path.name))), None)
-        inputs.append(Input(str(path.absolute()), path.name, script))
-    scripts = {one.script for one in inputs if one.script is not None}
-    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in scripts)
+        script = beside.pop(str(path.with_name(script_name(path.name))), None)
+        symbols = beside.pop(str(path.with_name(symbols_name(path.name))), None)
+        inputs.append(Input(str(path.absolute()), path.name, script, symbols))
+    parts = {part for one in inputs for part in (one.script, one.symbols) if part is not None}
+    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in parts)
 
 
 class _Child:

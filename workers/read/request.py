@@ -32,11 +32,12 @@ class Limits:
 @dataclass(frozen=True)
 class Input:
     """A file to read. path: "-" for standard input. name: for messages. script: the output of perf script for this
-    perf.data file, null if there is none."""
+    perf.data file, symbols: the file with its symbols, null if there is none."""
 
     path: str
     name: str
     script: str | None = None
+    symbols: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Request:
     profile; None: only convert perf.data files to text. text: the directory for that text, in files NAME.script.zst.
     perf: its path, None to search PATH. buildid_dir: where perf finds symbols by build ID. parent: the pid of the
     caller; the reader is killed when it ends. clock: the time unit of files that do not specify it, empty for their
-    usual one. meta: fields of Meta to set; `reasons` are appended. describe: write DESCRIPTION_FILE. code: instead of
-    reading the inputs, read the machine code of the profile in `out`, which was read from them. stays: whether the
-    process may wait for another request after this one.
+    usual one. perf_script: whether perf reads every perf.data file. meta: fields of Meta to set; `reasons` are
+    appended. describe: write DESCRIPTION_FILE. code: instead of reading the inputs, read the machine code of the
+    profile in `out`, which was read from them. stays: whether the process may wait for another request after this one.
     """
 
     inputs: tuple[Input, ...]
@@ -77,6 +78,7 @@ class Request:
     planned: str | None = None
     perf: str | None = None
     buildid_dir: str | None = None
+    perf_script: bool = False
     meta: dict[str, Any] | None = None
     clock: str = ""
     describe: bool = False

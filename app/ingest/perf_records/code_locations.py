@@ -93,7 +93,8 @@ def _mix(values: Array) -> Array:
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
-    return mixed ^ (mixed >> np.uint64(32))
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
 
 
 def _hash_chains(words: Array, start: Int64Array, length: Int64Array) -> Array:

@@ -56,6 +56,6 @@ class SymbolNames:
 SymbolSource = Callable[[CodeObject, Array], SymbolNames]
 """Finds the symbols of addresses (uint64, sorted, unique) in a code object.
 
-Addresses in a FILE, MODULE or VDSO are offsets in the file (address - start of the map + offset of the map); in a KERNEL
-or PERF_MAP, the addresses themselves.
+Addresses in a FILE, MODULE or VDSO are offsets in the file (address - start of the map + offset of the map); in a
+KERNEL or PERF_MAP, the addresses themselves.
 """

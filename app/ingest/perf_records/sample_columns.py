@@ -38,8 +38,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 @dataclass(frozen=True, eq=False)
 class SampleColumns:
     """Samples, in any order. row: of the record. flags: of its header. event: number. pid, tid: int32. cpu: -1 if
-    unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain begins. chain_length: -1
-    without a call chain."""
+    unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain begins.
+    chain_length: -1 without a call chain."""
 
     row: Int64Array
     flags: Array

@@ -1,0 +1,62 @@
+"""Reads perf.data files from their records, with the symbols of this machine, in the restricted process.
+
+The symbols that were found are kept in a file, like the text that `perf script` prints of other recordings: the result
+can be read again when the binaries have changed.
+"""
+
+import mmap
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import zstandard
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.profile import Profile
+from perfloom.ingest.perf_records.code_objects import SymbolSource
+from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
+from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
+from perfloom.readers import perf_records
+from perfloom.store.files.disk import disk_errors
+
+from .perf_tool import compressed_file
+from .symbol_files import make_symbol_source
+
+_DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
+"""What a damaged file may cause in the reader, beyond what it checks."""
+
+
+def read_records(path: Path, stored: Path | None, out: Path, buildid_dir: str | None, max_bytes: int) -> Profile:
+    """The profile of a perf.data file.
+
+    stored: the symbols that were found before, None to look for them on this machine and write them to `out`.
+    buildid_dir: perf's cache of binaries. max_bytes: of the records when decompressed. Raises UnsupportedRecords if
+    perf script has to read the file, and UnreadableInput, Unavailable.
+    """
+    if stored is not None:
+        with open(stored, "rb") as file:
+            symbols = StoredSymbols(file)
+        return _read(path, symbols.find, symbols.changed_at, max_bytes)
+    recorder = SymbolRecorder(make_symbol_source(buildid_dir))
+    changed_at = path.stat().st_mtime
+    profile = _read(path, recorder.find, changed_at, max_bytes)
+    with disk_errors(out), compressed_file(out) as target:
+        recorder.write(target, changed_at)
+    return profile
+
+
+def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) -> Profile:
+    with open(path, "rb") as file:
+        try:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            raise UnsupportedRecords("the file is empty, or larger than the memory limit") from None
+        # Its pages are read in their order, and once; arrays refer to it, so it is not closed here.
+        with suppress(OSError):
+            mapped.madvise(mmap.MADV_SEQUENTIAL)
+        try:
+            return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes)
+        except UnreadableInput as error:
+            raise UnsupportedRecords(error.message) from None
+        except _DAMAGED:
+            raise UnsupportedRecords("its records are damaged") from None
