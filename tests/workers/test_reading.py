@@ -123,10 +123,10 @@ def test_a_result_with_its_originals(settings: Settings, store: Store, tmp_path:
     )
     assert (result.id, result.name, result.format) == ("abcdefabcdef", "spin", "perf-data")
     assert (result.command, result.complete, result.reasons) == ("./spin", False, ("It was ended early.",))
-    # The text is kept too: reading it again must not depend on the binaries of that day.
+    # The symbols are kept too: reading it again must not depend on the binaries of that day.
     assert sorted(original.name for original in store.results.original(result.id)) == [
         "perf.data",
-        "perf.data.script.zst",
+        "perf.data.symbols.zst",
     ]
     again = reading.read_to_result(
         settings, store, "abcdefabcdef", [tmp_path / "gone"], name="x", meta_changes={}, progress=nothing
@@ -390,8 +390,9 @@ def test_the_child_knows_no_secrets(settings: Settings, tmp_path: Path, monkeypa
 
 def test_without_perf(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert reading.read_profile(settings, [DATA / "spin.perf.data.zst"]).samples.num_rows == 98
     with pytest.raises(Unavailable, match="Reading a perf"):
-        reading.read_profile(settings, [DATA / "spin.perf.data.zst"])
+        reading.read_profile(settings, [DATA / "waits.perf.data.zst"])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from perfloom.store.files.disk import disk_errors
 from .perf_tool import compressed_file
 from .symbol_files import make_symbol_source
 
-_DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
+DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
 """What a damaged file may cause in the reader, beyond what it checks."""
 
 
@@ -58,5 +58,5 @@ def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) 
             return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes)
         except UnreadableInput as error:
             raise UnsupportedRecords(error.message) from None
-        except _DAMAGED:
+        except DAMAGED:
             raise UnsupportedRecords("its records are damaged") from None

@@ -113,8 +113,10 @@ def read_header(data: Data, start_of_file: bytes | None = None, end: int | None 
     if not HEADER_BYTES <= start <= stop <= len(data) or (end is not None and stop != end):
         raise UnsupportedRecords("the records are not where the header says")
     header = FileHeader(False, start, stop)
-    if attribute_bytes < 64 + _ID_PAIR or attributes_bytes > MAX_EVENTS * attribute_bytes:
+    if attribute_bytes < 64 + _ID_PAIR or attributes_bytes % attribute_bytes:
         raise UnsupportedRecords("the table of its events is damaged")
+    if attributes_bytes > MAX_EVENTS * attribute_bytes:
+        raise UnsupportedRecords(f"it has more than {MAX_EVENTS:,} events")
     for at in range(attributes_at, attributes_at + attributes_bytes, attribute_bytes):
         entry = bytes(data[at : at + attribute_bytes])
         if len(entry) < attribute_bytes:

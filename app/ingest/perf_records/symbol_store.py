@@ -1,7 +1,8 @@
 """The symbols of one recording in a file beside it, so that it can be read again when the binaries are gone.
 
-A line of JSON with the format and when the recording was last changed, then one for each code object, compressed: the object, the addresses (each as the difference from the one before),
-the row of each in `names` (-1 without a symbol), the names, and where their symbols start.
+A line of JSON with the format and when the recording was last changed, then one for each code object, compressed: the
+object, the addresses (each as the difference from the one before), the row of each in `names` (-1 without a symbol),
+the names, and where their symbols start.
 """
 
 import io
