@@ -4,6 +4,7 @@ The records become the tokens of that text, so that both ways end in the same co
 `UnsupportedRecords`) is left to it.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
 from ..ingest.perf_records.header_text import COMPRESSED, format_header
 from ..ingest.perf_records.record_index import RecordIndex, index_records
-from ..ingest.perf_records.sample_columns import SampleColumns, check_events, order_records, read_samples
+from ..ingest.perf_records.sample_columns import SAMPLE, SampleColumns, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
 from ..ingest.perf_records.task_records import CPU_MODE, GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
@@ -36,14 +37,23 @@ UNKNOWN_EVENT = "sample of an unknown event"
 LOSSES = (UNKNOWN_RECORD, UNKNOWN_EVENT)
 """In addition to those of perf's text."""
 _ARCHITECTURE = 6
-_MAX_TIME = np.uint64(2**63 - 1)
+PART = 1 << 18
+"""Samples that are taken in at once."""
+_MAX_NUMBER = np.uint64(2**63 - 1)
 
 
-def read(data: memoryview, symbols: SymbolSource, changed_at: float, max_bytes: int) -> Profile:
+def read(
+    data: memoryview,
+    symbols: SymbolSource,
+    changed_at: float,
+    max_bytes: int,
+    release: Callable[[], object] = lambda: None,
+) -> Profile:
     """The profile of a whole perf.data file.
 
     symbols: finds the symbols of addresses. changed_at: when the file was last changed, seconds since the epoch.
-    max_bytes: of the records when decompressed. Raises UnsupportedRecords if perf script has to read it.
+    max_bytes: of the records when decompressed. release: called when the data is no longer needed, before most memory
+    is. Raises UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
@@ -62,9 +72,15 @@ def read(data: memoryview, symbols: SymbolSource, changed_at: float, max_bytes: 
     lines += [b"# %b : %b" % (INCOMPLETE.encode(), repair.defect.encode())] if repair is not None else []
     assembly = ScriptProfileBuilder(FORMAT)
     assembly.feed_header(b"\n".join(lines))
-    assembly.feed(b"", _make_tokens(header, index, kind, symbols, assembly), 1, cut=False)
     for number, count in count_unknown(index).items():
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
+    tokens = _make_tokens(header, index, kind, symbols, assembly)
+    del index
+    release()
+    line = 1
+    for part in _split(tokens):
+        assembly.feed(b"", part, line, cut=False)
+        line += len(part.line)
     profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
     return replace(profile, meta=replace(profile.meta, facts=facts))
@@ -86,35 +102,34 @@ def _make_tokens(
     header: FileHeader, index: RecordIndex, kind: SampleType, symbols: SymbolSource, assembly: ScriptProfileBuilder
 ) -> Tokens:
     """The samples as tokens of perf's text, a line each."""
-    rows, times = order_records(index, kind)
-    samples, unknown = read_samples(index, header.events)
-    if unknown:
+    rows = order_records(index, kind)
+    is_sample = index.kind[rows] == SAMPLE
+    position = np.flatnonzero(is_sample)
+    samples, known = read_samples(index, rows[position], header.events)
+    if unknown := int(np.count_nonzero(~known)):
         assembly.add_loss(UNKNOWN_EVENT, "identifier that the header does not list", unknown)
+        position = position[known]
     if np.isin(samples.flags & CPU_MODE, GUESTS).any():
         raise UnsupportedRecords("it contains samples of a virtual machine")
-    positions = np.empty(len(rows), np.int64)
-    positions[rows] = np.arange(len(rows))
-    order = np.argsort(positions[samples.row], kind="stable")
-    samples = samples.take(order)
-    position, time = positions[samples.row], times[samples.row]
-    if len(time) and time.max() > _MAX_TIME:
+    if len(samples.time) and samples.time.max() > _MAX_NUMBER:
         raise UnsupportedRecords("a sample has an impossible time")
     history = TaskHistory(_read_build_ids(header), _group_positions(samples.pid, position))
     history.feed(iterate_task_records(index, rows))
+    del rows, is_sample
     for count in history.lost:
         assembly.add_loss(LOST_IN_KERNEL, f"the kernel lost {count:,} records", max(1, count))
-    if (impossible := samples.period > _MAX_TIME).any():
+    if (impossible := samples.period > _MAX_NUMBER).any():
         example = f"a period of {int(samples.period[impossible][0])}"
         assembly.add_loss(IMPOSSIBLE_PERIOD, example, int(impossible.sum()))
-        samples, position, time = samples.take(~impossible), position[~impossible], time[~impossible]
+        samples, position = samples.take(~impossible), position[~impossible]
     stacks = _build_stacks(index, samples, position, history, symbols)
     prefix, prefixes = _make_prefixes(samples, history.look_up_names(samples.tid, position), history.names, kind)
-    count, none = len(time), np.zeros(0, np.int64)
+    count, none = len(position), np.zeros(0, np.int64)
     line = np.arange(count)
     return Tokens(
         line=line,
-        time_ns=time.astype(np.int64),
-        weight=samples.period.astype(np.int64),
+        time_ns=samples.time.view(np.int64),
+        weight=samples.period.view(np.int64),
         prefix=prefix,
         prefixes=prefixes,
         event=samples.event,
@@ -129,6 +144,32 @@ def _make_tokens(
         sample_bounds=line,
         trailing_text=none,
     )
+
+
+def _split(tokens: Tokens) -> Iterator[Tokens]:
+    """Parts of the tokens, so that what is computed of them needs little memory."""
+    begins = np.concatenate(([0], tokens.stack_ends[:-1]))
+    for start in range(0, max(1, len(tokens.line)), PART):
+        part = slice(start, start + PART)
+        stack, first = encode(tokens.stack[part])
+        used = tokens.stack[part][first]
+        length = tokens.stack_ends[used] - begins[used]
+        ends = np.cumsum(length)
+        inside = np.arange(int(length.sum())) - np.repeat(ends - length, length)
+        count = len(stack)
+        yield replace(
+            tokens,
+            line=np.arange(count),
+            time_ns=tokens.time_ns[part],
+            weight=tokens.weight[part],
+            prefix=tokens.prefix[part],
+            event=tokens.event[part],
+            stack=stack,
+            stack_ends=ends,
+            stack_lines=tokens.stack_lines[np.repeat(begins[used], length) + inside],
+            starts=np.zeros(count + 1, np.int64),
+            sample_bounds=np.arange(count),
+        )
 
 
 def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
@@ -146,7 +187,7 @@ def _build_stacks(
         mode=samples.flags & CPU_MODE,
         space=history.look_up_spaces(samples.pid, position),
         chain=samples.chain,
-        length=samples.chain_length,
+        length=samples.length,
     )
     return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols)
 

@@ -51,11 +51,14 @@ def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) 
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError):
             raise UnsupportedRecords("the file is empty, or larger than the memory limit") from None
-        # Its pages are read in their order, and once; arrays refer to it, so it is not closed here.
-        with suppress(OSError):
-            mapped.madvise(mmap.MADV_SEQUENTIAL)
+
+        # Arrays may refer to it, so it is not closed here, but its pages need no memory after they were read.
+        def release() -> None:
+            with suppress(OSError):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
         try:
-            return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes)
+            return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes, release)
         except UnreadableInput as error:
             raise UnsupportedRecords(error.message) from None
         except DAMAGED:

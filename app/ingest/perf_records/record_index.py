@@ -29,7 +29,7 @@ class RecordIndex:
     place: Int64Array
     kind: Array
     flags: Array
-    size: Int64Array
+    size: Array
 
     def read_record(self, row: int) -> bytes:
         """A record, with its header."""
@@ -66,9 +66,9 @@ def _index_words(words: Array) -> RecordIndex:
     return RecordIndex(
         words,
         place,
-        (heads & np.uint64(0xFFFFFFFF)).astype(np.int64),
+        heads.astype(np.uint32),
         (heads >> np.uint64(32)).astype(np.uint16),
-        (heads >> np.uint64(51)).astype(np.int64),
+        (heads >> np.uint64(51)).astype(np.int16),
     )
 
 

@@ -31,17 +31,16 @@ _UNSUPPORTED = (
     (SampleType.READ, "its samples contain counts of other events"),
     (SampleType.AUX, "it contains raw data of a processor's trace"),
 )
-_NO_TIMES = (0, 2**64 - 1)
-_LOW = np.uint64(0xFFFFFFFF)
+_NO_TIMES = np.array((0, 2**64 - 1), np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
 class SampleColumns:
-    """Samples, in any order. row: of the record. flags: of its header. event: number. pid, tid: int32. cpu: -1 if
-    unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain begins.
-    chain_length: -1 without a call chain."""
+    """Samples. flags: of the header of the record. event: number. pid, tid: int32. cpu: -1 if unknown. period: that of
+    the event if it is not in the samples. chain: where in the words its call chain begins. length: of the call chain,
+    -1 without one."""
 
-    row: Int64Array
+    time: Array
     flags: Array
     event: Array
     ip: Array
@@ -50,9 +49,10 @@ class SampleColumns:
     cpu: Array
     period: Array
     chain: Int64Array
-    chain_length: Int64Array
+    length: Array
 
     def take(self, rows: Array) -> "SampleColumns":
+        """The samples in some rows, by their numbers or by a mask."""
         return SampleColumns(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
@@ -97,23 +97,27 @@ def _place_of_id(kind: SampleType) -> int:
     return _place(kind, SampleType.IDENTIFIER if kind & SampleType.IDENTIFIER else SampleType.ID)
 
 
-def read_samples(index: RecordIndex, events: Sequence[RecordedEvent]) -> tuple[SampleColumns, int]:
-    """The samples, and the number of those of an unknown event."""
-    rows = np.flatnonzero(index.kind == SAMPLE)
-    unknown = 0
+def read_samples(index: RecordIndex, rows: Int64Array, events: Sequence[RecordedEvent]) -> tuple[SampleColumns, Array]:
+    """(the samples of known events in these rows of the index, mask of those rows). Raises UnsupportedRecords."""
+    kinds = {event.attributes.fields["sample_type"] for event in events}
     if len(events) == 1:
-        parts = [_read_event(index, rows, 0, events[0])]
+        number = np.zeros(len(rows), np.int32)
     else:
         at = _place_of_id(events[0].attributes.sample_type)
         if len(rows) and int(index.size[rows].min()) <= at:
             raise UnsupportedRecords("a sample is too short")
-        event = _find_events(index.words[index.place[rows] + at], events)
-        unknown = int(np.count_nonzero(event < 0))
-        parts = [_read_event(index, rows[event == number], number, one) for number, one in enumerate(events)]
-    columns = SampleColumns(
-        *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SampleColumns))
-    )
-    return columns, unknown
+        number = _find_events(index.words[index.place[rows] + at], events).astype(np.int32)
+    known = number >= 0
+    if not known.all():
+        rows, number = rows[known], number[known]
+    if len(kinds) == 1:
+        return _read(index, rows, number, events), known
+    groups = [np.flatnonzero(number == one) for one in range(len(events))]
+    parts = [_read(index, rows[group], number[group], events) for group in groups if len(group)]
+    if not parts:
+        return _read(index, rows, number, events), known
+    columns = (np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SampleColumns))
+    return SampleColumns(*columns).take(np.argsort(np.concatenate(groups))), known
 
 
 def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
@@ -126,9 +130,9 @@ def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
     return found
 
 
-def _read_event(index: RecordIndex, rows: Array, number: int, event: RecordedEvent) -> SampleColumns:
-    """The samples of one event."""
-    kind = event.attributes.sample_type
+def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[RecordedEvent]) -> SampleColumns:
+    """Samples with the same contents. number: of the event of each."""
+    kind = events[int(number[0]) if len(number) else 0].attributes.sample_type
     words, place, size = index.words, index.place[rows], index.size[rows]
     chain_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
     has_chains = bool(kind & SampleType.CALLCHAIN)
@@ -138,29 +142,35 @@ def _read_event(index: RecordIndex, rows: Array, number: int, event: RecordedEve
     def column(bit: SampleType) -> Array:
         return words[place + _place(kind, bit)]
 
+    periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
+    length = np.full(len(rows), -1, np.int32)
+    if has_chains:
+        lengths = words[place + chain_at]
+        if (lengths >= (size - chain_at).astype(np.uint64)).any():
+            raise UnsupportedRecords("a call chain is longer than its record")
+        length = lengths.astype(np.int32)
     task = column(SampleType.TID)
-    length = words[place + chain_at].view(np.int64) if has_chains else np.full(len(rows), -1)
-    if has_chains and len(rows) and not ((length >= 0) & (length < size - chain_at)).all():
-        raise UnsupportedRecords("a call chain is longer than its record")
-    none = np.zeros(len(rows), np.int64)
-    always = np.uint64(event.attributes.fields["sample_period"])
     return SampleColumns(
-        row=rows,
+        time=column(SampleType.TIME),
         flags=index.flags[rows],
-        event=np.full(len(rows), number, np.int32),
+        event=number,
         ip=column(SampleType.IP),
-        pid=(task & _LOW).astype(np.uint32).view(np.int32),
+        pid=task.astype(np.uint32).view(np.int32),
         tid=(task >> np.uint64(32)).astype(np.uint32).view(np.int32),
-        cpu=(column(SampleType.CPU) & _LOW).astype(np.uint32).view(np.int32) if kind & SampleType.CPU else none - 1,
-        period=column(SampleType.PERIOD) if kind & SampleType.PERIOD else none.view(np.uint64) + always,
-        chain=place + chain_at + 1,
-        chain_length=length,
+        cpu=column(SampleType.CPU).astype(np.uint32).view(np.int32)
+        if kind & SampleType.CPU
+        else np.full(len(rows), -1, np.int32),
+        period=column(SampleType.PERIOD) if kind & SampleType.PERIOD else periods[number],
+        chain=place + (chain_at + 1),
+        length=length,
     )
 
 
-def order_records(index: RecordIndex, kind: SampleType) -> tuple[Int64Array, Array]:
-    """(rows of the records in the order in which perf delivers them: by time, those of the same time as in the file;
-    their times by row). kind: of all samples."""
+def order_records(index: RecordIndex, kind: SampleType) -> Int64Array:
+    """The rows of the records in the order in which perf delivers them: by time, those of the same time as in the file.
+
+    kind: what all samples contain.
+    """
     times = np.zeros(len(index.place), np.uint64)
     samples = index.kind == SAMPLE
     at = _place(kind, SampleType.TIME)
@@ -171,17 +181,16 @@ def order_records(index: RecordIndex, kind: SampleType) -> tuple[Int64Array, Arr
     others = ~samples & (index.kind < FIRST_USER_KIND) & (index.size > len(trailer))
     before_end = len(trailer) - trailer.index(SampleType.TIME)
     times[others] = index.words[index.place[others] + index.size[others] - before_end]
-    untimed = np.isin(times, np.array(_NO_TIMES, np.uint64))
-    delivery = times.copy()
-    delivery[untimed] = 0
+    untimed = (times == _NO_TIMES[0]) | (times == _NO_TIMES[1])
+    times[untimed] = 0
     if untimed.any():
         # A record without a time is delivered when it is read; before it, all that the last but one end of a round
         # allowed to be delivered.
-        latest = np.maximum.accumulate(delivery)
+        latest = np.maximum.accumulate(times)
         ends = np.flatnonzero(index.kind == _FINISHED_ROUND)
-        flushed = np.zeros(len(times), np.uint64)
         if len(ends) > 1:
             last = np.searchsorted(ends, np.flatnonzero(untimed)) - 2
-            flushed[untimed] = np.where(last >= 0, latest[ends[np.maximum(last, 0)]], 0)
-        delivery = np.where(untimed, flushed, delivery)
-    return np.argsort(delivery, kind="stable"), times
+            times[untimed] = np.where(last >= 0, latest[ends[np.maximum(last, 0)]], 0)
+    if (times[1:] >= times[:-1]).all():
+        return np.arange(len(times))
+    return np.argsort(times, kind="stable")

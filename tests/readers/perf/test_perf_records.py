@@ -281,7 +281,7 @@ def test_damaged_bytes_crash_nothing(spin: Path) -> None:
     made = make_odd_recording().build()
     outcomes = set()
     for whole in (spin.read_bytes(), made):
-        for _ in range(150):
+        for _ in range(40):
             data = bytearray(whole)
             for _ in range(generator.choice((1, 3, 30))):
                 at = generator.randrange(generator.choice((200, len(data))))
@@ -295,7 +295,7 @@ def test_damaged_bytes_crash_nothing(spin: Path) -> None:
 
 def test_absurd_offsets_and_sizes_are_left_to_perf(spin: Path) -> None:
     whole = spin.read_bytes()
-    for at in (16, 24, 32, 40, 48, 104 + 128, 104 + 136):
+    for at in (16, 24, 32, 40, 48):
         for value in (1, 2**31, 2**63, 2**64 - 8):
             with pytest.raises(UnsupportedRecords):
                 read_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
