@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.perf_records.losses import RECORD_LOSSES
 from ..ingest.perf_text import script_header
 from ..ingest.truncation import detect_truncation
 from . import (
@@ -103,7 +104,7 @@ READERS: dict[str, Reader] = {
         Reader(*_fields_of(stored_profile, "a Perfloom profile")),
         Reader(
             *(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read),
-            tuple(dict.fromkeys((*perf_script.LOSSES, *perf_sched.LOSSES, *perf_lock.LOSSES))),
+            tuple(dict.fromkeys((*perf_script.LOSSES, *perf_sched.LOSSES, *perf_lock.LOSSES, *RECORD_LOSSES))),
             needs_perf=True,
         ),
         Reader(*_fields_of(ftrace, "ftrace text"), uses_jit=True, line_based=True),

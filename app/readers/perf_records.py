@@ -19,6 +19,7 @@ from ..ingest.perf_records.code_objects import SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
 from ..ingest.perf_records.header_text import COMPRESSED, format_header
+from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD
 from ..ingest.perf_records.record_index import RecordIndex, index_records
 from ..ingest.perf_records.sample_columns import SAMPLE, SampleColumns, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
@@ -32,10 +33,6 @@ from .perf_data import FORMAT
 from .perf_header import plan_repair
 from .perf_script.profile import ScriptProfileBuilder
 
-UNKNOWN_RECORD = "record of an unknown type"
-UNKNOWN_EVENT = "sample of an unknown event"
-LOSSES = (UNKNOWN_RECORD, UNKNOWN_EVENT)
-"""In addition to those of perf's text."""
 _ARCHITECTURE = 6
 PART = 1 << 18
 """Samples that are taken in at once."""
@@ -52,8 +49,7 @@ def read(
     """The profile of a whole perf.data file.
 
     symbols: finds the symbols of addresses. changed_at: when the file was last changed, seconds since the epoch.
-    max_bytes: of the records when decompressed. release: called when the data is no longer needed, before most memory
-    is. Raises UnsupportedRecords if perf script has to read it.
+    max_bytes: of the records when decompressed. release: called when most of the data has been read. Raises UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
@@ -74,7 +70,7 @@ def read(
     assembly.feed_header(b"\n".join(lines))
     for number, count in count_unknown(index).items():
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
-    tokens = _make_tokens(header, index, kind, symbols, assembly)
+    tokens = _make_tokens(header, index, kind, symbols, assembly, release)
     del index
     release()
     line = 1
@@ -99,7 +95,12 @@ def _read_build_ids(header: FileHeader) -> dict[str, str]:
 
 
 def _make_tokens(
-    header: FileHeader, index: RecordIndex, kind: SampleType, symbols: SymbolSource, assembly: ScriptProfileBuilder
+    header: FileHeader,
+    index: RecordIndex,
+    kind: SampleType,
+    symbols: SymbolSource,
+    assembly: ScriptProfileBuilder,
+    release: Callable[[], object],
 ) -> Tokens:
     """The samples as tokens of perf's text, a line each."""
     rows = order_records(index, kind)
@@ -122,7 +123,7 @@ def _make_tokens(
         example = f"a period of {int(samples.period[impossible][0])}"
         assembly.add_loss(IMPOSSIBLE_PERIOD, example, int(impossible.sum()))
         samples, position = samples.take(~impossible), position[~impossible]
-    stacks = _build_stacks(index, samples, position, history, symbols)
+    stacks = _build_stacks(index, samples, position, history, symbols, release)
     prefix, prefixes = _make_prefixes(samples, history.look_up_names(samples.tid, position), history.names, kind)
     count, none = len(position), np.zeros(0, np.int64)
     line = np.arange(count)
@@ -180,7 +181,12 @@ def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
 
 
 def _build_stacks(
-    index: RecordIndex, samples: SampleColumns, position: Int64Array, history: TaskHistory, symbols: SymbolSource
+    index: RecordIndex,
+    samples: SampleColumns,
+    position: Int64Array,
+    history: TaskHistory,
+    symbols: SymbolSource,
+    release: Callable[[], object],
 ) -> Stacks:
     columns = ChainColumns(
         ip=samples.ip,
@@ -189,7 +195,7 @@ def _build_stacks(
         chain=samples.chain,
         length=samples.length,
     )
-    return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols)
+    return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols, release)
 
 
 def _make_prefixes(

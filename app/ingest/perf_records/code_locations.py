@@ -4,8 +4,9 @@ The chains hold addresses and markers for whose code they are (PERF_CONTEXT_*). 
 thread__resolve_callchain_sample in tools/perf/util/machine.c of Linux 6.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 """Markers: of the kernel, of the user, and of a hypervisor."""
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """Besides the numbers of address spaces of processes."""
-_BLOCK = 1 << 20
+_BLOCK, _MAX_RECORD_WORDS = 1 << 17, 1 << 13
 _FACTOR = 0x9E3779B97F4A7C15
 UNKNOWN = "[unknown]"
 
@@ -60,10 +61,17 @@ class _Locations:
 
 
 def build_stacks(
-    words: Array, columns: ChainColumns, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource
+    words: Array,
+    columns: ChainColumns,
+    spaces: Sequence[AddressSpace],
+    kernel: AddressSpace,
+    symbols: SymbolSource,
+    release: Callable[[], object],
 ) -> Stacks:
-    """The stacks of samples. symbols: looks up the symbols of addresses."""
+    """The stacks of samples. symbols: looks up the symbols of addresses. release: called when only distinct chains are
+    still read."""
     code, first = _distinguish(words, columns)
+    release()
     ends, locations = _flatten(words, columns, first)
     keys, rows = _distinguish_locations(locations)
     distinct = _Locations(locations.address[rows], locations.space[rows], locations.relative[rows])
@@ -97,52 +105,37 @@ def _mix(values: Array) -> Array:
     return mixed
 
 
-def _hash_chains(words: Array, start: Int64Array, length: Int64Array) -> Array:
+def _hash_chains(words: Array, start: Int64Array, length: Array) -> Array:
     """A number for each chain, which differs for different chains: a polynomial of its words, modulo 2**64.
 
-    The words of the whole file are weighted by the powers of a factor and summed up, so that a chain is the difference
-    of two sums, and no chain is copied. The factor is random: nobody can make a file whose chains collide.
+    The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
+    difference of two sums, and no chain is copied. The factor is random: nobody can make a file whose chains collide.
     """
     factor = int.from_bytes(np.random.default_rng().bytes(8), "little") | 5
-    inverse = pow(factor, -1, 1 << 64)
-    order = np.argsort(start, kind="stable")
-    bounds = np.concatenate((start[order], (start + length)[order]))
-    sums = np.zeros(len(bounds), np.uint64)
-    places = np.argsort(bounds, kind="stable")
-    sorted_bounds = bounds[places]
-    powers = np.full(_BLOCK, factor, np.uint64)
+    powers = _make_powers(factor)
+    inverse_powers = _make_powers(pow(factor, -1, 1 << 64))
+    result = np.zeros(len(start), np.uint64)
+    order = np.arange(len(start)) if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
+    bounds = np.searchsorted(start, np.arange(0, len(words) + _BLOCK, _BLOCK), sorter=order)
+    sums = np.zeros(len(powers) + 1, np.uint64)
+    for number, (first, last) in enumerate(pairwise(bounds.tolist())):
+        if first == last:
+            continue
+        rows, low = order[first:last], number * _BLOCK
+        begin = start[rows] - low
+        end = begin + length[rows]
+        block = _mix(words[low : low + int(end.max())])
+        block *= powers[: len(block)]
+        np.add.accumulate(block, out=sums[1 : len(block) + 1])
+        result[rows] = (sums[end] - sums[begin]) * inverse_powers[begin]
+    return result
+
+
+def _make_powers(base: int) -> Array:
+    """The powers of `base` modulo 2**64: as many as there are words in a block and the longest record after it."""
+    powers = np.full(_BLOCK + _MAX_RECORD_WORDS, base, np.uint64)
     powers[0] = 1
-    powers = np.multiply.accumulate(powers)
-    carry, done, scale = np.uint64(0), 0, np.uint64(1)
-    step = np.uint64(pow(factor, _BLOCK, 1 << 64))
-    with np.errstate(over="ignore"):
-        for begin in range(0, len(words) + 1, _BLOCK):
-            block = _mix(words[begin : begin + _BLOCK])
-            block *= powers[: len(block)]
-            running = np.zeros(len(block) + 1, np.uint64)
-            np.add.accumulate(block, out=running[1:])
-            running *= scale
-            running += carry
-            last = int(np.searchsorted(sorted_bounds, begin + len(block), "right"))
-            sums[places[done:last]] = running[sorted_bounds[done:last] - begin]
-            done, carry, scale = last, running[-1], scale * step
-        half = len(start)
-        result = np.empty(half, np.uint64)
-        result[order] = (sums[half:] - sums[:half]) * _power(inverse, start[order])
-    return result
-
-
-def _power(base: int, exponents: Int64Array) -> Array:
-    """`base` to the power of each exponent, modulo 2**64."""
-    result = np.ones(len(exponents), np.uint64)
-    low, high = exponents & (_BLOCK - 1), exponents >> 20
-    table = np.full(_BLOCK, base, np.uint64)
-    table[0] = 1
-    result *= np.multiply.accumulate(table)[low]
-    table = np.full(int(high.max()) + 1 if len(high) else 1, pow(base, _BLOCK, 1 << 64), np.uint64)
-    table[0] = 1
-    result *= np.multiply.accumulate(table)[high]
-    return result
+    return np.multiply.accumulate(powers)
 
 
 def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:

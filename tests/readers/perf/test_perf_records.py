@@ -17,6 +17,7 @@ from perfloom.domain.arrays import Array
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.ingest.perf_records.code_objects import CodeObject, SymbolNames
+from perfloom.ingest.perf_records.losses import RECORD_LOSSES, UNKNOWN_RECORD
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.ingest.perf_text.losses import LOST_IN_KERNEL
 from perfloom.readers import perf_data, perf_records
@@ -98,7 +99,7 @@ def assert_equal(path: Path, scratch: Path) -> Profile:
 def count_losses(profile: Profile) -> dict[str, int]:
     rows = profile.losses.to_pylist()
     # Examples name a line of the text.
-    return {row["reason"]: row["count"] for row in rows if row["reason"] not in perf_records.LOSSES}
+    return {row["reason"]: row["count"] for row in rows if row["reason"] not in RECORD_LOSSES}
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +213,7 @@ def test_unknown_records_are_skipped_and_counted() -> None:
     made.records.append(record(250, b""))
     profile = read_bytes(made.build())
     assert profile.samples.to_pylist() == expected.samples.to_pylist()
-    (loss,) = (row for row in profile.losses.to_pylist() if row["reason"] == perf_records.UNKNOWN_RECORD)
+    (loss,) = (row for row in profile.losses.to_pylist() if row["reason"] == UNKNOWN_RECORD)
     assert (loss["count"], loss["example"]) == (3, "type 40")
 
 
