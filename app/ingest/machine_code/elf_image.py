@@ -41,7 +41,7 @@ def make_record(text: str, order: str) -> np.dtype[np.void]:
 
 
 @dataclass(frozen=True)
-class Section:
+class SectionHeader:
     """A section header, with its name and number."""
 
     number: int
@@ -64,7 +64,7 @@ class ElfImage:
     is_64: bool
     order: str
     machine: int
-    sections: tuple[Section, ...]
+    sections: tuple[SectionHeader, ...]
     segments: Array
 
     @classmethod
@@ -94,18 +94,18 @@ class ElfImage:
             names = _read_at(stream, size, int(rows["offset"][names_in]), names_size)
         columns = ("name", "type", "flags", "addr", "offset", "size", "link", "entsize")
         sections = tuple(
-            Section(number, names[at : max(at, names.find(b"\0", at, at + 256))], *others)
+            SectionHeader(number, names[at : max(at, names.find(b"\0", at, at + 256))], *others)
             for number, (at, *others) in enumerate(zip(*(rows[name].tolist() for name in columns), strict=True))
         )
         kind = make_record(_SEGMENT[is_64], order)
         segments = np.frombuffer(_read_records(stream, size, segments_at, kind, min(segment_count, MAX_SEGMENTS)), kind)
         return cls(stream, size, is_64, order, machine, sections, segments)
 
-    def find_section(self, name: bytes) -> Section | None:
+    def find_section(self, name: bytes) -> SectionHeader | None:
         """The first section with a name."""
         return next((one for one in self.sections if one.name == name), None)
 
-    def read_section(self, section: Section, most: int) -> bytes:
+    def read_section(self, section: SectionHeader, most: int) -> bytes:
         """Its content, decompressed; shorter in a truncated file, and empty if it has more bytes than `most`."""
         if section.type == SHT_NOBITS or section.size > most:
             return b""
@@ -150,7 +150,7 @@ class ElfImage:
         return name, checksum
 
     def find_offsets(self, addresses: Array, without_segment: Array) -> Array:
-        """Where addresses of the program lie in the file, as perf computes it: by the first loaded segment that has an
+        """Offsets in the file of addresses of the program, as perf computes them: by the first loaded segment that has an
         address. without_segment: uint64, what is subtracted from the others."""
         offsets: Array = addresses - without_segment
         todo = np.ones(len(addresses), bool)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.errors import UnreadableInput
-from ..machine_code.elf_image import SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, ElfImage, Section, make_record
+from ..machine_code.elf_image import SHF_ALLOC, SHT_DYNSYM, SHT_SYMTAB, ElfImage, SectionHeader, make_record
 from ..machine_code.plt import SECTIONS as PLT_SECTIONS
 from ..machine_code.plt import list_plt_entries
 from .symbol_table import EMPTY, GLOBAL, SymbolTable, fix_ends
@@ -44,7 +44,7 @@ def read_kernel_symbols(vmlinux: ElfImage) -> SymbolTable:
     return _read_symbols(vmlinux, SHT_SYMTAB)
 
 
-def read_module_symbols(module: ElfImage, section: Section) -> SymbolTable:
+def read_module_symbols(module: ElfImage, section: SectionHeader) -> SymbolTable:
     """The symbols in one section of a module of the kernel, by offset in the file."""
     return _read_symbols(module, SHT_SYMTAB, module, section)
 
@@ -67,7 +67,7 @@ def _read_mini_debug_info(code: ElfImage) -> ElfImage | None:
 
 
 def _read_symbols(
-    image: ElfImage, kind: int, code: ElfImage | None = None, section: Section | None = None
+    image: ElfImage, kind: int, code: ElfImage | None = None, section: SectionHeader | None = None
 ) -> SymbolTable:
     """The symbols of a table, by start, with ends. kind: SHT_SYMTAB or SHT_DYNSYM. code: the binary, if starts are
     offsets in that file and not addresses. section: the only one whose symbols are wanted."""
@@ -138,7 +138,7 @@ def _merge(parts: Sequence[SymbolTable]) -> SymbolTable:
     return SymbolTable(start, end, name[order], binding[order], names, is_sized=is_sized[order])
 
 
-def list_plt_sections(code: ElfImage) -> list[Section]:
+def list_plt_sections(code: ElfImage) -> list[SectionHeader]:
     """The sections of the procedure linkage table."""
     return [section for section in code.sections if section.name in PLT_SECTIONS]
 
