@@ -150,8 +150,8 @@ class ElfImage:
         return name, checksum
 
     def find_offsets(self, addresses: Array, without_segment: Array) -> Array:
-        """Offsets in the file of addresses of the program, as perf computes them: by the first loaded segment that has an
-        address. without_segment: uint64, what is subtracted from the others."""
+        """Offsets in the file of addresses of the program, as perf computes them: by the first segment in memory that
+        has an address. without_segment: uint64, what is subtracted from the others."""
         offsets: Array = addresses - without_segment
         todo = np.ones(len(addresses), bool)
         loaded = self.segments[self.segments["type"] == PT_LOAD]

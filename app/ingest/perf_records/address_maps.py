@@ -103,7 +103,7 @@ class KernelSpace:
             return
         label = path if path.startswith("[") else f"[{_find_module_name(path)}]"
         build_id = record.build_id or build_ids.get(path) or build_ids.get(label)
-        module = CodeObject(ObjectKind.MODULE, path, build_id)
+        module = CodeObject(ObjectKind.MODULE, path, build_id, text_start=record.start)
         self.space.add(record.start, record.end, Mapping(module, label, record.offset - record.start))
 
     def add_symbol(self, record: KernelSymbolRecord) -> None:

@@ -25,7 +25,7 @@ class CodeObject:
 
     path: as recorded ("/usr/bin/x", "[kernel.kallsyms]", "[vdso]", "//anon"). build_id: hexadecimal digits, of the
     MMAP2 record or of the feature BUILD_ID. pid: of the process for a PERF_MAP, else 0. text_start: the address of
-    _text or _stext at recording time for a KERNEL, else 0.
+    _text or _stext at recording time for a KERNEL, the start of its map for a MODULE, else 0.
     """
 
     kind: ObjectKind
