@@ -196,6 +196,8 @@ def _format(
 ) -> list[bytes]:
     """The line of each location."""
     texts = [b""] * len(locations.address)
+    if not texts:
+        return texts
     rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
     if not texts:
         return texts
