@@ -300,14 +300,15 @@ class SymbolFiles:
         return b""
 
     def _read_perf_map(self, pid: int) -> bytes:
-        """The text of a map that this user, root or, for root, any user wrote."""
+        """The text of a map that root or this user wrote; for root, of any user. Anyone can write into /tmp."""
         if not self.recorded_here:
             return b""
         stream = open_regular(Path(f"/tmp/perf-{pid}.map"), public=False)
         if stream is None:
             return b""
         with stream, suppress(OSError):
-            if os.geteuid() in (0, os.fstat(stream.fileno()).st_uid):
+            user = os.geteuid()
+            if not user or os.fstat(stream.fileno()).st_uid in (0, user):
                 return stream.read(MAX_TEXT_BYTES)
         return b""
 
