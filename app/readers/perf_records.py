@@ -49,7 +49,8 @@ def read(
     """The profile of a whole perf.data file.
 
     symbols: finds the symbols of addresses. changed_at: when the file was last changed, seconds since the epoch.
-    max_bytes: of the records when decompressed. release: called when most of the data has been read. Raises UnsupportedRecords if perf script has to read it.
+    max_bytes: of the records when decompressed. release: called when most of the data has been read. Raises
+    UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)

@@ -78,6 +78,21 @@ def samples_of(profile: Profile) -> list[Sample]:
     return found
 
 
+def without_plt_names(samples: list[Sample], others: list[Sample]) -> list[Sample]:
+    """The samples, with what `others` have instead of the names of entries of the procedure linkage table. perf 6.1 does
+    not know all of these entries: docs/formats/perf-data.md."""
+    result = []
+    for sample, other in zip(samples, others, strict=True):
+        stack = tuple(
+            frame._replace(name=theirs.name, offset=theirs.offset, kind=theirs.kind)
+            if frame.name.endswith("@plt") and (frame.address, frame.module) == (theirs.address, theirs.module)
+            else frame
+            for frame, theirs in zip(sample.stack, other.stack, strict=len(sample.stack) == len(other.stack))
+        )
+        result.append(sample._replace(stack=stack))
+    return result
+
+
 def losses_of(profile: Profile) -> dict[str, tuple[int, str]]:
     """(count, first example) by reason."""
     return {row["reason"]: (row["count"], row["example"]) for row in profile.losses.to_pylist()}

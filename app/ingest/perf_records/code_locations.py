@@ -199,8 +199,6 @@ def _format(
     if not texts:
         return texts
     rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
-    if not texts:
-        return texts
     order = np.argsort(locations.space, kind="stable")
     numbers, begins = np.unique(locations.space[order], return_index=True)
     for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):

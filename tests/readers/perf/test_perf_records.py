@@ -38,12 +38,11 @@ from tests.support.perf.recordings import (
     MadeRecording,
     record,
 )
+from tests.support.samples import samples_of, without_plt_names
 
 DATA = paths.ROOT / "tests" / "data" / "perf"
 MAX_BYTES = 1 << 30
-TABLES = (
-    *("runs", "samples", "threads", "thread_names", "functions", "frames", "stacks", "calls", "events", "counts"),
-)
+TABLES = ("runs", "threads", "thread_names", "events", "counts")
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <math.h>
@@ -89,6 +88,8 @@ def read_text(path: Path, scratch: Path) -> Profile:
 def assert_equal(path: Path, scratch: Path) -> Profile:
     """Both ways of reading give the same profile. Returns it."""
     native, text = read_natively(path), read_text(path, scratch)
+    wanted = samples_of(text)
+    assert without_plt_names(samples_of(native), wanted) == wanted
     for table in TABLES:
         assert getattr(native, table).to_pylist() == getattr(text, table).to_pylist(), table
     assert count_losses(native) == count_losses(text)
@@ -294,9 +295,13 @@ def test_damaged_bytes_crash_nothing(spin: Path) -> None:
     assert {"perf-data", "UnsupportedRecords"} <= outcomes
 
 
-def test_absurd_offsets_and_sizes_are_left_to_perf(spin: Path) -> None:
+def test_absurd_offsets_and_sizes(spin: Path) -> None:
     whole = spin.read_bytes()
     for at in (16, 24, 32, 40, 48):
         for value in (1, 2**31, 2**63, 2**64 - 8):
-            with pytest.raises(UnsupportedRecords):
-                read_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
+            try:
+                profile = read_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
+            except UnsupportedRecords:
+                continue
+            # The size of the records is wrong: the complete ones of the file are read, as in a file that was cut.
+            assert at == 48 and not profile.meta.complete
