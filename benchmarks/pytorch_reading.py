@@ -81,9 +81,9 @@ def inside(what: str, path: Path, request: str) -> None:
     from perfloom.ingest.compression import open_decompressed
     from perfloom.ingest.trace_json.reader import read_events
     from perfloom.readers import warmup as compiling
+    from perfloom.workers.base.without_pandas import block_pandas
     from perfloom.workers.read.columns import read_columns
     from perfloom.workers.read.request import AnswerWriter, Request
-    from perfloom.workers.read.without_pandas import block_pandas
 
     block_pandas()
     compiling.compile_all()

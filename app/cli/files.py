@@ -156,8 +156,8 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
         sources = _add_files_beside(sources)
         are_files = [True] * len(sources)
     with _reader_ahead(sources if all(are_files) else ()), _progress_line() as progress:
+        from ..workers.base.without_pandas import load_pyarrow
         from ..workers.read import reading
-        from ..workers.read.without_pandas import load_pyarrow
 
         load_pyarrow()
 

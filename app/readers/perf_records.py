@@ -14,14 +14,14 @@ from ..domain.builder import IMPOSSIBLE_PERIOD
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
-from ..ingest.perf_records.code_locations import ChainColumns, Stacks, build_stacks, encode
+from ..ingest.perf_records.code_locations import ChainColumns, StackTexts, build_stacks, encode
 from ..ingest.perf_records.code_objects import SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
 from ..ingest.perf_records.header_text import COMPRESSED, format_header
 from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD
 from ..ingest.perf_records.record_index import RecordIndex, index_records
-from ..ingest.perf_records.sample_columns import SAMPLE, SampleColumns, check_events, order_records, read_samples
+from ..ingest.perf_records.sample_columns import SAMPLE, RecordedSamples, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
 from ..ingest.perf_records.task_records import CPU_MODE, GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
@@ -183,12 +183,12 @@ def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
 
 def _build_stacks(
     index: RecordIndex,
-    samples: SampleColumns,
+    samples: RecordedSamples,
     position: Int64Array,
     history: TaskHistory,
     symbols: SymbolSource,
     release: Callable[[], object],
-) -> Stacks:
+) -> StackTexts:
     columns = ChainColumns(
         ip=samples.ip,
         mode=samples.flags & CPU_MODE,
@@ -200,7 +200,7 @@ def _build_stacks(
 
 
 def _make_prefixes(
-    samples: SampleColumns, name: Int64Array, names: list[bytes], kind: SampleType
+    samples: RecordedSamples, name: Int64Array, names: list[bytes], kind: SampleType
 ) -> tuple[Array, list[bytes]]:
     """(code of the text before each sample's time, the texts)."""
     task, _ = encode(samples.pid.astype(np.int64) << 32 | samples.tid.astype(np.int64) & 0xFFFFFFFF)

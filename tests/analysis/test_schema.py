@@ -92,7 +92,7 @@ def test_registry_names_the_tables_of_all_modules() -> None:
 def test_tables_need_no_pandas() -> None:
     program = """
 import sys
-from perfloom.workers.read.without_pandas import load_pyarrow
+from perfloom.workers.base.without_pandas import load_pyarrow
 load_pyarrow()
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder

@@ -83,12 +83,15 @@ def without_plt_names(samples: list[Sample], others: list[Sample]) -> list[Sampl
     not know all of these entries: docs/formats/perf-data.md."""
     result = []
     for sample, other in zip(samples, others, strict=True):
-        stack = tuple(
-            frame._replace(name=theirs.name, offset=theirs.offset, kind=theirs.kind)
-            if frame.name.endswith("@plt") and (frame.address, frame.module) == (theirs.address, theirs.module)
-            else frame
-            for frame, theirs in zip(sample.stack, other.stack, strict=len(sample.stack) == len(other.stack))
-        )
+        stack = sample.stack
+        if len(stack) == len(other.stack):
+            pairs = zip(stack, other.stack, strict=True)
+            stack = tuple(
+                frame._replace(name=theirs.name, offset=theirs.offset, kind=theirs.kind)
+                if frame.name.endswith("@plt") and (frame.address, frame.module) == (theirs.address, theirs.module)
+                else frame
+                for frame, theirs in pairs
+            )
         result.append(sample._replace(stack=stack))
     return result
 

@@ -30,10 +30,10 @@ from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.store.files.disk import unavailable
 
 from ..base import processes
+from ..base.without_pandas import block_pandas
 from .prefork import END
 from .request import AnswerWriter, Limits, Request
 from .watchdog import DeadlockWatchdog
-from .without_pandas import block_pandas
 
 CPU_GRACE_S = 5
 """CPU seconds between SIGXCPU, at the soft limit, and SIGKILL, at the hard limit."""

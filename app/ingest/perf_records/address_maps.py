@@ -107,7 +107,7 @@ class KernelSpace:
         self.space.add(record.start, record.end, Mapping(module, label, record.offset - record.start))
 
     def add_symbol(self, record: KernelSymbolRecord) -> None:
-        """Add code that has a symbol of its own. Within the kernel or a module, that has the symbol too."""
+        """Add code with its own symbol. Within the kernel or a module, that has the symbol too."""
         place = self.space.find(np.array([record.start], np.uint64))[0]
         if record.size and (place < 0 or self.space.mappings[place].symbol is not None):
             name = record.name.decode("utf-8", "surrogateescape")

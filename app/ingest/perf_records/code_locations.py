@@ -22,14 +22,14 @@ _CONTEXT_MAX = np.uint64(2**64 - 4095)
 _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 """Markers: of the kernel, of the user, and of a hypervisor."""
 _KERNEL_SPACE, _NOWHERE = -1, -2
-"""Besides the numbers of address spaces of processes."""
+"""In addition to the numbers of address spaces of processes."""
 _BLOCK, _MAX_RECORD_WORDS = 1 << 17, 1 << 13
 _FACTOR = 0x9E3779B97F4A7C15
 UNKNOWN = "[unknown]"
 
 
 @dataclass(frozen=True, eq=False)
-class Stacks:
+class StackTexts:
     """Distinct stacks. code: the stack of each sample. ends: where each ends in `lines`, which are indices of `texts`:
     lines such as perf script prints them below a sample."""
 
@@ -67,7 +67,7 @@ def build_stacks(
     kernel: AddressSpace,
     symbols: SymbolSource,
     release: Callable[[], object],
-) -> Stacks:
+) -> StackTexts:
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when only distinct chains are
     still read."""
     code, first = _distinguish(words, columns)
@@ -75,7 +75,7 @@ def build_stacks(
     ends, locations = _flatten(words, columns, first)
     keys, rows = _distinguish_locations(locations)
     distinct = _Locations(locations.address[rows], locations.space[rows], locations.relative[rows])
-    return Stacks(code, ends, keys, _format(distinct, spaces, kernel, symbols))
+    return StackTexts(code, ends, keys, _format(distinct, spaces, kernel, symbols))
 
 
 def encode(values: Array) -> tuple[Array, Int64Array]:
@@ -109,7 +109,7 @@ def _hash_chains(words: Array, start: Int64Array, length: Array) -> Array:
     """A number for each chain, which differs for different chains: a polynomial of its words, modulo 2**64.
 
     The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
-    difference of two sums, and no chain is copied. The factor is random: nobody can make a file whose chains collide.
+    difference of two sums, and no chain is copied. The factor is random, so no file can be made whose chains collide.
     """
     factor = int.from_bytes(np.random.default_rng().bytes(8), "little") | 5
     powers = _make_powers(factor)

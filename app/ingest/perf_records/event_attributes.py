@@ -68,13 +68,13 @@ _SOFTWARE_NAMES = (
 
 
 @dataclass(frozen=True)
-class EventAttributes:
+class AttributeFields:
     """The attributes of one event. fields: by their names in the header file; those of `FLAGS` are bits of "flags"."""
 
     fields: dict[str, int]
 
     @classmethod
-    def parse(cls, data: bytes) -> "EventAttributes":
+    def parse(cls, data: bytes) -> "AttributeFields":
         """The attributes in `data`, which older versions wrote without the last fields. Raises UnsupportedRecords."""
         size = int.from_bytes(data[4:8], "little") or MIN_BYTES
         if not MIN_BYTES <= size <= MAX_BYTES or len(data) < MIN_BYTES:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from .byte_reader import ByteReader
-from .event_attributes import EventAttributes
+from .event_attributes import AttributeFields
 from .unsupported import UnsupportedRecords
 
 PIPE_HEADER_BYTES, HEADER_BYTES = 16, 104
@@ -30,7 +30,7 @@ Data = bytes | memoryview
 class RecordedEvent:
     """An event. ids: of its counters, which samples refer to. name: as perf prints it; None if the file has none."""
 
-    attributes: EventAttributes
+    attributes: AttributeFields
     ids: tuple[int, ...]
     name: str | None = None
 
@@ -56,7 +56,7 @@ class FileHeader:
         reader = ByteReader(record[8:], "a record with a part of the header")
         if kind == _HEADER_ATTR and self.is_piped:
             size = int.from_bytes(record[12:16], "little")
-            attributes = EventAttributes.parse(reader.read_bytes(size or 64))
+            attributes = AttributeFields.parse(reader.read_bytes(size or 64))
             ids = tuple(reader.read_u64() for _ in range(reader.left // 8))
             self.events.append(RecordedEvent(attributes, ids))
             if len(self.events) > MAX_EVENTS:
@@ -87,7 +87,7 @@ class FileHeader:
         if count > MAX_EVENTS:
             raise UnsupportedRecords(f"it has {count:,} events")
         for _ in range(count):
-            attributes = EventAttributes.parse(reader.read_bytes(size))
+            attributes = AttributeFields.parse(reader.read_bytes(size))
             id_count, name = reader.read_u32(), reader.read_text()
             ids = struct.unpack(f"<{id_count}Q", reader.read_bytes(8 * id_count))
             yield RecordedEvent(attributes, ids, name.decode("utf-8", "surrogateescape"))
@@ -125,7 +125,7 @@ def read_header(data: Data, start_of_file: bytes | None = None, end: int | None 
         ids = bytes(data[ids_at : ids_at + ids_bytes]) if ids_at <= len(data) else b""
         if len(ids) != ids_bytes or ids_bytes % 8:
             raise UnsupportedRecords("the identifiers of its events are damaged")
-        attributes = EventAttributes.parse(entry[:-_ID_PAIR])
+        attributes = AttributeFields.parse(entry[:-_ID_PAIR])
         header.events.append(RecordedEvent(attributes, struct.unpack(f"<{ids_bytes // 8}Q", ids)))
     if start_of_file is None:
         _read_features(header, data, words[9:13])

@@ -107,7 +107,7 @@ class _BoundedBuffer(io.RawIOBase):
 
 
 def _repack(data: bytes | memoryview, start: int, end: int, max_bytes: int, cut: bool) -> bytearray:
-    """All records, each a multiple of 8 bytes. Those that were packed are in place of the packed ones, in which a
+    """All records, each a multiple of 8 bytes. Those that were packed replace the packed ones, in which a
     record may continue in the next one. Formats of tracepoints, which follow a record of a piped file, are left out."""
     out, rest = bytearray(), _BoundedBuffer(max_bytes)
     unpacker = zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", rest), closefd=False)

@@ -35,7 +35,7 @@ _NO_TIMES = np.array((0, 2**64 - 1), np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
-class SampleColumns:
+class RecordedSamples:
     """Samples. flags: of the header of the record. event: number. pid, tid: int32. cpu: -1 if unknown. period: that of
     the event if it is not in the samples. chain: where in the words its call chain begins. length: of the call chain,
     -1 without one."""
@@ -51,9 +51,9 @@ class SampleColumns:
     chain: Int64Array
     length: Array
 
-    def take(self, rows: Array) -> "SampleColumns":
+    def take(self, rows: Array) -> "RecordedSamples":
         """The samples in some rows, by their numbers or by a mask."""
-        return SampleColumns(*(getattr(self, column.name)[rows] for column in fields(self)))
+        return RecordedSamples(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 def check_events(events: Sequence[RecordedEvent]) -> SampleType:
@@ -97,7 +97,9 @@ def _place_of_id(kind: SampleType) -> int:
     return _place(kind, SampleType.IDENTIFIER if kind & SampleType.IDENTIFIER else SampleType.ID)
 
 
-def read_samples(index: RecordIndex, rows: Int64Array, events: Sequence[RecordedEvent]) -> tuple[SampleColumns, Array]:
+def read_samples(
+    index: RecordIndex, rows: Int64Array, events: Sequence[RecordedEvent]
+) -> tuple[RecordedSamples, Array]:
     """(the samples of known events in these rows of the index, mask of those rows). Raises UnsupportedRecords."""
     kinds = {event.attributes.fields["sample_type"] for event in events}
     if len(events) == 1:
@@ -116,8 +118,8 @@ def read_samples(index: RecordIndex, rows: Int64Array, events: Sequence[Recorded
     parts = [_read(index, rows[group], number[group], events) for group in groups if len(group)]
     if not parts:
         return _read(index, rows, number, events), known
-    columns = (np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(SampleColumns))
-    return SampleColumns(*columns).take(np.argsort(np.concatenate(groups))), known
+    columns = (np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(RecordedSamples))
+    return RecordedSamples(*columns).take(np.argsort(np.concatenate(groups))), known
 
 
 def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
@@ -130,7 +132,7 @@ def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
     return found
 
 
-def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[RecordedEvent]) -> SampleColumns:
+def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[RecordedEvent]) -> RecordedSamples:
     """Samples with the same contents. number: of the event of each."""
     kind = events[int(number[0]) if len(number) else 0].attributes.sample_type
     words, place, size = index.words, index.place[rows], index.size[rows]
@@ -150,7 +152,7 @@ def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[Recor
             raise UnsupportedRecords("a call chain is longer than its record")
         length = lengths.astype(np.int32)
     task = column(SampleType.TID)
-    return SampleColumns(
+    return RecordedSamples(
         time=column(SampleType.TIME),
         flags=index.flags[rows],
         event=number,
