@@ -332,7 +332,7 @@ def _list_names(tables: list[SymbolTable], row: Array, opened: _Tables) -> Symbo
     size = len(tables[0])
     places = [(tables[0], one) if one < size else (tables[1], one - size) for one in found.tolist()]
     names = [opened.format_name(table.name_of(one)) for table, one in places]
-    starts = [(table.start_of(one) - opened.shift) % 2**64 for table, one in places]
+    starts = [(int(table.start[one]) - opened.shift) % 2**64 for table, one in places]
     return SymbolNames(position.astype(np.int64), names, np.array(starts, np.uint64))
 
 

@@ -1,19 +1,40 @@
 """Symbols of just-in-time compilers: /tmp/perf-PID.map with lines "start size name", numbers in hexadecimal.
 
-Format: Linux, tools/perf/Documentation/jit-interface.txt. Compilers use addresses again; then the later line is valid.
+Format: Linux, tools/perf/Documentation/jit-interface.txt. Compilers use addresses again, and lines have no times, so
+several may contain an address. Then the choice is that of perf 6.1, whose search ends at the first symbol with the
+address. It depends on the shape of a tree, which is built again here (the red-black tree of Linux, lib/rbtree.c).
 """
 
-import heapq
-import itertools
 import re
+from collections.abc import Callable
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, Int64Array
 from .symbol_table import EMPTY, GLOBAL, SymbolTable
 
 MAX_LINES = 2_000_000
+MAX_TREE_LINES = 200_000
+"""Of larger maps, the innermost symbol is found, without a tree."""
 _LINE = re.compile(rb"^(?:0x)?([0-9a-fA-F]{1,16})[ \t](?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]+)", re.MULTILINE)
+
+
+class MapTable(SymbolTable):
+    """The symbols of a map, by start. Those with the same start are in the order of the lines."""
+
+    def find(self, addresses: Array, format_name: Callable[[bytes], str]) -> Int64Array:
+        """See SymbolTable."""
+        row = super().find(addresses, format_name)
+        overlaps = np.maximum.accumulate(self.end)[:-1] > self.start[1:]
+        if not overlaps.any() or len(self) > MAX_TREE_LINES:
+            return row
+        tree = _SearchTree(self.start.tolist(), self.end.tolist())
+        # The lines are in the order of their names in the text.
+        for one in np.argsort(self.name, kind="stable").tolist():
+            tree.insert(one)
+        found = np.array([tree.find(address) for address in addresses.tolist()], np.int64)
+        # perf misses a symbol that contains the address if the search passes it on the wrong side.
+        return np.where(found >= 0, found, row)
 
 
 def parse_perf_map(text: bytes) -> SymbolTable:
@@ -21,7 +42,7 @@ def parse_perf_map(text: bytes) -> SymbolTable:
     found = []
     for line in _LINE.finditer(text):
         first, size = int(line[1], 16), int(line[2], 16)
-        if size and first + size < 2**64:
+        if first + size < 2**64:
             found.append((first, first + size, line.start(3)))
             if len(found) == MAX_LINES:
                 break
@@ -29,44 +50,81 @@ def parse_perf_map(text: bytes) -> SymbolTable:
         return EMPTY
     start, end = (np.array([row[at] for row in found], np.uint64) for at in (0, 1))
     name = np.array([row[2] for row in found], np.int64)
-    start, end, rows = _cut_overlaps(start, end)
-    binding = np.full(len(start), GLOBAL, np.uint8)
-    origin = np.array([found[row][0] for row in rows.tolist()], np.uint64)
-    return SymbolTable(start, end, name[rows], binding, text, b"\n", origin=origin)
-
-
-def _cut_overlaps(start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """(start, end, row) of pieces without overlap, by start. Of the rows that contain an address, the last counts."""
     order = np.argsort(start, kind="stable")
-    low, high = start[order], end[order]
-    # Groups of rows that overlap: a group begins where no earlier row reaches to.
-    begins = np.append(True, np.maximum.accumulate(high)[:-1] <= low[1:])
-    group = np.cumsum(begins) - 1
-    alone = np.bincount(group)[group] == 1
-    pieces = _sweep(start, end, order[~alone])
-    columns = np.array(pieces, np.uint64).reshape(-1, 3)
-    starts = np.concatenate([low[alone], columns[:, 0]])
-    ends = np.concatenate([high[alone], columns[:, 1]])
-    rows = np.concatenate([order[alone], columns[:, 2].astype(np.int64)])
-    by_start = np.argsort(starts, kind="stable")
-    return starts[by_start], ends[by_start], rows[by_start]
+    binding = np.full(len(start), GLOBAL, np.uint8)
+    return MapTable(start[order], end[order], name[order], binding, text, b"\n")
 
 
-def _sweep(start: Array, end: Array, rows: Array) -> list[tuple[int, int, int]]:
-    low, high = start.tolist(), end.tolist()
-    edges = sorted({edge for row in rows.tolist() for edge in (low[row], high[row])})
-    pending = sorted(rows.tolist(), key=low.__getitem__, reverse=True)
-    active: list[int] = []
-    pieces: list[tuple[int, int, int]] = []
-    for begin, stop in itertools.pairwise(edges):
-        while pending and low[pending[-1]] <= begin:
-            heapq.heappush(active, -pending.pop())
-        while active and high[-active[0]] <= begin:
-            heapq.heappop(active)
-        if active:
-            row = -active[0]
-            if pieces and pieces[-1][1] == begin and pieces[-1][2] == row:
-                pieces[-1] = (pieces[-1][0], stop, row)
+class _SearchTree:
+    """A red-black tree of symbols by start: after a symbol with the same start, the new one is to the right."""
+
+    def __init__(self, start: list[int], end: list[int]) -> None:
+        self._start, self._end = start, end
+        # Children of each symbol, left and right; -1 for none.
+        self._children = ([-1] * len(start), [-1] * len(start))
+        self._parent = [-1] * len(start)
+        self._is_red = [True] * len(start)
+        self._root = -1
+
+    def find(self, address: int) -> int:
+        """The symbol where the search ends, -1 for none."""
+        start, end, (left, right) = self._start, self._end, self._children
+        node = self._root
+        while node >= 0:
+            if address < start[node]:
+                node = left[node]
+            elif address > end[node] or (address == end[node] and address != start[node]):
+                node = right[node]
             else:
-                pieces.append((begin, stop, row))
-    return pieces
+                break
+        return node
+
+    def insert(self, node: int) -> None:
+        """Add a symbol."""
+        start, (left, right) = self._start, self._children
+        parent, at, low = -1, self._root, start[node]
+        while at >= 0:
+            parent = at
+            at = left[at] if low < start[at] else right[at]
+        self._parent[node] = parent
+        if parent < 0:
+            self._root = node
+        else:
+            (left if low < start[parent] else right)[parent] = node
+        self._balance(node)
+
+    def _balance(self, node: int) -> None:
+        is_red, parents = self._is_red, self._parent
+        while (parent := parents[node]) >= 0 and is_red[parent]:
+            above = parents[parent]
+            side = self._children[1][above] == parent
+            near, far = self._children[side], self._children[not side]
+            uncle = far[above]
+            if uncle >= 0 and is_red[uncle]:
+                is_red[uncle] = is_red[parent] = False
+                is_red[above] = True
+                node = above
+                continue
+            if far[parent] == node:
+                self._rotate(parent, side)
+                parent = node
+            assert near[above] == parent
+            self._rotate(above, not side)
+            is_red[parent], is_red[above] = False, True
+            break
+        is_red[self._root] = False
+
+    def _rotate(self, node: int, side: bool) -> None:
+        """Move a node down to its left (side: False) or right, and its other child up to its place."""
+        near, far = self._children[side], self._children[not side]
+        child, parent = far[node], self._parent[node]
+        far[node] = near[child]
+        if near[child] >= 0:
+            self._parent[near[child]] = node
+        near[child] = node
+        self._parent[node], self._parent[child] = child, parent
+        if parent < 0:
+            self._root = child
+        else:
+            place = self._children[self._children[1][parent] == node]
+            place[parent] = child

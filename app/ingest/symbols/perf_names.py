@@ -25,6 +25,7 @@ _RUST = re.compile(r"(_R[A-Z0-9][\w]*)(?:\..*)?")
 _CONSTRUCTORS = re.compile(r"_GLOBAL_[._$]([ID])_(.+)")
 _OCAML = re.compile(r"caml[A-Z]")
 _OCAML_CODE = re.compile(r"__|\$([0-9a-fA-F]{2})")
+_ABBREVIATED_CLASS = re.compile(r"_Z(?:T[hv]\w*?_)?NK?S[absiod][CD]")
 _SPECIAL = ("_ZT", "_ZG")
 _TITLES = {"I": "global constructors keyed to ", "D": "global destructors keyed to "}
 
@@ -35,6 +36,7 @@ class PerfNames:
     def __init__(self) -> None:
         self._known: dict[bytes, str] = {}
         self._left_s = MAX_SLOW_S
+        self._styles: tuple[Any, Any] | None = None
 
     def format(self, raw: bytes) -> str:
         """What perf prints for a raw name; the name itself if it is not mangled, invalid or too long."""
@@ -70,10 +72,13 @@ class PerfNames:
             self._left_s -= spent
         return text if text and len(text) <= MAX_NAME and text.isprintable() else None
 
-    @staticmethod
-    def _decode(name: str) -> str | None:
+    def _decode(self, name: str) -> str | None:
         import demangle
 
+        if self._styles is None:
+            # c++filt writes out what is abbreviated in mangled names ("So" for std::ostream), perf only in the names of
+            # constructors and destructors.
+            self._styles = demangle.style("gnu", itanium={"expand_std_abbreviations": False}), "gnu"
         limits = demangle.Limits(max_depth=MAX_DEPTH, max_output=MAX_NAME)
         legacy = _RUST_LEGACY.fullmatch(name)
         rust = legacy if legacy and len(set(legacy[1][-17:-1])) >= _RUST_HASH_DIGITS else _RUST.fullmatch(name)
@@ -84,7 +89,8 @@ class PerfNames:
         if not mangled:
             return None
         try:
-            parts: Any = demangle.signature(mangled[1], language="itanium", style="gnu", limits=limits)
+            style = self._styles[_ABBREVIATED_CLASS.match(name) is not None]
+            parts: Any = demangle.signature(mangled[1], language="itanium", style=style, limits=limits)
         except demangle.DemanglingError:
             return None
         is_special = parts.special is not None or name.startswith(_SPECIAL)

@@ -26,8 +26,7 @@ class SymbolTable:
     """Symbols by start; those with the same start in the order of their file.
 
     start, end: uint64, [start, end). name: int64, where a name begins in `names`, in which names end with a NUL byte or
-    a character of `stops`. binding: uint8. is_sized: whether the file says where they end. origin: where the symbol of
-    each row starts, if rows are pieces of symbols.
+    a character of `stops`. binding: uint8. is_sized: whether the file says where they end.
     """
 
     start: Array
@@ -37,7 +36,6 @@ class SymbolTable:
     names: bytes
     stops: bytes = b"\0"
     is_sized: BoolArray | None = None
-    origin: Array | None = None
     _reach: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -51,10 +49,6 @@ class SymbolTable:
         begin = int(self.name[row])
         piece = self.names[begin : begin + MAX_NAME_BYTES]
         return min((piece.partition(stop.to_bytes())[0] for stop in self.stops), key=len)
-
-    def start_of(self, row: int) -> int:
-        """Where the symbol of a row starts."""
-        return int(self.start[row] if self.origin is None else self.origin[row])
 
     def address_of(self, names: Sequence[bytes]) -> int | None:
         """Where the first of these symbols that exists starts; None without one."""

@@ -54,6 +54,13 @@ def test_names_of_cpp_are_those_of_libiberty(name: str) -> None:
         ("_ZN4core3pad17h1111111111111111E", "core::pad::h1111111111111111"),
         ("_RNvCs1234_7mycrate3foo", "mycrate::foo"),
         ("camlStdlib__List__map_12", "Stdlib.List.map_12"),
+        # c++filt writes out more abbreviations than perf.
+        ("_ZNSo5flushEv", "std::ostream::flush"),
+        ("_ZNSoC1Ev", "std::basic_ostream<char, std::char_traits<char> >::basic_ostream"),
+        (
+            "_ZThn16_NSdD0Ev",
+            "non-virtual thunk to std::basic_iostream<char, std::char_traits<char> >::~basic_iostream()",
+        ),
         ("_Znwm@plt", "operator new@plt"),
         ("puts@plt", "puts@plt"),
         ("_D3foo3barFZv", "_D3foo3barFZv"),

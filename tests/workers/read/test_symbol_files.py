@@ -58,7 +58,8 @@ template <class T, int N> struct Box {
 namespace {
 __attribute__((noinline)) int hidden(std::map<std::string, int> &m) {
     int s = 0;
-    for (auto &[k, x] : m) s += x + k.size();
+    for (int n = 0; n < 30; n++)
+        for (auto &[k, x] : m) s += x + k.size();
     return s;
 }
 }
@@ -74,9 +75,9 @@ int main() {
     for (int i = 0; i < 100; i++) m[std::to_string(i)] = i;
     double t = 0;
     std::vector<int> v(300);
-    for (int r = 0; r < 3000; r++) {
+    for (int r = 0; r < 1500; r++) {
         t += b.sum([&](double x, const double &y) { return x + y + r; });
-        for (int i = 0; i < 30; i++) b = b + b;
+        for (int i = 0; i < 60; i++) b = b + b;
         t += shapes::hidden(m) + shapes::variadic(1, 2.0, 3L, r);
         for (int i = 0; i < 300; i++) v[i] = (i * 7919 + r) % 1000;
         std::sort(v.begin(), v.end(), [](int a, int c) { return a > c; });
@@ -325,6 +326,50 @@ def test_maps_of_compilers_are_read_if_recorded_here() -> None:
         assert find(make_symbol_source(None), code, [0x7F08]) == ["[unknown]"]
     finally:
         path.unlink(missing_ok=True)
+
+
+JIT = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static const unsigned char loop[] = {0xb9, 0, 0x10, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
+int main(void) {
+    unsigned char *code = mmap(0, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char name[64];
+    sprintf(name, "/tmp/perf-%d.map", getpid());
+    FILE *map = fopen(name, "w");
+    for (int at = 0; at < 3000; at++)
+        fprintf(map, "%lx %x function number %d\\n", (long)code + rand() % 1024 * 64, 1 + rand() % 200, at);
+    fclose(map);
+    for (int at = 0; at < 1 << 16; at += 64) memcpy(code + at, loop, sizeof loop);
+    for (int times = 0; times < 40; times++)
+        for (int at = 0; at < 1 << 16; at += 64) ((void (*)(void))(code + at))();
+    puts(name);
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="The program writes machine code for x86-64.")
+def test_of_symbols_that_overlap_in_a_map_the_same_is_found_as_by_perf(tmp_path: Path) -> None:
+    (tmp_path / "jit.c").write_text(JIT)
+    perf, out = str(require("perf")), tmp_path / "perf.data"
+    subprocess.run([str(require("gcc")), str(tmp_path / "jit.c"), "-o", str(tmp_path / "jit")], check=True)
+    command = [perf, "record", "-q", "-N", "-F", "4000", "-e", "cpu-clock:u", "-o", str(out), str(tmp_path / "jit")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    map_path = Path(re.findall(r"/tmp/perf-\d+\.map", done.stdout)[0])
+    try:
+        shown = [perf, "script", "-i", str(out), "--no-inline", "-F", "ip,sym,dso"]
+        text = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+        places = [found for line in text.splitlines() if (found := PLACE.match(line)) and found[3] == str(map_path)]
+        printed = {int(place[1], 16): place[2] for place in places if place[2] != "[unknown]"}
+        code = CodeObject(ObjectKind.PERF_MAP, str(map_path), pid=int(re.findall(r"\d+", map_path.name)[0]))
+        assert find(make_symbol_source(None), code, list(printed)) == [printed[one] for one in sorted(printed)]
+        assert len(set(printed.values())) > 100
+    finally:
+        map_path.unlink()
 
 
 def test_symbols_of_a_kernel_module(program: Path, tmp_path: Path) -> None:
