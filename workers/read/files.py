@@ -236,10 +236,10 @@ class FileReading:
             limit = self.request.limits.unpacked_bytes
             profile = read_records(path, stored, out, self.request.buildid_dir, limit)
         except UnsupportedRecords as unsupported:
-            profile = self._by_perf(read, path)
-            assert profile is not None
-            facts = profile.meta.facts | {PERF_SCRIPT_FACT: unsupported.reason}
-            return replace(profile, meta=replace(profile.meta, facts=facts))
+            by_perf = self._by_perf(read, path)
+            assert by_perf is not None
+            facts = by_perf.meta.facts | {PERF_SCRIPT_FACT: unsupported.reason}
+            return replace(by_perf, meta=replace(by_perf.meta, facts=facts))
         self.written += [out] if stored is None else []
         return profile
 
