@@ -17,6 +17,8 @@ KERNEL_NAME = "[kernel.kallsyms]"
 _ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage")
 _WITHOUT_FILE = ("[stack", "/SYSV", "[heap]")
 _VDSO = ("[vdso]", "[vdso32]", "[vdsox32]")
+_X86_KERNEL, _X86_MODULES = 0xFFFFFFFF80000000, 0xFFFFFFFFC0000000
+"""x86-64: where the kernel may be, and where its modules begin (Linux, Documentation/arch/x86/x86_64/mm.rst)."""
 _MODULE_ENDINGS = (".gz", ".xz", ".bz2", ".zst")
 
 
@@ -99,7 +101,9 @@ class KernelSpace:
         if path.startswith(KERNEL_NAME):
             build_id = record.build_id or build_ids.get(KERNEL_NAME)
             kernel = CodeObject(ObjectKind.KERNEL, KERNEL_NAME, build_id, text_start=record.offset)
-            self.space.add(record.start, record.end, Mapping(kernel, KERNEL_NAME, 0))
+            # perf record notes the code up to _etext, but the code that starts the kernel and idle CPUs follows later.
+            end = _X86_MODULES if _X86_KERNEL <= record.start < record.end < _X86_MODULES else record.end
+            self.space.add(record.start, end, Mapping(kernel, KERNEL_NAME, 0))
             return
         label = path if path.startswith("[") else f"[{_find_module_name(path)}]"
         build_id = record.build_id or build_ids.get(path) or build_ids.get(label)

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 PLT = b"@plt"
-MAX_MANGLED = 2048
-MAX_NAME = 4096
+MAX_MANGLED = 4096
+MAX_NAME = 16_384
 """Longer results are not used."""
 MAX_DEPTH = 128
 SLOW_S = 0.05
@@ -26,6 +26,9 @@ _CONSTRUCTORS = re.compile(r"_GLOBAL_[._$]([ID])_(.+)")
 _OCAML = re.compile(r"caml[A-Z]")
 _OCAML_CODE = re.compile(r"__|\$([0-9a-fA-F]{2})")
 _ABBREVIATED_CLASS = re.compile(r"_Z(?:T[hv]\w*?_)?NK?S[absiod][CD]")
+_QUALIFIERS = re.compile(r"(?: const| volatile| ?&{1,2})+$")
+_LOCAL_OF_METHOD = re.compile(r"(?:const|volatile|&)::")
+_PAIRS = {")": "(", ">": "<", "}": "{", "]": "["}
 _SPECIAL = ("_ZT", "_ZG")
 _TITLES = {"I": "global constructors keyed to ", "D": "global destructors keyed to "}
 
@@ -88,10 +91,39 @@ class PerfNames:
         mangled = _MANGLED.fullmatch(name)
         if not mangled:
             return None
+        style = self._styles[_ABBREVIATED_CLASS.match(name) is not None]
+        if not name.startswith(_SPECIAL):
+            text = demangle.demangle(mangled[1], language="itanium", style=style, limits=limits)
+            cut = None if text == mangled[1] else cut_signature(text)
+            if cut is not None:
+                return cut
         try:
-            style = self._styles[_ABBREVIATED_CLASS.match(name) is not None]
             parts: Any = demangle.signature(mangled[1], language="itanium", style=style, limits=limits)
         except demangle.DemanglingError:
             return None
         is_special = parts.special is not None or name.startswith(_SPECIAL)
         return str(parts.demangled if is_special else parts.qualified_name + parts.decoration)
+
+
+def cut_signature(text: str) -> str | None:
+    """The name of a C++ function or variable without result, parameters and qualifiers; None if the text does not
+    show where they are. Ten times faster than taking apart the mangled name."""
+    if "operator" in text or " requires " in text or _LOCAL_OF_METHOD.search(text):
+        return None
+    text = _QUALIFIERS.sub("", text)
+    open_at: list[int] = []
+    last_space, parameters = -1, len(text)
+    for at, sign in enumerate(text):
+        if sign in "(<{[":
+            open_at.append(at)
+        elif sign in _PAIRS:
+            if not open_at or text[open_at[-1]] != _PAIRS[sign]:
+                return None
+            parameters = open_at.pop()
+        elif sign == " " and not open_at:
+            last_space = at
+    # A function may return a pointer to an array: int (*f())[3].
+    if open_at or text.endswith("]"):
+        return None
+    name = text[last_space + 1 : parameters if text.endswith(")") else None]
+    return name if name and not name.startswith(("(*", "(&")) and ")(" not in name else None

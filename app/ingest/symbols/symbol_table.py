@@ -12,7 +12,7 @@ import numpy as np
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 
-MAX_NAME_BYTES = 4096
+MAX_NAME_BYTES = 16_384
 """Longer names end there."""
 PAGE = 4096
 MAX_STEPS = 256

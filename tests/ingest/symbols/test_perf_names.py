@@ -27,6 +27,16 @@ CPP = [
     "_ZNKSt5ctypeIcE8do_widenEc",
     "_ZN1AltERKS_",
     "_ZdlPvm",
+    # A local variable of a const method, results that are pointers to functions, and expressions with < and >.
+    "_ZZNK6icu_7814ResourceBundle9getLocaleEvE11gLocaleLock",
+    "_Z1gIiEPFviET_",
+    "_ZN1A1hIiEEPA3_iv",
+    "_Z1hIXgtLi3ELi2EEEvv",
+    "_Z1kIiEDTltcvT_Li1EcvS0_Li2EES0_",
+    "_ZNKR1A1fEv",
+    "_ZNVK1A1fEPKc",
+    "_Z1fPFvPFviEE",
+    "_ZN12_GLOBAL__N_11fILi1EEEmv",
     "_GLOBAL__I_counter",
     "_GLOBAL__sub_I_main",
     "__Z3foov",
@@ -60,6 +70,12 @@ def test_names_of_cpp_are_those_of_libiberty(name: str) -> None:
         (
             "_ZThn16_NSdD0Ev",
             "non-virtual thunk to std::basic_iostream<char, std::char_traits<char> >::~basic_iostream()",
+        ),
+        # Constraints of C++20, which old versions of libiberty do not know.
+        (
+            "_ZN2v88internal14OrderedHashSet3AddINS0_6HandleEQsr3stdE16is_convertible_vIT_IS1_ENS0_12DirectHandleIS1_EEEEE"
+            "NS5_9MaybeTypeEPNS0_7IsolateES5_NS6_INS0_6ObjectEEE",
+            "v8::internal::OrderedHashSet::Add<v8::internal::Handle>",
         ),
         ("_Znwm@plt", "operator new@plt"),
         ("puts@plt", "puts@plt"),
