@@ -78,9 +78,14 @@ def samples_of(profile: Profile) -> list[Sample]:
     return found
 
 
-def without_plt_names(samples: list[Sample], others: list[Sample]) -> list[Sample]:
-    """The samples, with what `others` have instead of the names of entries of the procedure linkage table. perf 6.1 does
-    not know all of these entries: docs/formats/perf-data.md."""
+def has_additional_name(name: str, module: str) -> bool:
+    """Whether perf 6.1 may not know a symbol: entries of the procedure linkage table, and functions of [vdso] that are
+    not in its build-id cache (docs/formats/perf-data.md)."""
+    return "@plt" in name or (module == "[vdso]" and name != "[unknown]")
+
+
+def without_additional_names(samples: list[Sample], others: list[Sample]) -> list[Sample]:
+    """The samples, with what `others` have instead of the names of `has_additional_name`."""
     result = []
     for sample, other in zip(samples, others, strict=True):
         stack = sample.stack
@@ -88,7 +93,8 @@ def without_plt_names(samples: list[Sample], others: list[Sample]) -> list[Sampl
             pairs = zip(stack, other.stack, strict=True)
             stack = tuple(
                 frame._replace(name=theirs.name, offset=theirs.offset, kind=theirs.kind)
-                if frame.name.endswith("@plt") and (frame.address, frame.module) == (theirs.address, theirs.module)
+                if has_additional_name(frame.name, frame.module)
+                and (frame.address, frame.module) == (theirs.address, theirs.module)
                 else frame
                 for frame, theirs in pairs
             )

@@ -38,7 +38,7 @@ from tests.support.perf.recordings import (
     MadeRecording,
     record,
 )
-from tests.support.samples import samples_of, without_plt_names
+from tests.support.samples import samples_of, without_additional_names
 
 DATA = paths.ROOT / "tests" / "data" / "perf"
 MAX_BYTES = 1 << 30
@@ -89,7 +89,7 @@ def assert_equal(path: Path, scratch: Path) -> Profile:
     """Both ways of reading give the same profile. Returns it."""
     native, text = read_natively(path), read_text(path, scratch)
     wanted = samples_of(text)
-    assert without_plt_names(samples_of(native), wanted) == wanted
+    assert without_additional_names(samples_of(native), wanted) == wanted
     for table in TABLES:
         assert getattr(native, table).to_pylist() == getattr(text, table).to_pylist(), table
     assert count_losses(native) == count_losses(text)

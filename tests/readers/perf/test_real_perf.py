@@ -21,7 +21,7 @@ from perfloom.readers import perf_script
 from perfloom.workers.read import reading
 from tests.support import paths
 from tests.support.parts import require
-from tests.support.samples import samples_of, without_plt_names
+from tests.support.samples import has_additional_name, samples_of, without_additional_names
 
 pytestmark = pytest.mark.heavy
 
@@ -119,18 +119,16 @@ def test_stacks_equal_perf_script_sample_by_sample(recording: Path, profile: Pro
         for sample in samples_of(profile)
     ]
     assert len(found) > 100
-    # perf 6.1 does not name all entries of the procedure linkage table.
-    plt = {
+    more = {
         (sample.time_ns, sample.tid, frame[0], frame[2])
         for sample in found
         for frame in sample.stack
-        if "@plt" in frame[1]
+        if has_additional_name(frame[1], frame[2])
     }
 
     def shorten(sample: Printed) -> Printed:
-        stack = sample.stack
-        known = {frame for frame in stack if (sample.time_ns, sample.tid, frame[0], frame[2]) in plt}
-        return sample._replace(stack=tuple((0, "", "") if frame in known else frame for frame in stack))
+        stack = ((0, "", "") if (sample.time_ns, sample.tid, f[0], f[2]) in more else f for f in sample.stack)
+        return sample._replace(stack=tuple(stack))
 
     assert Counter(map(shorten, found)) == Counter(map(shorten, wanted))
     assert [sample.time_ns for sample in found] == sorted(sample.time_ns for sample in found)
@@ -166,7 +164,7 @@ def test_text_import_equals_perf_data_import(recording: Path, profile: Profile, 
     with open(text, "rb") as file:
         alone = perf_script.read(file)
     wanted = [sample._replace(pid=None) for sample in samples_of(alone)]
-    assert without_plt_names([sample._replace(pid=None) for sample in samples_of(profile)], wanted) == wanted
+    assert without_additional_names([sample._replace(pid=None) for sample in samples_of(profile)], wanted) == wanted
 
 
 def test_perf_data_from_a_pipe(tmp_path: Path) -> None:
