@@ -11,8 +11,8 @@ from .task_records import ForkRecord, KernelSymbolRecord, LostRecord, MapRecord,
 from .unsupported import UnsupportedRecords
 
 MAX_SPACES = 1 << 17
-MAX_MAPPINGS = 1 << 25
-"""Of all states together."""
+MAX_MAPPINGS, MAX_IN_SPACE = 1 << 22, 1 << 17
+"""Of all states together, and of one."""
 IDLE_NAME = b"swapper"
 
 
@@ -136,7 +136,8 @@ class TaskHistory:
             self.spaces.append(space)
             self._set_space(record.pid, position, number)
         self._size += 1
-        if len(self.spaces) > MAX_SPACES or self._size > MAX_MAPPINGS:
+        many = len(self.spaces[number].starts) > MAX_IN_SPACE
+        if many or len(self.spaces) > MAX_SPACES or self._size > MAX_MAPPINGS:
             raise UnsupportedRecords("its processes changed their memory very often")
         mapping = make_user_mapping(record, self._build_ids)
         self.spaces[number].add(record.start, record.end, self._mappings.setdefault(mapping, mapping))
