@@ -18,6 +18,8 @@ SUFFIX = b"@plt"
 MAX_BYTES = 64 << 20
 """Of a section."""
 MAX_ENTRIES = 200_000
+MAX_CODE_BYTES = 16 * MAX_ENTRIES
+"""Of a section with entries."""
 MAX_NAME_BYTES = 4096
 _X86_64, _AARCH64 = 62, 183
 _RELOCATION = np.dtype([("slot", "<u8"), ("info", "<u8"), ("addend", "<i8")])
@@ -41,7 +43,7 @@ def list_plt_entries(image: ElfImage) -> list[PltEntry]:
         section = image.find_section(name)
         if section is None or section.type == SHT_NOBITS or count > MAX_ENTRIES:
             continue
-        start, data = section.addr, image.read_section(section, MAX_BYTES)
+        start, data = section.addr, image.read_section(section, MAX_CODE_BYTES)
         is_x86 = image.machine == _X86_64
         slots = list(_list_x86(start, data, section.entsize) if is_x86 else _list_arm(start, data))
         places.append((name, start, len(data), slots))

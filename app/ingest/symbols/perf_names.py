@@ -16,7 +16,8 @@ MAX_NAME = 16_384
 MAX_DEPTH = 128
 SLOW_S = 0.05
 MAX_SLOW_S = 2.0
-"""CPU time for slow names. Then the remaining names are not demangled."""
+MAX_ALL_S = 60.0
+"""CPU time for slow names, and for all: 100,000 names take 20 s. Then the remaining names are not demangled."""
 _RUST_LEGACY = re.compile(r"(_ZN[\w$.]+17h[0-9a-f]{16}E)(?:\..*)?")
 _RUST_HASH_DIGITS = 5
 """A hash has at least so many digits that differ (libiberty, rust-demangle.c)."""
@@ -38,7 +39,7 @@ class PerfNames:
 
     def __init__(self) -> None:
         self._known: dict[bytes, str] = {}
-        self._left_s = MAX_SLOW_S
+        self._left_s, self._all_left_s = MAX_SLOW_S, MAX_ALL_S
         self._styles: tuple[Any, Any] | None = None
 
     def format(self, raw: bytes) -> str:
@@ -66,11 +67,12 @@ class PerfNames:
         kept = _CONSTRUCTORS.fullmatch(name)
         if kept:
             return _TITLES[kept[1]] + (self._demangle(kept[2]) or kept[2])
-        if not name.startswith(("_Z", "_R")) or self._left_s <= 0:
+        if not name.startswith(("_Z", "_R")) or min(self._left_s, self._all_left_s) <= 0:
             return None
         before = time.thread_time()
         text = self._decode(name)
         spent = time.thread_time() - before
+        self._all_left_s -= spent
         if spent > SLOW_S:
             self._left_s -= spent
         return text if text and len(text) <= MAX_NAME and text.isprintable() else None

@@ -15,6 +15,8 @@ from ...domain.arrays import Array, BoolArray, Int64Array
 MAX_NAME_BYTES = 16_384
 """Longer names end there."""
 PAGE = 4096
+MAX_ALIASES = 1000
+"""How many symbols with the same start are compared."""
 MAX_STEPS = 256
 """How many symbols before an address are asked whether they reach to it."""
 WEAK, GLOBAL, LOCAL = 2, 1, 0
@@ -88,7 +90,8 @@ class SymbolTable:
         """The row that is chosen of those with the same start as the row `first`, which is the first of them."""
         if first not in choices:
             best = first
-            for row in range(first + 1, int(np.searchsorted(self.start, self.start[first], "right"))):
+            after = int(np.searchsorted(self.start, self.start[first], "right"))
+            for row in range(first + 1, min(after, first + MAX_ALIASES)):
                 if self._is_better(row, best, format_name):
                     best = row
             choices[first] = best

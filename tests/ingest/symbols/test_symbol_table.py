@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfloom.ingest.symbols.perf_names import PerfNames
-from perfloom.ingest.symbols.symbol_table import GLOBAL, LOCAL, MAX_NAME_BYTES, WEAK, SymbolTable, fix_ends
+from perfloom.ingest.symbols.symbol_table import GLOBAL, LOCAL, MAX_ALIASES, MAX_NAME_BYTES, WEAK, SymbolTable, fix_ends
 
 Row = tuple[int, int, str, int]
 """(start, size, name, binding)"""
@@ -74,3 +74,17 @@ def test_sizes_that_overflow_count_as_none() -> None:
     assert find([(2**64 - 16, 2**63, "top", GLOBAL)], 2**64 - 16) == "top"
     assert find([(0x10, 2**64 - 8, "wrong", GLOBAL), (0x20, 8, "next", GLOBAL)], 0x18) == "wrong"
     assert find([], 1) is None
+
+
+def test_of_very_many_names_the_first_ones_are_compared() -> None:
+    rows = [(0x100, 8, f"{number:05}", GLOBAL) for number in range(MAX_ALIASES)]
+    assert find([*rows[:-1], (0x100, 8, "longest", GLOBAL)], 0x100) == "longest"
+    assert find([*rows, (0x100, 8, "longest", GLOBAL)], 0x100) == "00000"
+
+
+def test_time_for_names_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = PerfNames()
+    assert names.format(b"_Z5firstv") == "first"
+    monkeypatch.setattr("time.thread_time", iter(range(0, 1000, 100)).__next__)
+    assert names.format(b"_Z6secondv") == "second"
+    assert names.format(b"_Z5thirdv") == "_Z5thirdv"
