@@ -350,7 +350,7 @@ def test_documented_pages_exist(app: Flask) -> None:
     assert told - real == set()
     results = {rule for rule in real if rule.startswith(("/results", "/compare", "/jobs/<"))}
     forms = {"/results/<id>/edit", "/results/<id>/delete"}
-    forms |= {f"/jobs/<id>/{word}" for word in ("cancel", "credentials", "delete", "retry", "live")}
+    forms |= {f"/jobs/<id>/{word}" for word in ("cancel", "credentials", "delete", "retry", "live", "series/cancel")}
     assert results - told - forms == set()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..domain.errors import JobFailed
-from ..domain.jobs import JobSpec, JobState
+from ..domain.jobs import JobSpec, JobState, Side, order_runs
 from .record_spec import with_current_directory
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def record_runs(
     """
     from ..workers import job_client
 
-    warm_up = [0] if tuple(commands[0]) == tuple(commands[1]) else [0, 1]
-    order = [*warm_up, *(side for pair in range(runs) for side in ((0, 1) if pair % 2 == 0 else (1, 0)))]
+    warmed = [Side.BASE] if tuple(commands[0]) == tuple(commands[1]) else list(Side)
+    order = [list(Side).index(side) for side, _ in order_runs(runs, 1, warmed)]
     found: tuple[list[str], list[str]] = ([], [])
     with open(os.devnull, "wb") as nowhere:
         for number, side in enumerate(order):
@@ -46,9 +46,9 @@ def record_runs(
                 ids.append(job.result_id)
             if job.state is not JobState.STORED or job.result_id is None:
                 raise JobFailed(job.reason or f"Run {number + 1} ended in state {job.state}.")
-            if number >= len(warm_up):
+            if number >= len(warmed):
                 found[side].append(job.result_id)
-    delete_results(settings, ids[: len(warm_up)])
+    delete_results(settings, ids[: len(warmed)])
     return found
 
 

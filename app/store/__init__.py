@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .files.originals import Original
     from .formulas import OwnFormula
     from .hosts import Check, Host
+    from .job_series import NewRun, RunSeries
     from .jobs import Job, JobKind
     from .presets import Preset
     from .recovery import RecoveryReport
@@ -28,12 +29,14 @@ __all__ = [
     "Host",
     "Job",
     "JobKind",
+    "NewRun",
     "Original",
     "OriginalFile",
     "OwnFormula",
     "Preset",
     "RecoveryReport",
     "Result",
+    "RunSeries",
     "SealedBox",
     "Store",
     "StoredTarget",
@@ -47,12 +50,14 @@ _MODULES = {
     "Host": "hosts",
     "Job": "jobs",
     "JobKind": "jobs",
+    "NewRun": "job_series",
     "Original": "files.originals",
     "OriginalFile": "result",
     "OwnFormula": "formulas",
     "Preset": "presets",
     "RecoveryReport": "recovery",
     "Result": "result",
+    "RunSeries": "job_series",
     "SealedBox": "credentials",
     "Store": "facade",
     "StoredTarget": "targets",

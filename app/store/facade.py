@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .files.timelines import Timelines
     from .formulas import OwnFormulas
     from .hosts import Checks, Hosts
+    from .job_series import JobSeries
     from .jobs import Jobs
     from .leases import Leases
     from .presets import Presets
@@ -45,6 +46,13 @@ class Store:
         from .jobs import Jobs
 
         return Jobs(self.database)
+
+    @cached_property
+    def series(self) -> "JobSeries":
+        """The run series among the jobs."""
+        from .job_series import JobSeries
+
+        return JobSeries(self.database)
 
     @cached_property
     def presets(self) -> "Presets":

@@ -90,24 +90,7 @@ class Jobs:
         details: JobDetails | None = None,
     ) -> Job:
         """Store a new job. due_at: when its first step is due (null: now). Raises Conflict for an id that exists."""
-        now = time.time()
-        row = JobRow(
-            id=require_id(id, "job") if id is not None else new_id(),
-            kind=kind,
-            name=name,
-            spec=dict(spec),
-            target=str(spec.get("target") or LOCAL),
-            state=state.value,
-            progress=None,
-            progress_text="",
-            created=now,
-            changed=now,
-            attempt=0,
-            cancel_requested=False,
-            due_at=None if state.final else now if due_at is None else due_at,
-            details=(details or JobDetails()).to_json(),
-            history=[[state.value, now]],
-        )
+        row = new_row(kind, spec, name, state=state, due_at=due_at, id=id, details=details)
         with self._database.write() as session:
             if session.get(JobRow, row.id) is not None:
                 raise Conflict(f"A job {row.id} already exists; let Perfloom choose the id.")
@@ -120,7 +103,7 @@ class Jobs:
             row = session.get(JobRow, require_id(id, "job"))
         if row is None:
             raise not_found("job", id)
-        return _job(row)
+        return job_of(row)
 
     def find(self, id: str) -> Job | None:
         """A job by its id, or None."""
@@ -150,7 +133,7 @@ class Jobs:
         if target is not None:
             query = query.where(JobRow.target == target)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(query.offset(max(0, offset)).limit(max(0, limit))))
+            return tuple(job_of(row) for row in session.scalars(query.offset(max(0, offset)).limit(max(0, limit))))
 
     def counts(self) -> dict[JobState, int]:
         """The number of jobs by state; states without jobs are left out."""
@@ -172,15 +155,15 @@ class Jobs:
         return found[0] if found else None
 
     def list_queued(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
-        """Queued jobs, the oldest first."""
-        query = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
+        """Queued jobs, the oldest first, without those that wait for an earlier run of their series."""
+        query = select(JobRow).where(_waits_for_place(), JobRow.kind == kind)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(query.order_by(JobRow.created, JobRow.id).limit(limit)))
+            return tuple(job_of(row) for row in session.scalars(query.order_by(JobRow.created, JobRow.id).limit(limit)))
 
     def count_queued_before(self, job: Job, targets: Collection[str] = ()) -> int:
-        """The number of queued jobs of the same kind (and at one of `targets`) that are older than `job`."""
+        """The number of jobs of the same kind (and at one of `targets`) in `list_queued` that are older than `job`."""
         earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
-        query = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
+        query = select(func.count()).where(_waits_for_place(), JobRow.kind == job.kind, earlier)
         if targets:
             query = query.where(JobRow.target.in_(targets))
         with self._database.read() as session:
@@ -218,7 +201,7 @@ class Jobs:
         """All started jobs that scripts run at a target, oldest first."""
         query = select(JobRow).where(_polled_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(query))
+            return tuple(job_of(row) for row in session.scalars(query))
 
     def postpone(self, ids: Sequence[str], due_at: float, *, cancelled: bool = False) -> None:
         """Postpone the next poll of active jobs. cancelled: also those with an unprocessed cancellation."""
@@ -356,6 +339,42 @@ class Jobs:
         return rowcount > 0
 
 
+def new_row(
+    kind: JobKind,
+    spec: Mapping[str, Any],
+    name: str,
+    *,
+    state: JobState = JobState.QUEUED,
+    due_at: float | None = None,
+    id: str | None = None,
+    details: JobDetails | None = None,
+) -> JobRow:
+    """The row of a new job. due_at: null for now."""
+    now = time.time()
+    return JobRow(
+        id=require_id(id, "job") if id is not None else new_id(),
+        kind=kind,
+        name=name,
+        spec=dict(spec),
+        target=str(spec.get("target") or LOCAL),
+        state=state.value,
+        progress=None,
+        progress_text="",
+        created=now,
+        changed=now,
+        attempt=0,
+        cancel_requested=False,
+        due_at=None if state.final else now if due_at is None else due_at,
+        details=(details or JobDetails()).to_json(),
+        history=[[state.value, now]],
+    )
+
+
+def _waits_for_place() -> ColumnElement[bool]:
+    """The condition for queued jobs that may start. A run of a series that is not due waits for earlier ones."""
+    return (JobRow.state == JobState.QUEUED.value) & JobRow.due_at.is_not(None)
+
+
 def _polled_together() -> ColumnElement[bool]:
     """The condition for jobs of `due_polls`."""
     # The stored form of `JobDetails.executor`.
@@ -377,7 +396,8 @@ def _plain(columns: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _job(row: JobRow) -> Job:
+def job_of(row: JobRow) -> Job:
+    """The job of a row."""
     return Job(
         id=row.id,
         kind="import" if row.kind == "import" else "record",

@@ -147,7 +147,7 @@ def test_sentence_names_what_else_differs(run: Run, tmp_path: Path) -> None:
     one = write_profile(tmp_path / "a.tar", [CLOCK], hostname="node-a", cpudesc="EPYC")
     two = write_profile(tmp_path / "b.tar", [CLOCK], rate=999.0, complete=False, hostname="node-b", cpudesc="EPYC")
     err = run("diff", one, two)[2]
-    assert "1 of 2 recordings are incomplete." in err
+    assert "1 of 2 recordings is incomplete." in err
     assert "from different hosts: `node-a`, `node-b`." in err and "CPUs" not in err
     assert "sampled at different frequencies or periods" in err
     assert "different" not in run("diff", one, one)[2]

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from perfloom.domain.errors import Prompt
 from perfloom.domain.isolation import ProcessNamespaces, ProtectedServer
-from perfloom.domain.jobs import Cancellation, Executor, JobDetails
+from perfloom.domain.jobs import Cancellation, Executor, JobDetails, SeriesRun, Side
 
 PLACE = {"uid": 1, "boot": "b", "mounts": "m", "pids": "p", "users": "u", "root": False}
 STORED = {
@@ -19,6 +19,7 @@ STORED = {
     "error": "perf does not exist.",
     "perf_killed": True,
     "vanished": True,
+    "series": {"id": "series000000", "number": 3, "side": "other", "run": 2, "base": ""},
     "supervisor": {"pid": 3, "started": 4, "boot": "b"},
     "directory": "/far/jobs/1",
     "runs": [[0, 1], [2]],
@@ -50,6 +51,7 @@ def test_stored_details_remain_readable() -> None:
         start_error="perf does not exist.",
         perf_killed=True,
         is_lost=True,
+        series=SeriesRun("series000000", 3, Side.OTHER, 2),
         supervisor={"pid": 3, "started": 4, "boot": "b"},
         directory="/far/jobs/1",
         submission_runs=((0, 1), (2,)),

@@ -24,6 +24,9 @@ def claim(context: JobContext, job: Job) -> None:
 
     A job on this machine takes one of its places; a job at another target or in a batch system takes none.
     """
+    if job.due_at is None:
+        # A notification that came too early: the runs of its series before this one have not ended.
+        return
     # Imported here, because imports of files need no adapters.
     from perfloom.recording.plan.plan import choose_executor
 

@@ -121,6 +121,7 @@ class Sweeper:
                 store.jobs.postpone(ids, time.time(), cancelled=True)
                 return rung
             rung += len(ids)
+        store.series.start_turns()
         for id in store.jobs.list_due():
             job = store.jobs.find(id)
             if job is None or job.state.final:

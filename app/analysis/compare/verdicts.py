@@ -13,7 +13,7 @@ from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
-from ...domain.rank_state import GOVERNOR_FACT
+from ...domain.rank_state import CPUS_FACT, GOVERNOR_FACT
 from ...domain.selection import Selection
 from ...domain.text import shorten
 from ...domain.units import format_percent, format_quantity
@@ -294,8 +294,14 @@ def _program_of(profile: Profile) -> str | None:
 def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
     incomplete = sum(not profile.meta.complete for profile in profiles)
     if incomplete:
-        yield Note(f"{incomplete} of {len(profiles)} recordings are incomplete.")
-    for fact, what in (("cpudesc", "CPUs"), ("hostname", "hosts"), (GOVERNOR_FACT, "frequency governors")):
+        verb = "is" if incomplete == 1 else "are"
+        yield Note(f"{incomplete} of {len(profiles)} recordings {verb} incomplete.")
+    for fact, what in (
+        ("cpudesc", "CPUs"),
+        ("hostname", "hosts"),
+        (GOVERNOR_FACT, "frequency governors"),
+        (CPUS_FACT, "sets of allowed CPUs"),
+    ):
         found = dict.fromkeys(profile.meta.facts[fact] for profile in profiles if profile.meta.facts.get(fact))
         if len(found) > 1:
             yield Note(f"The recordings are from different {what}: {{}}.", tuple(found))

@@ -4,6 +4,7 @@
 from .details import Cancellation, JobDetails
 from .language import Language
 from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
+from .series import SeriesRun, Side, order_runs
 from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
 from .state import Executor, JobState, Outcome
 
@@ -25,4 +26,7 @@ __all__ = [
     "PyTorch",
     "RecorderName",
     "Scope",
+    "SeriesRun",
+    "Side",
+    "order_runs",
 ]

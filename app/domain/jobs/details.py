@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 from ..errors import Prompt
 from ..isolation import ProtectedServer
 from ..json_fields import select_known_fields
+from .series import SeriesRun
 from .state import Executor
 
 
@@ -87,6 +88,7 @@ class JobDetails:
     """Fields of a job that only its steps use; times are seconds since the epoch.
 
     Of every job:
+    series: its place in a run series.
     executor: what runs its program, chosen when the job is claimed. runner_host: the host whose commands may process
     its steps; empty for a job of a server. server: the web server that the job was submitted to, if it has secrets to
     protect. failures: failed attempts of the present step. error_kind: the class of the error that it failed with.
@@ -118,6 +120,7 @@ class JobDetails:
     start_error: Annotated[str | None, _Stored("error")] = None
     perf_killed: Annotated[bool, _Stored("perf_killed")] = False
     is_lost: Annotated[bool, _Stored("vanished")] = False
+    series: Annotated[SeriesRun | None, _Stored("series", SeriesRun.from_json, SeriesRun.to_json)] = None
 
     supervisor: Annotated[dict[str, Any] | None, _Stored("supervisor")] = None
 

@@ -37,6 +37,8 @@ from ..results.tables import (
 )
 from .functions import SelectionBar, comparison_tabs
 from .name_choice import NameChoice, build_name_choice, open_compared
+from .series import PARAMETER as SERIES_PARAMETER
+from .series import SeriesLinks, build_series_links, list_series_notes
 
 blueprint = Blueprint("compare_runs", __name__)
 SIDES = {"base": "Base", "other": "Other"}
@@ -106,6 +108,7 @@ class RunsPage(Page):
     hidden_fields: tuple[tuple[str, str], ...]
     close: str
     swap: str
+    series: SeriesLinks
     sentence: str
     bar: SelectionBar
     names: NameChoice
@@ -170,6 +173,7 @@ def show() -> Response:
             hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k != "choose"),
             close=current_url_with(("add", None), ("choose", None)),
             swap=_swap_url(),
+            series=build_series_links(request.args.get(SERIES_PARAMETER, ""), base, other),
             sentence=comparison.sentence(lambda name: f"“{shorten(name)}”"),
             bar=_build_bar(query, comparison),
             names=build_name_choice(
@@ -237,16 +241,17 @@ def _parse_query() -> _RunsQuery:
 def _compare(query: _RunsQuery) -> Comparison:
     as_shares = {"absolute": False, "shares": True}.get(query.scale)
     found = compare_runs(*query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired)
-    if found.is_certain:
-        return found
-    # That of the whole; how much a part or a function varies is still unknown.
-    known = find_variation(current_services().store.results, query.results[0][0], found.event)
-    if known is None:
-        return found
-    text = (
-        f"The total of {{}} varies by {format_percent(100 * known[0])} among {known[1]} results of the base’s command."
-    )
-    return replace(found, notes=(*found.notes, Note(text, (found.event,))))
+    notes = [*found.notes, *list_series_notes(request.args.get(SERIES_PARAMETER, ""))]
+    if not found.is_certain:
+        # That of the whole; how much a part or a function varies is still unknown.
+        known = find_variation(current_services().store.results, query.results[0][0], found.event)
+        if known is not None:
+            text = (
+                f"The total of {{}} varies by {format_percent(100 * known[0])} among {known[1]} results of the base’s "
+                "command."
+            )
+            notes.append(Note(text, (found.event,)))
+    return replace(found, notes=tuple(notes))
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:

@@ -91,7 +91,7 @@ class JobPage(Page):
     program: how the user's program ended. keeps_recording: cancelling now ends the recording and keeps it;
     discards_recording: cancelling now discards the recording. progress: its status at the target. secret_prompts:
     secrets that it waits for; secret_reason: why; can_seal: whether a worker runs for which they can be encrypted.
-    key_url: of the page where the unknown host key can be accepted.
+    key_url: of the page where the unknown host key can be accepted. in_series: whether it is a run of a series.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -131,6 +131,7 @@ class JobPage(Page):
     secret_reason: str
     can_seal: bool
     key_url: str
+    in_series: bool
 
     @property
     def versions(self) -> dict[str, str]:
@@ -392,6 +393,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         secret_reason=job.progress_text if needs else "",
         can_seal=bool(needs) and bool(credentials.sealing_workers()),
         key_url=_key_url(job),
+        in_series=job.details.series is not None,
     )
 
 

@@ -1,0 +1,391 @@
+"""Run series: a form that submits jobs of two sides, which run one after the other, and their page."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from flask import Blueprint, redirect, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from ....domain.errors import Conflict, InvalidRequest, Prompt
+from ....domain.jobs import JobSpec, JobState, RecorderName, Scope, SeriesRun, Side, order_runs
+from ....domain.targets import Target
+from ....domain.units import format_elapsed
+from ....recording.fields import command_line
+from ....recording.fields.job_form import JobForm, to_form
+from ....recording.recorders.preflight import PreflightFinding, Severity
+from ....store import Job, NewRun, RunSeries
+from ....store.ids import is_id, new_id
+from ...pages import result_url, with_query
+from ...parameters import parse_choice
+from ...rendering import Page, render
+from ...services import current_services
+from .. import job_stages, permission
+from ..targets import credentials
+from .form import CHECK_TIMEOUT_S, default_name
+from .form_check import FormCheck, check_form
+from .target_choice import TargetChoice, list_target_choices, select_target
+
+blueprint = Blueprint("job_series", __name__)
+MAX_RUNS, MAX_WARM_UPS = 50, 5
+DEFAULT_RUNS = 5
+AGAIN, KEPT = "again", "kept"
+"""Whether the base is recorded again, or is the stored result."""
+OTHER_FIELDS = ("command", "cwd", "environment", "target")
+"""The fields of a job in which the other side can differ."""
+MAX_NAME_CHARACTERS = 100
+
+
+@dataclass(frozen=True)
+class BaseJob:
+    """The job that is run again. result: the address of its result, empty without one."""
+
+    id: str
+    name: str
+    command: str
+    target: str
+    result: str
+
+
+@dataclass(frozen=True)
+class SeriesFormPage(Page):
+    """`/jobs/series/new?from=JOB&with=JOB`. id: of the first job that the form creates, so that submitting it twice
+    creates one series. typed: the fields. other_id, other_name: of the job whose settings are those of the other side.
+    has_command: whether the other side has a command that can differ. findings: by field, for the complete form under
+    an empty name. accepted: a mark of the warnings that were shown."""
+
+    template: ClassVar[str] = "jobs/series_new.html"
+    id: str
+    base: BaseJob
+    other_id: str
+    other_name: str
+    typed: Mapping[str, str]
+    has_command: bool
+    targets: tuple[TargetChoice, ...]
+    findings: Mapping[str, tuple[PreflightFinding, ...]]
+    submitted: bool
+    accepted: str
+    secrets: tuple[Prompt, ...]
+    max_runs: int = MAX_RUNS
+    max_warm_ups: int = MAX_WARM_UPS
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there is an error."""
+        return any(one.level is Severity.ERROR for found in self.findings.values() for one in found)
+
+    def invalid(self, field: str) -> bool:
+        """Whether a field has an error."""
+        return any(one.level is Severity.ERROR for one in self.findings.get(field, ()))
+
+
+@dataclass(frozen=True)
+class SeriesRow:
+    """A run of a series. result: the address of its result, empty without one. elapsed_s: since its start; None before
+    it, and after its end."""
+
+    id: str
+    title: str
+    state: str
+    label: str
+    text: str
+    elapsed: str
+    elapsed_s: float | None
+    result: str
+
+
+@dataclass(frozen=True)
+class SeriesPage(Page):
+    """`/jobs/<id>/series`. comparison: its address, empty while a side has no result. base: the address of the stored
+    result that is the base, empty if the base is recorded. problem: why runs are missing."""
+
+    template: ClassVar[str] = "jobs/series.html"
+    id: str
+    name: str
+    rows: tuple[SeriesRow, ...]
+    ended: int
+    is_over: bool
+    is_cancelling: bool
+    elapsed: str
+    elapsed_s: float
+    base: str
+    comparison: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class _SeriesRequest:
+    """What the form asks for, and the specs of both sides. warm_ups, runs: as numbers."""
+
+    base: Job
+    specs: Mapping[Side, JobSpec]
+    runs: int
+    warm_ups: int
+    keeps_base: bool
+
+
+@blueprint.get("/jobs/series/new")
+def new() -> AnyResponse:
+    """The form, filled from a job (`from`), the other side from another one (`with`)."""
+    base, other = _read_jobs()
+    fields = to_form(other.job_spec)
+    typed = {name: str(fields[name]) for name in OTHER_FIELDS}
+    return _form_page(base, other, {"runs": str(DEFAULT_RUNS), "warm_ups": "1", "base": AGAIN} | typed)
+
+
+@blueprint.post("/jobs/series/new")
+def submit() -> AnyResponse:
+    """Queue the runs, or show the form again with its errors."""
+    base, other = _read_jobs()
+    typed = {
+        name: request.form.get(name, "").replace("\r\n", "\n") for name in ("runs", "warm_ups", "base", *OTHER_FIELDS)
+    }
+    requested, checks, findings = _check(base, other, typed)
+    accepted = "-".join(check.has_warnings for check in checks)
+    if requested is None or (accepted.strip("-") and accepted != request.form.get("accepted", "")):
+        return _form_page(base, other, typed, findings=findings, accepted=accepted, submitted=True, status=422)
+    secrets = credentials.posted_secrets(_prompts([check.spec.target for check in checks if check.spec]), request.form)
+    if secrets and not credentials.sealing_workers():
+        missing = PreflightFinding(Severity.ERROR, "", *credentials.NO_WORKER_TEXT)
+        return _form_page(base, other, typed, findings={**findings, "": (missing,)}, submitted=True, status=422)
+    first = _queue(requested, request.form.get("id", ""), secrets)
+    return redirect(with_query(f"/jobs/{first}/series", [("then", "compare")]), 303)
+
+
+@blueprint.get("/jobs/<id>/series")
+def show(id: str) -> AnyResponse:
+    """The runs of the series of a job. `then=compare` opens the comparison when all have ended."""
+    store = current_services().store
+    job = store.jobs.get(id)
+    series = store.series.of_job(job)
+    comparison = comparison_url(series)
+    if parse_choice("then", ("compare",)) and series.is_over and comparison:
+        return redirect(comparison, 303)
+    now = time.time()
+    began = series.jobs[0].created
+    elapsed = max(0.0, (max(one.ended or now for one in series.jobs) if series.is_over else now) - began)
+    base = job.details.series.base if job.details.series else ""
+    return render(
+        SeriesPage(
+            id=id,
+            name=_series_name(series),
+            rows=tuple(_build_row(one, now) for one in series.jobs),
+            ended=sum(one.state.final for one in series.jobs),
+            is_over=series.is_over,
+            is_cancelling=all(one.state.final or one.cancel_requested for one in series.jobs),
+            elapsed=format_elapsed(elapsed),
+            elapsed_s=round(elapsed, 1),
+            base=result_url(base) if base else "",
+            comparison=comparison,
+            problem=describe_missing(series),
+        )
+    )
+
+
+@blueprint.post("/jobs/<id>/series/cancel")
+def cancel(id: str) -> AnyResponse:
+    """Cancel the runs that have not ended."""
+    here = current_services()
+    series = here.store.series.of_job(here.store.jobs.get(id))
+    if series.is_over:
+        raise Conflict("All runs have already ended.")
+    here.store.series.request_cancel(series)
+    for job in series.jobs:
+        if not job.state.final:
+            here.queue.enqueue(job)
+    return redirect(f"/jobs/{id}/series", 303)
+
+
+def comparison_url(series: RunSeries) -> str:
+    """The comparison of both sides; empty while one of them has no result."""
+    sides = {side: series.results(side) for side in Side}
+    if not all(sides.values()):
+        return ""
+    pairs = [(str(side), id) for side in Side for id in sides[side]]
+    options = [("paired", "1")] if series.has_pairs else []
+    # Both sides do the same work, also if they are different builds.
+    return with_query("/compare/runs", [*pairs, ("scale", "absolute"), *options, ("series", series.jobs[0].id)])
+
+
+def count_missing(series: RunSeries) -> str:
+    """How many runs ended without a result, as a sentence; empty if none did."""
+    missing, total = len(series.without_result()), sum(len(series.compared(side)) for side in Side)
+    return f"{missing} of {total} runs {'has' if missing == 1 else 'have'} no result." if missing else ""
+
+
+def describe_missing(series: RunSeries) -> str:
+    """The same, with the first of these runs and why it has none."""
+    missing = series.without_result()
+    if not missing:
+        return ""
+    which = f"Run {_run(missing[0]).run} of the {_run(missing[0]).side}"
+    return f"{count_missing(series)} {which}: {missing[0].reason or job_stages.LABELS[missing[0].state]}"
+
+
+def _run(job: Job) -> SeriesRun:
+    assert job.details.series is not None
+    return job.details.series
+
+
+def _read_jobs() -> tuple[Job, Job]:
+    """(the job that is run again, the one with the settings of the other side)."""
+    jobs = current_services().store.jobs
+    base = jobs.get(request.values.get("from", ""))
+    other = jobs.get(request.values["with"]) if request.values.get("with") else base
+    for job in (base, other):
+        if job.kind != "record":
+            raise InvalidRequest("This job was an import, which has no command that could run again.")
+        if job.job_spec.recorder is RecorderName.PERF_STAT:
+            raise InvalidRequest(
+                "Counts of perf stat are compared as one recording with several runs: submit the job again with "
+                "Runs of the command set to 5, and compare both results."
+            )
+    return base, other
+
+
+def _check(
+    base: Job, other: Job, typed: Mapping[str, str]
+) -> tuple[_SeriesRequest | None, tuple[FormCheck, ...], dict[str, tuple[PreflightFinding, ...]]]:
+    """(what is asked for, or None with errors; the checks of both sides; the findings by field)."""
+    found: dict[str, list[PreflightFinding]] = {}
+    numbers = {}
+    for name, title, least, most in (("runs", "Runs", 1, MAX_RUNS), ("warm_ups", "Warm-up runs", 0, MAX_WARM_UPS)):
+        text = typed[name].strip()
+        if text.isascii() and text.isdecimal() and len(text) < 9 and least <= int(text) <= most:
+            numbers[name] = int(text)
+        else:
+            message = f"{title}: enter a whole number from {least} to {most}."
+            found.setdefault(name, []).append(PreflightFinding(Severity.ERROR, name, message, ""))
+    if typed["base"] not in (AGAIN, KEPT):
+        raise InvalidRequest(f"base must be {AGAIN} or {KEPT}.", "base")
+    keeps_base = typed["base"] == KEPT
+    if keeps_base and not _find_result(base):
+        message = "The job has no result that could be the base; record it again."
+        found.setdefault("base", []).append(PreflightFinding(Severity.ERROR, "base", message, ""))
+    fields = to_form(other.job_spec)
+    changed = {name: typed[name] for name in OTHER_FIELDS if name != "command" or _has_command(other)}
+    forms = {Side.OTHER: JobForm(**{**dict(fields), **changed})}
+    if not keeps_base:
+        forms = {Side.BASE: to_form(base.job_spec), **forms}
+    checks: dict[Side, FormCheck] = {}
+    for side, form in forms.items():
+        if checks and dict(form) == dict(forms[Side.BASE]):
+            checks[side] = checks[Side.BASE]
+            continue
+        checks[side] = check_form(form, select_target(form.target), host_timeout_s=CHECK_TIMEOUT_S)
+        for one in checks[side].findings:
+            own = side is Side.OTHER and one.field in OTHER_FIELDS
+            message = one.message if own or len(forms) < 2 else f"{side.capitalize()}: {one.message}"
+            found.setdefault(one.field if own else "", []).append(replace(one, message=message))
+    findings = {name: tuple(listed) for name, listed in found.items()}
+    specs = {side: check.spec for side, check in checks.items() if check.spec is not None}
+    failed = any(one.level is Severity.ERROR for listed in findings.values() for one in listed)
+    if failed or len(specs) < len(forms):
+        return None, tuple(checks.values()), findings
+    requested = _SeriesRequest(base, specs, numbers["runs"], numbers["warm_ups"], keeps_base)
+    return requested, tuple(checks.values()), findings
+
+
+def _queue(requested: _SeriesRequest, wanted_id: str, secrets: Mapping[str, str]) -> str:
+    """Store the jobs and notify a worker for the first one. Returns the id of the first job."""
+    here = current_services()
+    specs = requested.specs
+    same = specs.get(Side.BASE) == specs[Side.OTHER]
+    order = order_runs(
+        requested.runs, requested.warm_ups, (Side.BASE,) if same else tuple(Side), keeps_base=requested.keeps_base
+    )
+    id = wanted_id if is_id(wanted_id) else new_id()
+    base = _find_result(requested.base) if requested.keeps_base else ""
+    runs = []
+    for number, (side, run) in enumerate(order):
+        spec = specs[side]
+        place = SeriesRun(id, number, side, run, base)
+        name = f"{place.title}: {spec.name or default_name(spec)}"[:MAX_NAME_CHARACTERS]
+        runs.append(NewRun(new_id() if number else id, place, name, spec, permission.origin_details()))
+    if secrets and here.store.jobs.find(id) is None:
+        for one in runs:
+            if credentials.secret_prompts(select_target(one.spec.target).target):
+                credentials.seal_secrets(f"job:{one.id}", secrets)
+    try:
+        here.store.series.create(runs)
+    except Conflict:
+        # Submitted twice.
+        if here.store.jobs.get(id).details.series is None:
+            raise
+        return id
+    here.queue.enqueue(here.store.jobs.get(id))
+    return id
+
+
+def _form_page(
+    base: Job,
+    other: Job,
+    typed: Mapping[str, str],
+    *,
+    findings: Mapping[str, tuple[PreflightFinding, ...]] | None = None,
+    accepted: str = "",
+    submitted: bool = False,
+    status: int = 200,
+) -> AnyResponse:
+    sent = request.form.get("id", "")
+    result = _find_result(base)
+    page = SeriesFormPage(
+        id=sent if is_id(sent) else new_id(),
+        base=BaseJob(
+            base.id,
+            base.name or f"Job {base.id}",
+            command_line.join(base.job_spec.command),
+            base.target,
+            result_url(result) if result else "",
+        ),
+        other_id="" if other is base else other.id,
+        other_name="" if other is base else other.name or f"Job {other.id}",
+        typed=typed,
+        has_command=_has_command(other),
+        targets=list_target_choices(),
+        findings=findings or {},
+        submitted=submitted,
+        accepted=accepted,
+        secrets=_prompts([base.target, typed["target"]]),
+    )
+    return render(page, status)
+
+
+def _has_command(job: Job) -> bool:
+    return job.job_spec.scope is not Scope.PROCESS
+
+
+def _prompts(names: Sequence[str]) -> tuple[Prompt, ...]:
+    """The secrets that the form asks for: of the only target that requires some. With several, each job asks."""
+    targets: dict[str, Target | None] = {name: select_target(name).target for name in names}
+    prompts = [found for target in targets.values() if (found := credentials.secret_prompts(target))]
+    return prompts[0] if len(prompts) == 1 else ()
+
+
+def _find_result(job: Job) -> str:
+    """The id of the job's result, empty without one."""
+    found = current_services().store.results.find(job.result_id) if job.result_id else None
+    return found.id if found and not found.missing else ""
+
+
+def _series_name(series: RunSeries) -> str:
+    return series.jobs[-1].name.partition(": ")[2] or series.jobs[-1].name
+
+
+def _build_row(job: Job, now: float) -> SeriesRow:
+    run = _run(job)
+    title = f"Warm-up of the {run.side}" if run.is_warm_up else f"{run.side.capitalize()} {run.run}"
+    is_cancelling = job.cancel_requested and not job.state.final
+    elapsed = None if job.started is None else max(0.0, (job.ended or now) - job.started)
+    is_waiting = job.state is JobState.QUEUED and job.due_at is None
+    return SeriesRow(
+        id=job.id,
+        title=title,
+        state=job.state.value,
+        label="Cancelling" if is_cancelling else "Waiting" if is_waiting else job_stages.LABELS[job.state],
+        text=(job.reason or "") if job.state.final else "" if is_waiting else job.progress_text,
+        elapsed="" if elapsed is None else format_elapsed(elapsed),
+        elapsed_s=None if elapsed is None or job.state.final else round(elapsed, 1),
+        result=result_url(job.result_id) if job.result_id else "",
+    )
