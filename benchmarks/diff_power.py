@@ -5,7 +5,8 @@
 Programs are simulated: functions in a random call tree with random shares (Dirichlet), runs whose speed varies
 together, functions that vary by themselves, and samples (Poisson). The first table has the comparisons of equal
 programs with a false row or a false change of the whole, the second those in which a change of one function was found,
-in percent. For real programs: `perfloom diff --self-test`."""
+in percent; the third has both with one run a side and the noise of earlier runs. For real programs: `perfloom diff
+--self-test`."""
 
 import argparse
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfloom.analysis.compare.evidence import RunValues, compare_values
+from perfloom.analysis.compare.runs import divide_at_changes
 from perfloom.domain.arrays import Array
 
 FUNCTIONS = 60
@@ -80,6 +82,35 @@ def find_change(count: int, runs: int, samples: int, share: float, run: float) -
     return 100 * found / count
 
 
+def compare_with_earlier(count: int, earlier: int, noise: Noise) -> tuple[float, ...]:
+    """The percentages of comparisons of one run a side: of equal programs with anything false, by shares and by
+    weights; of programs that are slower by twice `CHANGE` in which that was found. In every second comparison the level
+    of the earlier runs changed in their middle."""
+    chance, found = np.random.default_rng(29), [0, 0, 0]
+    for number in range(count):
+        calls, shares = make_tree(chance), chance.dirichlet(np.full(FUNCTIONS, 0.3))
+        own = noise.function * np.exp(chance.normal(0, noise.spread, FUNCTIONS))
+        slower = (2 * CHANGE - 1) * shares
+        base, other, changed = (
+            simulate(chance, calls, one, 1, 20_000, noise.run, own) for one in (shares, shares, slower)
+        )
+        levels = np.where(np.arange(earlier) < earlier // 2 * (number % 2), CHANGE, 1.0)
+        each = [simulate(chance, calls, level * shares, 1, 20_000, noise.run, own) for level in levels]
+        groups = divide_at_changes(
+            RunValues(*(np.concatenate(part, -1) for part in zip(*map(_parts, each), strict=True)))
+        )
+        for way, as_shares in enumerate((True, False)):
+            items, whole = compare_values(base, other, as_shares=as_shares, earlier=groups)
+            found[way] += int(items.found.any() or (whole is not None and whole.found[0]))
+        whole = compare_values(base, changed, as_shares=False, earlier=groups)[1]
+        found[2] += int(whole is not None and whole.found[0])
+    return tuple(100 * one / count for one in found)
+
+
+def _parts(runs: RunValues) -> tuple[Array, ...]:
+    return runs.weight, runs.samples, runs.whole, runs.whole_samples, runs.spread
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
@@ -87,8 +118,9 @@ def main() -> None:
     count = parser.parse_args().comparisons
     print("| runs a side | CV of runs | CV of functions | false, shares | false, weights | pairs: shares | weights |")
     print("|--:|--:|--:|--:|--:|--:|--:|")
+    noises = (Noise(0.02, 0.0), Noise(0.02, 0.02), Noise(0.05, 0.01), Noise(0.02, 0.02, 0.8))
     for runs in (3, 5, 10):
-        for noise in (Noise(0.02, 0.0), Noise(0.02, 0.02), Noise(0.05, 0.01), Noise(0.02, 0.02, 0.8)):
+        for noise in noises:
             false = [one for paired in (False, True) for one in count_false(count, runs, noise, paired=paired)]
             varies = ", of some much more" if noise.spread else ""
             cells = " | ".join(f"{one:.1f} %" for one in false)
@@ -100,6 +132,15 @@ def main() -> None:
                 found = [find_change(count // 2, runs, samples, share, variation) for runs in (3, 5, 10)]
                 cells = " | ".join(f"{one:.0f} %" for one in found)
                 print(f"| {share:.0%} | {variation:.0%} | {samples:,} | {cells} |", flush=True)
+    print(
+        "\n| earlier runs | CV of runs | CV of functions | false, shares | false, weights | 20 % slower found |"
+    )
+    print("|--:|--:|--:|--:|--:|--:|")
+    for earlier in (5, 8, 12):
+        for noise in noises:
+            varies = ", of some much more" if noise.spread else ""
+            cells = " | ".join(f"{one:.1f} %" for one in compare_with_earlier(count, earlier, noise))
+            print(f"| {earlier} | {noise.run:.0%} | {noise.function:.0%}{varies} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """diff: compare two files or results; a gate for continuous integration."""
 
 import math
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -257,7 +258,30 @@ def diff(
         fail_above=fail_above,
         output_format=output_format,
         output=output,
+        find_earlier=_find_earlier(settings, (*base_names, *other_names), rules),
     )
+
+
+def _find_earlier(
+    settings: "Settings", names: Sequence[str], rules: tuple[str, ...]
+) -> "Callable[[str], Sequence[Profile]] | None":
+    """For `compare_runs`: earlier runs of stored results; None if one of the sources is a file."""
+    if any(name == STDIO or os.path.exists(name) for name in names):
+        return None
+
+    def find(event: str) -> "Sequence[Profile]":
+        from ..analysis.compare.merged_names import merge_names
+        from ..store import open_store
+        from ..store.run_history import open_earlier
+
+        store = open_store(settings)
+        try:
+            compared = [store.results.get(name) for name in names]
+            return [merge_names(profile, rules) for profile in open_earlier(store.results, compared)(event)]
+        finally:
+            store.close()
+
+    return find
 
 
 def _record_and_compare(

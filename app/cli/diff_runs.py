@@ -1,7 +1,7 @@
 """diff of functions and stacks: rows, a sentence, and the gate."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -48,8 +48,10 @@ def diff_runs(
     fail_above: float | None,
     output_format: str,
     output: str,
+    find_earlier: "Callable[[str], Sequence[Profile]] | None" = None,
 ) -> int:
-    """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`."""
+    """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`; find_earlier:
+    see there."""
     from ..analysis.compare import functions, matching
     from ..analysis.compare.verdicts import compare_runs
 
@@ -76,6 +78,7 @@ def diff_runs(
             as_shares=as_shares,
             paired=paired,
             variation=None if variation is None else variation / 100,
+            find_earlier=find_earlier,
         )
     except InvalidRequest as error:
         if several or fail_above is not None or output_format == MARKDOWN:

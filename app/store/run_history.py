@@ -1,10 +1,8 @@
 """The runs of a history: results of one tag or one name, and the event that they have in common."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ..domain.errors import InvalidRequest, NotFound, UnreadableInput
 from ..domain.text import shorten
@@ -14,11 +12,12 @@ from .results import Results
 
 if TYPE_CHECKING:
     from ..analysis.compare.run_history import RunHistory
+    from ..domain.profile import Profile
 
 MAX_FOUND = 10_000
 """Results that are considered, the newest."""
-MIN_VARIED, MAX_VARIED = 6, 100
-"""Results of a command that tell how much its runs vary, the newest."""
+MAX_SEARCHED, MAX_EARLIER = 100, 12
+"""Results of a command that are considered, and that are opened, to learn how much its runs vary: the newest."""
 
 
 def find_runs(results: Results, *, tag: str = "", name: str = "", command: str = "") -> list[Result]:
@@ -88,24 +87,46 @@ def collect_history(
     return build_history(runs, event, unit or "count", function=function, measure=measure, left_out=left_out)
 
 
-def find_variation(results: Results, result: Result, event: str) -> tuple[float, int] | None:
-    """(coefficient of variation of the total of an event, number of results) of all results of the same command on the
-    same host. None if there are fewer than `MIN_VARIED`, or if command or host are unknown."""
-    from ..analysis.compare.history import find_levels
+def find_earlier_results(results: Results, compared: Sequence[Result], event: str) -> list[Result]:
+    """Complete results of the same command on the same host, recorded before the newest one of `compared`, that sampled
+    the event: at most `MAX_EARLIER`, the newest, the oldest of them first. `results` has only what the user may see.
 
-    total = next((one for one in result.events if one.name == event), None)
-    if total is None or not (result.command and result.host):
-        return None
-    found, _ = results.search(command=result.command, host=result.host, limit=MAX_VARIED)
-    totals = [
-        one.total
-        for other in found
-        if not other.missing
-        for one in other.events
-        if (one.name, one.unit, bool(one.samples)) == (event, total.unit, bool(total.samples)) and one.total
+    None if the compared results are from several hosts, or if command or host are unknown. If they are of several
+    commands, those of the first one's.
+    """
+    first = compared[0]
+    if not (first.command and first.host) or any(result.host != first.host for result in compared):
+        return []
+    newest, taken = max(map(time_of, compared)), {result.id for result in compared}
+    found, _ = results.search(command=first.command, host=first.host, limit=MAX_SEARCHED)
+    earlier = [
+        result
+        for result in found
+        if result.id not in taken
+        and result.complete
+        and not result.missing
+        and time_of(result) <= newest
+        and any(one.name == event and one.samples for one in result.events)
     ]
-    values = np.array([value for value in totals if value > 0], np.float64)[::-1]
-    return (find_levels(values).variation, len(values)) if len(values) >= MIN_VARIED else None
+    return sorted(earlier, key=lambda result: (time_of(result), result.created, result.id))[-MAX_EARLIER:]
+
+
+def open_earlier(
+    results: Results, compared: Sequence[Result], open_result: "Callable[[Results, str], Profile] | None" = None
+) -> "Callable[[str], Sequence[Profile]]":
+    """For `compare_runs`: the profiles of `find_earlier_results` for an event. Those that cannot be read are left out.
+    open_result: opens a result by its id."""
+
+    def find(event: str) -> "Sequence[Profile]":
+        profiles = []
+        for result in find_earlier_results(results, compared, event):
+            try:
+                profiles.append(open_result(results, result.id) if open_result else results.open(result.id))
+            except (UnreadableInput, NotFound):
+                continue
+        return profiles
+
+    return find
 
 
 def time_of(result: Result) -> float:

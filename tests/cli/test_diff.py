@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -11,10 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from perfloom.config import Settings
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta
 from perfloom.domain.selection import Selection
 from perfloom.exporters import archive
+from perfloom.store import open_store
+from perfloom.store.files import columns
 from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 from tests.support.parts import require
@@ -352,3 +356,25 @@ def test_two_commands_are_recorded_in_turns_and_compared(run: Run) -> None:
     for options in (["--format", "folded", "--names", "builds"], ["--absolute", "--shares"], ["--names", "everything"]):
         status, _, err = run("diff", "--record", *options, "--", *words)
         assert status == 2 and "perfloom: run" not in err, options
+
+
+def test_earlier_results_tell_the_noise_between_runs(run: Run, tmp_path: Path) -> None:
+    ids, chance = [f"run00000000{number}" for number in range(7)], np.random.default_rng(3)
+    with contextlib.closing(open_store(Settings.load(tmp_path / "data"))) as store:
+        for id in ids:
+            builder = ProfileBuilder("perf script text")
+            event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=999.0)
+            builder.add_run("prog", "node")
+            thread = builder.intern_thread(pid=1, tid=1)
+            for name, mean in (("f", 420 if id == ids[-1] else 300), ("g", 600), ("h", 300)):
+                stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name, "prog"))])
+                for at in range(chance.poisson(mean)):
+                    builder.add_sample(at * 10**6, thread, event, stack, 10**6)
+            staged = store.results.stage(id)
+            columns.write(builder.finish(Meta("perf script text", command="prog")), staged)
+            store.results.publish(id, staged, name=id)
+    status, _, err = run("diff", ids[0], ids[-1], "--fail-above", "5")
+    assert status == 1 and re.search(r"`f` costs .*Run-to-run noise from 5 earlier runs: [\d.]+\s%\.", err), err
+    # Of four earlier runs, nothing is known.
+    status, out, _ = run("diff", *ids[:2], "--with", ids[-1], "--format", "json")
+    assert {row["earlier_runs"] for row in json.loads(out)} == {None}

@@ -6,9 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from perfloom.store import Store
 from tests.web.conftest import EVIL, HOSTILE, TOKEN, Browser, profile
 from tests.web.html import read
 
@@ -127,12 +130,32 @@ def test_hostile_names_are_text(browser_client: Browser, stored: Callable[..., s
     assert "<script>window" not in page and "<svg/onload" not in page
 
 
-def test_earlier_results_of_the_command_tell_how_much_its_total_varies(
-    browser_client: Browser, stored: Callable[..., str]
+def test_earlier_results_of_the_command_tell_how_much_runs_vary(
+    browser_client: Browser, store: Store, stored: Callable[..., str]
 ) -> None:
-    for at in range(7):
-        stored(profile(functions=6, samples=900 + 8 * (at % 3), seed=at), f"again000000{at}", name=f"again {at}")
-        text = text_of(browser_client.page(f"/compare/runs?base=again0000000&other=again000000{at}"))
-        known = re.search(r"The total of “cpu-clock” varies by (\S+) % among (\d) results of the base’s command", text)
-        assert bool(known) is (at >= 5) and "How much runs vary is unknown" in text
-    assert known and 0.3 < float(known[1]) < 3 and known[2] == "7"
+    def store_run(id: str, at: int, **meta: Any) -> str:
+        made = profile(functions=6, samples=900 + 8 * (at % 3), seed=at)
+        if host := meta.pop("host", ""):
+            place = made.runs.column_names.index("host")
+            made = replace(made, runs=made.runs.set_column(place, made.runs.field(place), [[host]]))
+        return stored(replace(made, meta=replace(made.meta, **meta)), id, name=id)
+
+    one, two = (store_run(f"run00000000{at}", at) for at in range(2))
+    # None of these is an earlier run of the same.
+    store_run("command00000", 2, command="another")
+    store_run("host00000000", 3, host="another", facts={"hostname": "another"})
+    store_run("incomplete00", 4, complete=False, reasons=("It was cancelled.",))
+    for at in range(2, 8):
+        query = f"base={one}&other={store_run(f'run00000000{at}', at)}"
+        text = text_of(browser_client.page(f"/compare/runs?{query}"))
+        known = re.search(r"Run-to-run noise from (\d) earlier runs: (\S+) %\.", text)
+        assert bool(known) is (at >= 6) and ("How much runs vary is unknown" in text) is not bool(known), at
+    assert known and 0.3 < float(known[2]) < 3 and known[1] == "6"
+    rows = browser_client.client.get(f"/api/v1/compare/runs?{query}", headers=BEARER).get_json()
+    assert {row["earlier_runs"] for row in rows} == {6} and 0.3 < rows[0]["earlier_variation_percent"] < 3
+    assert {row["self_verdict"] for row in rows} <= {"no evidence", "not tested"}
+    stored(profile(called=["main", "parse", "renamed", "do_syscall_64"], functions=6, samples=902), "renamed00000")
+    text = text_of(browser_client.page(f"/compare/runs?base={two}&other=renamed00000&verdict=slower"))
+    assert "“renamed” is new" in text and "slower 1" in text
+    # Parts of results differ for other reasons than runs do.
+    assert "unknown" in text_of(browser_client.page(f"/compare/runs?{query}&other.thread=worker-0"))

@@ -14,6 +14,7 @@ together with the procedure of Benjamini and Hochberg (Journal of the Royal Stat
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -122,23 +123,34 @@ def compare_values(
     as_shares: bool,
     paired: bool = False,
     variation: float | None = None,
+    earlier: Sequence[RunValues] = (),
 ) -> tuple[Evidence, Evidence | None]:
     """The evidence that items differ, and that the wholes do: as they are, or the items as shares of the whole, and
     None.
 
     paired: the nth runs of both sides belong together, because they were interleaved; both have as many. variation: the
-    coefficient of variation between runs, if it is known from earlier runs. Items below `MIN_SHARE` on both sides are
-    not tested. With fewer than `MIN_RUNS` runs on a side and no `variation`, only the variance of sampling is used. All
-    tests are one family.
+    coefficient of variation between runs, if it is known. earlier: groups of earlier runs of the same items, without a
+    change within a group; where a side has fewer than `MIN_RUNS` runs, the variance between runs is that within all
+    groups, of the sides and of these, and there are no pairs. Items below `MIN_SHARE` on both sides are not tested.
+    With fewer than `MIN_RUNS` runs on a side, no `variation` and no `earlier` runs, only the variance of sampling is
+    used. All tests are one family.
     """
     tested = find_tested(base, other)
-    if variation is None and not has_enough_runs(base, other):
+    if variation is not None or has_enough_runs(base, other):
+        earlier = ()
+    elif earlier:
+        paired = False
+    else:
         variation = 0.0
-    shares = _contrast(_log_shares(base), _log_shares(other), paired, shares=True)
+    shares = _contrast(
+        _log_shares(base), _log_shares(other), paired, shares=True, earlier=[_log_shares(one)[0] for one in earlier]
+    )
     variance, degrees = _moderate(shares, tested) if variation is None else _known_or_own(shares, variation)
     if as_shares:
         return _test(shares.difference, variance * shares.factor, degrees, tested), None
-    whole = _contrast(_log_wholes(base), _log_wholes(other), paired, shares=False)
+    whole = _contrast(
+        _log_wholes(base), _log_wholes(other), paired, shares=False, earlier=[_log_wholes(one)[0] for one in earlier]
+    )
     whole_variance, whole_degrees = _known_or_own(whole, variation)
     # Of a sum of two estimates (Welch and Satterthwaite).
     both = variance + whole_variance
@@ -218,7 +230,14 @@ def _log_shares(side: RunValues) -> tuple[Array, Array]:
     return np.log(share / (side.whole + added)), side.spread / samples * np.maximum(rest, 1e-9)
 
 
-def _contrast(base: tuple[Array, Array], other: tuple[Array, Array], paired: bool, *, shares: bool) -> _Contrast:
+def _contrast(
+    base: tuple[Array, Array],
+    other: tuple[Array, Array],
+    paired: bool,
+    *,
+    shares: bool,
+    earlier: Sequence[Array] = (),
+) -> _Contrast:
     (before, before_sampling), (after, after_sampling) = base, other
     means = [side.mean(axis=1) for side in (before, after)]
     difference = means[1] - means[0]
@@ -231,8 +250,9 @@ def _contrast(base: tuple[Array, Array], other: tuple[Array, Array], paired: boo
         sampling = (before_sampling + after_sampling).mean(axis=1)
         return _Contrast(difference, variance, sampling, runs - 1, 1 / runs, rest)
     runs, other_runs = before.shape[1], after.shape[1]
-    degrees = runs + other_runs - 2
-    squares = sum(((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in (before, after))
+    groups = (before, after, *earlier)
+    degrees = sum(group.shape[1] - 1 for group in groups)
+    squares = sum(((group - group.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for group in groups)
     factor = 1 / runs + 1 / other_runs
     # Weighted as the runs are in the variance of the difference.
     sampling = (before_sampling.mean(axis=1) / runs + after_sampling.mean(axis=1) / other_runs) / factor

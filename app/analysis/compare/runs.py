@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from ..core.sample_rollup import roll_up_filtered_samples
 from ..core.sample_selection import clip_weights, event_id, event_names, filter_samples, samples_of, sum_by_index
 from ..stacks.hotspots import function_weights
 from .evidence import RunValues
+from .history import find_levels
 from .matching import pair_events
 
+MIN_EARLIER = 5
+"""With fewer earlier runs, the noise between runs is unknown."""
 MAX_RUNS = 200
 """Runs of one side; more would not make the result more certain."""
 FunctionKey = tuple[str, str]
@@ -30,7 +33,8 @@ FunctionKey = tuple[str, str]
 @dataclass(frozen=True, eq=False)
 class RunGroups:
     """Both sides: the totals of all functions, then their self values. functions: those with weight in any run.
-    only_shares: the samples of a recording give no total."""
+    only_shares: the samples of a recording give no total. earlier: groups of earlier runs, see `collect_earlier_runs`.
+    """
 
     event: str
     unit: str
@@ -38,6 +42,7 @@ class RunGroups:
     base: RunValues
     other: RunValues
     only_shares: bool
+    earlier: tuple[RunValues, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +101,44 @@ def collect_runs(
     unit = get_strings(first.events, "unit")[event_id(first, name)]
     groups = [_build_group(side, index) for side in sides]
     return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
+
+
+def collect_earlier_runs(
+    groups: RunGroups, profiles: Sequence[Profile], selection: Selection, compared: Profile
+) -> RunGroups:
+    """`groups` with the runs of earlier recordings, the oldest first, divided where their whole changed its level: see
+    `history.find_levels`. Recordings that were sampled in another way than `compared`, and those without weight in the
+    selection, are left out. Without `MIN_EARLIER` runs, there are none.
+    """
+    wanted = sampling_of(compared, groups.event)
+    found: list[_Run] = []
+    for profile in profiles:
+        if groups.event not in event_names(profile) or sampling_of(profile, groups.event) != wanted:
+            continue
+        try:
+            runs = _read_runs(profile, selection, event_id(profile, groups.event))
+        except InvalidRequest:
+            # The selection does not exist there, such as a thread.
+            continue
+        found += [run for run in runs if run.whole > 0 and not (run.values[:2] < 0).any()]
+    if len(found) < MIN_EARLIER:
+        return groups
+    index = {function: number for number, function in enumerate(groups.functions)}
+    return replace(groups, earlier=divide_at_changes(_build_group(found, index)))
+
+
+def divide_at_changes(runs: RunValues) -> tuple[RunValues, ...]:
+    """Runs in the order of recording, in groups between two changes of their whole."""
+    return tuple(
+        RunValues(*(getattr(runs, each.name)[..., level.first : level.end] for each in fields(RunValues)))
+        for level in find_levels(runs.whole).levels
+    )
+
+
+def sampling_of(profile: Profile, event: str) -> tuple[object, ...]:
+    """How an event was sampled: kind and rate."""
+    row = profile.events.slice(event_id(profile, event), 1).to_pylist()[0]
+    return row["sampling"], row["rate"]
 
 
 def find_event(
@@ -159,9 +202,10 @@ def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunValu
     for number, run in enumerate(runs):
         if np.isnan(run.whole_samples):
             values[2:, :, number] = np.nan
-        # Several functions may have one name in one module.
-        rows = np.array([index[one] for one in run.functions], np.int64)
-        for measure, of_run in zip(values, run.values, strict=True):
+        # Several functions may have one name in one module. Those of earlier runs may be in none that is compared.
+        known = [place for place, one in enumerate(run.functions) if one in index]
+        rows = np.array([index[run.functions[place]] for place in known], np.int64)
+        for measure, of_run in zip(values, run.values[:, known], strict=True):
             np.add.at(measure[:, number], rows, of_run)
     whole = np.array([run.whole for run in runs])
     whole_samples = np.array([run.whole_samples for run in runs])

@@ -19,10 +19,10 @@ from ...domain.text import shorten
 from ...domain.units import format_percent, format_quantity
 from ..core.common_columns import EVENT
 from ..core.functions import base_name
-from ..core.sample_selection import event_id
 from ..core.schema import Column, TableRows, build_rows
 from .evidence import Evidence, RunValues, compare_values, has_enough_runs
-from .runs import RunGroups, collect_runs
+from .history import find_levels
+from .runs import RunGroups, collect_earlier_runs, collect_runs, sampling_of
 
 MAX_CAUSES = 3
 MOST = 0.5
@@ -83,6 +83,8 @@ COLUMNS = (
     EVENT,
     Column("unit", "", "The unit of the weights: count, ns or bytes."),
     *(column for measure, what in MEASURES.items() for column in _columns(measure, what)),
+    Column("earlier_runs", "", "Earlier runs that the noise between runs is from; missing if it is not.", "Int64"),
+    Column("earlier_variation_percent", "%", "Coefficient of variation of the whole in these runs.", "Float64"),
 )
 
 
@@ -111,11 +113,20 @@ MOVED = Note(
 )
 
 
+@dataclass(frozen=True)
+class EarlierNoise:
+    """The noise between runs, from earlier ones of the same command. variation: coefficient of variation of the whole
+    between two changes of its level."""
+
+    runs: int
+    variation: float
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
     is_certain: whether the noise between runs is known. notes: sentences on
-    what else differs between the recordings."""
+    what else differs between the recordings. noise: where the noise between runs is from, if not from these runs."""
 
     rows: TableRows
     event: str
@@ -126,6 +137,7 @@ class Comparison:
     is_certain: bool
     whole: WholeChange | None
     notes: tuple[Note, ...] = ()
+    noise: EarlierNoise | None = None
 
     def sentence(self, quote: Callable[[str], str] = shorten) -> str:
         """The result in a sentence: only what there is evidence for. quote: how to write a name from a file."""
@@ -147,6 +159,9 @@ class Comparison:
         text = first + rest
         if not self.is_certain:
             text += " How much runs vary is unknown: compare at least 3 runs on each side."
+        elif self.noise:
+            percent = format_percent(100 * self.noise.variation)
+            text += f" Run-to-run noise from {self.noise.runs} earlier runs: {percent}."
         notes = (note.text.format(abbreviate_names([quote(name) for name in note.names], 3)) for note in self.notes)
         return " ".join((text, *notes))
 
@@ -232,11 +247,13 @@ def compare_runs(
     as_shares: bool | None = None,
     paired: bool = False,
     variation: float | None = None,
+    find_earlier: Callable[[str], Sequence[Profile]] | None = None,
 ) -> Comparison:
     """The comparison of two groups of recordings, one event: see `collect_runs`.
 
     as_shares: compare shares of the whole; None: unless all recordings are of the same command. paired, variation: see
-    `compare_values`. Raises InvalidRequest.
+    `compare_values`. find_earlier: for an event, earlier recordings of the same command on the same host, the oldest
+    first; it is called if there are too few runs, and the same is selected on both sides. Raises InvalidRequest.
     """
     groups = collect_runs(base, other, base_selection, other_selection)
     if as_shares is None:
@@ -250,9 +267,16 @@ def compare_runs(
             "paired",
         )
     before, after = groups.base, groups.other
-    certain = variation is not None or has_enough_runs(before, after)
+    certain, noise = variation is not None or has_enough_runs(before, after), None
+    if not certain and find_earlier is not None and base_selection == other_selection:
+        groups = collect_earlier_runs(groups, find_earlier(groups.event), base_selection, base[0])
+        if groups.earlier:
+            wholes = np.concatenate([group.whole for group in groups.earlier])
+            certain, noise = True, EarlierNoise(len(wholes), find_levels(wholes).variation)
     # Both measures of all functions and the whole are one family of tests.
-    evidence, found = compare_values(before, after, as_shares=as_shares, paired=paired, variation=variation)
+    evidence, found = compare_values(
+        before, after, as_shares=as_shares, paired=paired, variation=variation, earlier=groups.earlier
+    )
     whole = None
     if found is not None:
         ratio, low, high, detectable = (
@@ -260,7 +284,7 @@ def compare_runs(
         )
         whole = WholeChange(ratio, low, high, detectable, bool(found.found[0]))
     return Comparison(
-        _build_rows(groups, before, after, evidence, as_shares, certain),
+        _build_rows(groups, before, after, evidence, as_shares, certain, noise),
         groups.event,
         groups.unit,
         before.runs,
@@ -269,6 +293,7 @@ def compare_runs(
         certain,
         whole,
         (*_find_notes((*base, *other), groups.event), *([MOVED] if _is_moved(groups) else [])),
+        noise,
     )
 
 
@@ -305,19 +330,19 @@ def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
         found = dict.fromkeys(profile.meta.facts[fact] for profile in profiles if profile.meta.facts.get(fact))
         if len(found) > 1:
             yield Note(f"The recordings are from different {what}: {{}}.", tuple(found))
-    rates = {_sampling(profile, event) for profile in profiles}
+    rates = {sampling_of(profile, event) for profile in profiles}
     if len(rates) > 1:
         yield Note("They were sampled at different frequencies or periods.")
 
 
-def _sampling(profile: Profile, event: str) -> tuple[object, ...]:
-    """How an event was sampled: kind and rate."""
-    row = profile.events.slice(event_id(profile, event), 1).to_pylist()[0]
-    return row["sampling"], row["rate"]
-
-
 def _build_rows(
-    groups: RunGroups, before: RunValues, after: RunValues, evidence: Evidence, as_shares: bool, certain: bool
+    groups: RunGroups,
+    before: RunValues,
+    after: RunValues,
+    evidence: Evidence,
+    as_shares: bool,
+    certain: bool,
+    noise: EarlierNoise | None,
 ) -> TableRows:
     count = len(groups.functions)
     base_share, other_share = (100 * (side.weight / side.whole).mean(axis=1) for side in (before, after))
@@ -359,6 +384,8 @@ def _build_rows(
             "event": [groups.event] * count,
             "unit": [groups.unit] * count,
             **{name: value[order] for name, value in values.items()},
+            "earlier_runs": [noise.runs if noise else None] * count,
+            "earlier_variation_percent": [100 * noise.variation if noise else None] * count,
         },
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from perfloom.analysis.compare import evidence
 from perfloom.analysis.compare.evidence import Evidence, RunValues, compare_values
+from perfloom.analysis.compare.runs import divide_at_changes
 
 SAMPLES = 20_000
 CELLS = 60
@@ -60,6 +61,30 @@ def test_chance_is_no_change(
         items, whole = compare_values(base, other, as_shares=as_shares, paired=paired)
         wrong += int(items.found.any() or (whole is not None and whole.found[0]))
     assert wrong <= 0.07 * count
+
+
+@pytest.mark.parametrize(("earlier", "item_variation"), [(5, 0.02), (12, 0.0)])
+def test_chance_is_no_change_where_earlier_runs_tell_the_noise(earlier: int, item_variation: float) -> None:
+    """At most 7 % of 400 comparisons of one run a side contain a false row, also if the level changed before."""
+    chance, count, wrong, missed = np.random.default_rng(11), 400, 0, 0
+    for number in range(count):
+        shares = chance.dirichlet(np.full(CELLS, 0.3))
+        base, other, slower, before, long_before = (
+            simulate(chance, level * shares, runs, run_variation=0.02, item_variation=item_variation)
+            for level, runs in ((1, 1), (1, 1), (1.2, 1), (1, earlier), (1.3, earlier))
+        )
+        groups = [before] if number % 8 else divide_at_changes(join_runs(long_before, before))
+        items, whole = compare_values(base, other, as_shares=False, earlier=groups)
+        wrong += bool(items.found.any() or (whole is not None and whole.found[0]))
+        if number < 40:
+            missed += not compare_wholes(base, slower, earlier=groups).found[0]
+    assert wrong <= 0.07 * count and missed <= (2 if earlier > 5 else 24)
+
+
+def join_runs(first: RunValues, second: RunValues) -> RunValues:
+    """The runs of both."""
+    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
+    return RunValues(*(np.concatenate(pair, axis=-1) for pair in pairs))
 
 
 @pytest.mark.parametrize(("run_variation", "item_variation"), [(0.02, 0.0), (0.0, 0.02)])

@@ -8,7 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.compare.runs import MAX_RUNS
-from ....analysis.compare.verdicts import COLUMNS, Comparison, Note, Verdict, compare_runs
+from ....analysis.compare.verdicts import COLUMNS, Comparison, Verdict, compare_runs
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
 from ....domain.errors import InvalidRequest
@@ -16,9 +16,8 @@ from ....domain.profile import Profile
 from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.text import shorten
-from ....domain.units import format_percent
 from ....store import Result
-from ....store.run_history import find_variation
+from ....store.run_history import open_earlier
 from ...pages import Chip, result_url, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
@@ -239,19 +238,16 @@ def _parse_query() -> _RunsQuery:
 
 
 def _compare(query: _RunsQuery) -> Comparison:
-    as_shares = {"absolute": False, "shares": True}.get(query.scale)
-    found = compare_runs(*query.profiles, *query.side_selections, as_shares=as_shares, paired=query.paired)
-    notes = [*found.notes, *list_series_notes(request.args.get(SERIES_PARAMETER, ""))]
-    if not found.is_certain:
-        # That of the whole; how much a part or a function varies is still unknown.
-        known = find_variation(current_services().store.results, query.results[0][0], found.event)
-        if known is not None:
-            text = (
-                f"The total of {{}} varies by {format_percent(100 * known[0])} among {known[1]} results of the base’s "
-                "command."
-            )
-            notes.append(Note(text, (found.event,)))
-    return replace(found, notes=tuple(notes))
+    found = compare_runs(
+        *query.profiles,
+        *query.side_selections,
+        as_shares={"absolute": False, "shares": True}.get(query.scale),
+        paired=query.paired,
+        find_earlier=open_earlier(
+            current_services().store.results, [*query.results[0], *query.results[1]], open_compared
+        ),
+    )
+    return replace(found, notes=(*found.notes, *list_series_notes(request.args.get(SERIES_PARAMETER, ""))))
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:
