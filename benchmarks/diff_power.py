@@ -132,9 +132,7 @@ def main() -> None:
                 found = [find_change(count // 2, runs, samples, share, variation) for runs in (3, 5, 10)]
                 cells = " | ".join(f"{one:.0f} %" for one in found)
                 print(f"| {share:.0%} | {variation:.0%} | {samples:,} | {cells} |", flush=True)
-    print(
-        "\n| earlier runs | CV of runs | CV of functions | false, shares | false, weights | 20 % slower found |"
-    )
+    print("\n| earlier runs | CV of runs | CV of functions | false, shares | false, weights | 20 % slower found |")
     print("|--:|--:|--:|--:|--:|--:|")
     for earlier in (5, 8, 12):
         for noise in noises:

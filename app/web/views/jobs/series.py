@@ -75,6 +75,13 @@ class SeriesFormPage(Page):
         """Whether there is an error."""
         return any(one.level is Severity.ERROR for found in self.findings.values() for one in found)
 
+    @property
+    def problems(self) -> tuple[tuple[str, PreflightFinding], ...]:
+        """The errors and warnings, with their field."""
+        return tuple(
+            (name, one) for name, found in self.findings.items() for one in found if one.level is not Severity.HINT
+        )
+
     def invalid(self, field: str) -> bool:
         """Whether a field has an error."""
         return any(one.level is Severity.ERROR for one in self.findings.get(field, ()))
@@ -215,12 +222,13 @@ def count_missing(series: RunSeries) -> str:
 
 
 def describe_missing(series: RunSeries) -> str:
-    """The same, with the first of these runs and why it has none."""
+    """The same, with the first of these runs that failed, else the first one, and why it has none."""
     missing = series.without_result()
     if not missing:
         return ""
-    which = f"Run {_run(missing[0]).run} of the {_run(missing[0]).side}"
-    return f"{count_missing(series)} {which}: {missing[0].reason or job_stages.LABELS[missing[0].state]}"
+    first = min(missing, key=lambda job: (job.state is JobState.CANCELLED, _run(job).number))
+    which = f"Run {_run(first).run} of the {_run(first).side}"
+    return f"{count_missing(series)} {which}: {first.reason or job_stages.LABELS[first.state]}"
 
 
 def _run(job: Job) -> SeriesRun:
@@ -276,6 +284,9 @@ def _check(
         checks[side] = check_form(form, select_target(form.target), host_timeout_s=CHECK_TIMEOUT_S)
         for one in checks[side].findings:
             own = side is Side.OTHER and one.field in OTHER_FIELDS
+            if one.level is Severity.HINT and not own:
+                # About settings that this form does not change.
+                continue
             message = one.message if own or len(forms) < 2 else f"{side.capitalize()}: {one.message}"
             found.setdefault(one.field if own else "", []).append(replace(one, message=message))
     findings = {name: tuple(listed) for name, listed in found.items()}
