@@ -14,6 +14,7 @@ from ...domain.tables import get_column, get_strings
 from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events
+from ..core.memo import memoize
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples
 from ..core.sample_selection import clip_weights, event_id, event_names, filter_samples, samples_of, sum_by_index
@@ -166,6 +167,10 @@ def find_event(
 
 
 def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:
+    return memoize(profile, ("compared runs", selection, event), lambda: _sum_runs(profile, selection, event))
+
+
+def _sum_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:
     rollup = roll_up_filtered_samples(profile, selection, event)
     size = profile.calls.num_rows
     counts = count_call_samples(profile, selection, event)
