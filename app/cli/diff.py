@@ -18,6 +18,7 @@ from .options import data_option, load_settings, output_option
 from .output import FORMATS, PARQUET, STDIO, refuse_terminal, write_table
 
 if TYPE_CHECKING:
+    from ..analysis.compare.runs import EarlierRuns
     from ..analysis.core.schema import TableRows
     from ..config import Settings
     from ..domain.profile import Profile
@@ -258,26 +259,25 @@ def diff(
         fail_above=fail_above,
         output_format=output_format,
         output=output,
-        find_earlier=_find_earlier(settings, (*base_names, *other_names), rules),
+        find_earlier=_find_earlier(settings, (*base_names, *other_names), selection, rules),
     )
 
 
 def _find_earlier(
-    settings: "Settings", names: Sequence[str], rules: tuple[str, ...]
-) -> "Callable[[str], Sequence[Profile]] | None":
+    settings: "Settings", names: Sequence[str], selection: "Selection", rules: tuple[str, ...]
+) -> "Callable[[str], Sequence[EarlierRuns]] | None":
     """For `compare_runs`: earlier runs of stored results; None if one of the sources is a file."""
     if any(name == STDIO or os.path.exists(name) for name in names):
         return None
 
-    def find(event: str) -> "Sequence[Profile]":
-        from ..analysis.compare.merged_names import merge_names
+    def find(event: str) -> "Sequence[EarlierRuns]":
         from ..store import open_store
-        from ..store.run_history import open_earlier
+        from ..store.run_history import read_earlier_results
 
         store = open_store(settings)
         try:
             compared = [store.results.get(name) for name in names]
-            return [merge_names(profile, rules) for profile in open_earlier(store.results, compared)(event)]
+            return read_earlier_results(store.results, compared, selection, rules)(event)
         finally:
             store.close()
 

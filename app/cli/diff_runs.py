@@ -11,6 +11,7 @@ from ..domain.text import shorten
 from .output import escape_controls, open_output, warn_sampled_only, write_table
 
 if TYPE_CHECKING:
+    from ..analysis.compare.runs import EarlierRuns
     from ..analysis.compare.verdicts import Comparison
     from ..domain.profile import Profile
     from ..domain.selection import Selection
@@ -48,7 +49,7 @@ def diff_runs(
     fail_above: float | None,
     output_format: str,
     output: str,
-    find_earlier: "Callable[[str], Sequence[Profile]] | None" = None,
+    find_earlier: "Callable[[str], Sequence[EarlierRuns]] | None" = None,
 ) -> int:
     """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`; find_earlier:
     see there."""

@@ -1,7 +1,8 @@
 """The runs of a history: results of one tag or one name, and the event that they have in common."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..domain.errors import InvalidRequest, NotFound, UnreadableInput
@@ -12,12 +13,15 @@ from .results import Results
 
 if TYPE_CHECKING:
     from ..analysis.compare.run_history import RunHistory
-    from ..domain.profile import Profile
+    from ..analysis.compare.runs import EarlierRuns
+    from ..domain.selection import Selection
 
 MAX_FOUND = 10_000
 """Results that are considered, the newest."""
 MAX_SEARCHED, MAX_EARLIER = 100, 12
-"""Results of a command that are considered, and that are opened, to learn how much its runs vary: the newest."""
+"""Results of a command that are considered, and that are read, to learn how much its runs vary: the newest."""
+MAX_KEPT = 20 * MAX_EARLIER
+"""Earlier results whose runs are kept in memory, those used last."""
 
 
 def find_runs(results: Results, *, tag: str = "", name: str = "", command: str = "") -> list[Result]:
@@ -111,22 +115,47 @@ def find_earlier_results(results: Results, compared: Sequence[Result], event: st
     return sorted(earlier, key=lambda result: (time_of(result), result.created, result.id))[-MAX_EARLIER:]
 
 
-def open_earlier(
-    results: Results, compared: Sequence[Result], open_result: "Callable[[Results, str], Profile] | None" = None
-) -> "Callable[[str], Sequence[Profile]]":
-    """For `compare_runs`: the profiles of `find_earlier_results` for an event. Those that cannot be read are left out.
-    open_result: opens a result by its id."""
+def read_earlier_results(
+    results: Results, compared: Sequence[Result], selection: "Selection", rules: tuple[str, ...] = ()
+) -> "Callable[[str], Sequence[EarlierRuns]]":
+    """For `compare_runs`: the runs of `find_earlier_results` for an event. Results that cannot be read are left out.
+    rules: for names of functions. What was read is kept in this process, because results do not change.
+    """
 
-    def find(event: str) -> "Sequence[Profile]":
-        profiles = []
+    def read(event: str) -> "Sequence[EarlierRuns]":
+        found = []
         for result in find_earlier_results(results, compared, event):
             try:
-                profiles.append(open_result(results, result.id) if open_result else results.open(result.id))
+                found.append(_read_earlier(results, result.id, selection, event, rules))
             except (UnreadableInput, NotFound):
                 continue
-        return profiles
+        return found
 
-    return find
+    return read
+
+
+_kept: "OrderedDict[Hashable, EarlierRuns]" = OrderedDict()
+_kept_lock = Lock()
+
+
+def _read_earlier(
+    results: Results, id: str, selection: "Selection", event: str, rules: tuple[str, ...]
+) -> "EarlierRuns":
+    from ..analysis.compare.merged_names import merge_names
+    from ..analysis.compare.runs import read_earlier_runs
+
+    key = (results.path(id), selection, event, rules)
+    with _kept_lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    # Not with the profiles of pages, which it would displace.
+    found = read_earlier_runs(merge_names(results.open_once(id), rules), selection, event)
+    with _kept_lock:
+        _kept[key] = found
+        while len(_kept) > MAX_KEPT:
+            _kept.popitem(last=False)
+    return found
 
 
 def time_of(result: Result) -> float:

@@ -25,6 +25,8 @@ from .matching import pair_events
 
 MIN_EARLIER = 5
 """With fewer earlier runs, the noise between runs is unknown."""
+MIN_EARLIER_SHARE = 1e-4
+"""Functions with less of the whole are too small to be tested."""
 MAX_RUNS = 200
 """Runs of one side; more would not make the result more certain."""
 FunctionKey = tuple[str, str]
@@ -34,7 +36,7 @@ FunctionKey = tuple[str, str]
 @dataclass(frozen=True, eq=False)
 class RunGroups:
     """Both sides: the totals of all functions, then their self values. functions: those with weight in any run.
-    only_shares: the samples of a recording give no total. earlier: groups of earlier runs, see `collect_earlier_runs`.
+    only_shares: the samples of a recording give no total. earlier: groups of earlier runs, see `add_earlier_runs`.
     """
 
     event: str
@@ -104,24 +106,39 @@ def collect_runs(
     return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
 
 
-def collect_earlier_runs(
-    groups: RunGroups, profiles: Sequence[Profile], selection: Selection, compared: Profile
-) -> RunGroups:
+@dataclass(frozen=True, eq=False)
+class EarlierRuns:
+    """The runs of an earlier recording, none without the event or the selected part. sampling: of the event."""
+
+    sampling: tuple[object, ...]
+    runs: tuple[_Run, ...]
+
+
+def read_earlier_runs(profile: Profile, selection: Selection, event: str) -> EarlierRuns:
+    """The runs of a recording, of each the functions with at least `MIN_EARLIER_SHARE` of the whole."""
+    if event not in event_names(profile):
+        return EarlierRuns((), ())
+    try:
+        runs = _sum_runs(profile, selection, event_id(profile, event))
+    except InvalidRequest:
+        # The selection does not exist there, such as a thread.
+        return EarlierRuns((), ())
+    positive = [run for run in runs if run.whole > 0 and not (run.values[:2] < 0).any()]
+    return EarlierRuns(sampling_of(profile, event), tuple(map(_without_small, positive)))
+
+
+def _without_small(run: _Run) -> _Run:
+    kept = np.flatnonzero(run.values[:2].max(axis=0, initial=0.0) >= MIN_EARLIER_SHARE * run.whole)
+    return replace(run, functions=[run.functions[place] for place in kept.tolist()], values=run.values[:, kept])
+
+
+def add_earlier_runs(groups: RunGroups, recordings: Sequence[EarlierRuns], compared: Profile) -> RunGroups:
     """`groups` with the runs of earlier recordings, the oldest first, divided where their whole changed its level: see
-    `history.find_levels`. Recordings that were sampled in another way than `compared`, and those without weight in the
-    selection, are left out. Without `MIN_EARLIER` runs, there are none.
+    `history.find_levels`. Recordings that were sampled in another way than `compared` are left out. Without
+    `MIN_EARLIER` runs, there are none.
     """
     wanted = sampling_of(compared, groups.event)
-    found: list[_Run] = []
-    for profile in profiles:
-        if groups.event not in event_names(profile) or sampling_of(profile, groups.event) != wanted:
-            continue
-        try:
-            runs = _read_runs(profile, selection, event_id(profile, groups.event))
-        except InvalidRequest:
-            # The selection does not exist there, such as a thread.
-            continue
-        found += [run for run in runs if run.whole > 0 and not (run.values[:2] < 0).any()]
+    found = [run for recording in recordings if recording.sampling == wanted for run in recording.runs]
     if len(found) < MIN_EARLIER:
         return groups
     index = {function: number for number, function in enumerate(groups.functions)}

@@ -22,7 +22,7 @@ from ..core.functions import base_name
 from ..core.schema import Column, TableRows, build_rows
 from .evidence import Evidence, RunValues, compare_values, has_enough_runs
 from .history import find_levels
-from .runs import RunGroups, collect_earlier_runs, collect_runs, sampling_of
+from .runs import EarlierRuns, RunGroups, add_earlier_runs, collect_runs, sampling_of
 
 MAX_CAUSES = 3
 MOST = 0.5
@@ -247,13 +247,14 @@ def compare_runs(
     as_shares: bool | None = None,
     paired: bool = False,
     variation: float | None = None,
-    find_earlier: Callable[[str], Sequence[Profile]] | None = None,
+    find_earlier: Callable[[str], Sequence[EarlierRuns]] | None = None,
 ) -> Comparison:
     """The comparison of two groups of recordings, one event: see `collect_runs`.
 
     as_shares: compare shares of the whole; None: unless all recordings are of the same command. paired, variation: see
-    `compare_values`. find_earlier: for an event, earlier recordings of the same command on the same host, the oldest
-    first; it is called if there are too few runs, and the same is selected on both sides. Raises InvalidRequest.
+    `compare_values`. find_earlier: for an event, the runs of earlier recordings of the same command on the same host,
+    the oldest first, with `base_selection`; it is called if there are too few runs, and the same is selected on both
+    sides. Raises InvalidRequest.
     """
     groups = collect_runs(base, other, base_selection, other_selection)
     if as_shares is None:
@@ -269,7 +270,7 @@ def compare_runs(
     before, after = groups.base, groups.other
     certain, noise = variation is not None or has_enough_runs(before, after), None
     if not certain and find_earlier is not None and base_selection == other_selection:
-        groups = collect_earlier_runs(groups, find_earlier(groups.event), base_selection, base[0])
+        groups = add_earlier_runs(groups, find_earlier(groups.event), base[0])
         if groups.earlier:
             wholes = np.concatenate([group.whole for group in groups.earlier])
             certain, noise = True, EarlierNoise(len(wholes), find_levels(wholes).variation)

@@ -17,7 +17,7 @@ from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.text import shorten
 from ....store import Result
-from ....store.run_history import open_earlier
+from ....store.run_history import read_earlier_results
 from ...pages import Chip, result_url, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
@@ -35,7 +35,7 @@ from ..results.tables import (
     table_response,
 )
 from .functions import SelectionBar, comparison_tabs
-from .name_choice import NameChoice, build_name_choice, open_compared
+from .name_choice import NameChoice, build_name_choice, open_compared, request_rules
 from .series import PARAMETER as SERIES_PARAMETER
 from .series import SeriesLinks, build_series_links, list_series_notes
 
@@ -243,8 +243,11 @@ def _compare(query: _RunsQuery) -> Comparison:
         *query.side_selections,
         as_shares={"absolute": False, "shares": True}.get(query.scale),
         paired=query.paired,
-        find_earlier=open_earlier(
-            current_services().store.results, [*query.results[0], *query.results[1]], open_compared
+        find_earlier=read_earlier_results(
+            current_services().store.results,
+            [*query.results[0], *query.results[1]],
+            query.side_selections[0],
+            request_rules(),
         ),
     )
     return replace(found, notes=(*found.notes, *list_series_notes(request.args.get(SERIES_PARAMETER, ""))))
