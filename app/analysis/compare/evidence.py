@@ -165,6 +165,18 @@ def compare_values(
     return found.take(slice(1, None)), found.take(slice(0, 1))
 
 
+def compare_measured(base: Array, other: Array, tested: BoolArray) -> Evidence:
+    """The evidence that measured values differ, float64 [items, runs] of each side: t tests of their logarithms, each
+    with its own variance, as one family. Items with a value that is not positive have no logarithm and are not tested,
+    and with fewer than `MIN_RUNS` runs on a side none is."""
+    positive: BoolArray = np.asarray((base > 0).all(axis=1) & (other > 0).all(axis=1))
+    before, after = (np.log(np.where(positive[:, None], side, 1.0)) for side in (base, other))
+    contrast = _contrast((before, np.zeros_like(before)), (after, np.zeros_like(after)), False, shares=False)
+    variance, degrees = _known_or_own(contrast, None)
+    enough = min(base.shape[1], other.shape[1]) >= MIN_RUNS
+    return _test(contrast.difference, variance * contrast.factor, degrees, tested & positive & enough)
+
+
 def exceeds_sampling_noise(base: RunValues, other: RunValues, *, as_shares: bool) -> BoolArray:
     """Which items of one run a side differ by more than `NOISE_ERRORS` standard errors of sampling. The noise between
     runs is unknown. Tests are not corrected for their number, so that the answer for an item does not depend on which

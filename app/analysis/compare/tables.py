@@ -161,12 +161,9 @@ def diff_table(
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, base, other) if not measure else compared.measures, measure)
-    sides = []
-    for profile in (base, other):
-        rows = _rows(profile, selection, compared, chosen, by)
-        steps_of_it = max(1, _steps(profile, selection)) if each_step and chosen.additive else 1
-        sides.append({key: value / steps_of_it for key, value in rows.items()})
-    before, after = sides
+    before, after = (
+        measure_rows(profile, selection, compared, chosen, each_step=each_step, by=by) for profile in (base, other)
+    )
     names = list(dict.fromkeys([*after, *before]))
     if name == "steps":
         # A column that is empty in both is not recorded by traces of this kind.
@@ -177,7 +174,7 @@ def diff_table(
         COLUMNS,
         {
             "name": names,
-            "status": [_status(b, a) for b, a in values],
+            "status": [find_status(b, a) for b, a in values],
             "measure": [chosen.column] * len(names),
             "base": [b for b, _ in values],
             "other": [a for _, a in values],
@@ -200,7 +197,8 @@ def resolve_measure(measures: Sequence[Measure], name: str) -> Measure:
     return known[check_choice("of", name, known)] if name else measures[0]
 
 
-def _status(before: float | None, after: float | None) -> str:
+def find_status(before: float | None, after: float | None) -> str:
+    """What happened to a value, one of `STATUSES`."""
     if not before and not after:
         return "same"
     if not before:
@@ -228,6 +226,21 @@ def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) ->
             raise InvalidRequest(f"Rows of {name} have no groupings; omit by.", "by")
         check_choice("by", grouping, groupings)
     return "" if grouping == "name" else grouping
+
+
+def measure_rows(
+    profile: Profile,
+    selection: Selection,
+    compared_table: ComparedTable,
+    measure: Measure,
+    *,
+    each_step: bool = False,
+    by: str = "",
+) -> dict[str, float]:
+    """The value of each name in a profile, in order of the table: see `diff_table`."""
+    rows = _rows(profile, selection, compared_table, measure, by)
+    steps_of_it = max(1, _steps(profile, selection)) if each_step and measure.additive else 1
+    return {key: value / steps_of_it for key, value in rows.items()}
 
 
 def _rows(

@@ -1,12 +1,15 @@
 """/compare/<table>: what changed between two traces in operators, kernels, modules, memory or the parts of a step."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
+from ....analysis.compare.group_tables import GROUP_COLUMNS, NO_EVIDENCE, UNTESTED, diff_table_groups
+from ....analysis.compare.runs import MAX_RUNS
 from ....analysis.compare.tables import (
     COLUMNS,
     COMPARED_TABLES,
@@ -74,15 +77,26 @@ class CompareTablePage(Page):
 
 @dataclass(frozen=True)
 class _TableQuery:
-    base: Result
-    other: Result
-    profiles: tuple[Profile, Profile]
+    """profiles: of both sides, one after the other. bases, others: the results of each side."""
+
+    bases: tuple[Result, ...]
+    others: tuple[Result, ...]
+    profiles: tuple[Profile, ...]
     selection: Selection
     compared: ComparedTable
     measure: Measure
     each_step: bool
     status: str
     by: str
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether a side has several results."""
+        return len(self.profiles) > 2
+
+    @property
+    def name(self) -> str:
+        return f"{self.bases[0].name} to {self.others[0].name} {self.compared.name}"
 
 
 @blueprint.get("/compare/<table>")
@@ -98,11 +112,13 @@ def show(table: str) -> Response:
     both = all(profile.steps.num_rows for profile in query.profiles) and table != "steps"
     return render(
         CompareTablePage(
-            base=compared_result("Base", "base", query.base, format_quantity(query.base.duration_ns, "ns")),
-            other=compared_result("Other", "other", query.other, format_quantity(query.other.duration_ns, "ns")),
-            swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
-            bar=selection_bar(query.selection, query.profiles[1]),
-            tabs=comparison_tabs(query.profiles, table),
+            base=_compared_side("Base", "base", query.bases),
+            other=_compared_side("Other", "other", query.others),
+            swap=current_url_with(
+                ("page", None), *(("base", one.id) for one in query.others), *(("other", one.id) for one in query.bases)
+            ),
+            bar=selection_bar(query.selection, query.profiles[-1]),
+            tabs=comparison_tabs((query.profiles[0], query.profiles[-1]), table),
             noun=noun,
             choices=tuple(
                 PageLink(
@@ -111,7 +127,7 @@ def show(table: str) -> Response:
                     current_url_with(("by", None if word == "name" else word), ("page", None)),
                     word == by,
                 )
-                for word in list_groupings(*query.profiles, table)
+                for word in list_groupings(query.profiles[0], query.profiles[-1], table)
             ),
             measures=tuple(
                 PageLink(
@@ -167,27 +183,38 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
             unit=unit,
             times=factor,
             signed=True,
-            tone=change_tone("delta"),
+            tone=_tone if asked.is_grouped else change_tone("delta"),
         ),
         ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     )
-    return inherit_descriptions(COLUMNS, found)
+    if not asked.is_grouped:
+        return inherit_descriptions(COLUMNS, found)
+    verdict = (
+        ColumnView("verdict", "Verdict", "word"),
+        ColumnView("low_percent", "From", "percent", signed=True),
+        ColumnView("high_percent", "To", "percent", signed=True),
+        ColumnView("q", "q", "ratio", extra=True),
+    )
+    return inherit_descriptions(GROUP_COLUMNS, (*found, *verdict))
+
+
+def _tone(row: dict[str, Any]) -> str:
+    """The CSS class of a change of groups: only of those with evidence."""
+    return "faint" if row["verdict"] in (NO_EVIDENCE, UNTESTED) else change_tone("delta")(row)
 
 
 @blueprint.get(f"/compare/<table>.{FILE_RULE}")
 def download_table(table: str, file_format: str) -> Response:
     """All rows that status and search leave."""
     query = _parse_query(table)
-    return table_file_response(
-        f"{query.base.name} to {query.other.name} {table}", file_format, _filtered_rows(query), *query.profiles
-    )
+    return table_file_response(query.name, file_format, _filtered_rows(query), *query.profiles)
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def get_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query(table)
-    return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query), *query.profiles)
+    return table_response(query.name, _filtered_rows(query), *query.profiles)
 
 
 def _parse_query(table: str) -> _TableQuery:
@@ -195,17 +222,22 @@ def _parse_query(table: str) -> _TableQuery:
         raise NotFound(f"No comparison of {table[:40]!r}; choose one of {', '.join(COMPARED_TABLES)}.")
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("A comparison needs two results. Choose them on the page Compare.", "base")
-    results = current_services().store.results
-    base, other = (results.get(request.args[word]) for word in ("base", "other"))
-    profiles = results.open(base.id), results.open(other.id)
+    results, sides = current_services().store.results, []
+    for word in ("base", "other"):
+        ids = list(dict.fromkeys(id for id in request.args.getlist(word) if id))
+        if len(ids) > MAX_RUNS:
+            raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(ids)}.", word)
+        sides.append(tuple(results.get(id) for id in ids))
+    bases, others = sides
+    profiles = tuple(results.open(one.id) for one in (*bases, *others))
     if not any(has_table(profile, table) for profile in profiles):
         raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
     status = parse_choice("status", STATUSES)
-    compared, by = COMPARED_TABLES[table], resolve_grouping(*profiles, table, request.args.get("by", ""))
+    compared, by = COMPARED_TABLES[table], _resolve_grouping(profiles, table)
     flag = parse_flag("each-step", request.args.get("each-step") or "1")
     return _TableQuery(
-        base=base,
-        other=other,
+        bases=bases,
+        others=others,
         profiles=profiles,
         selection=request_selection().replace(event=None),
         compared=compared,
@@ -216,15 +248,39 @@ def _parse_query(table: str) -> _TableQuery:
     )
 
 
-def _rows(asked: _TableQuery) -> pd.DataFrame:
-    return diff_table(
-        *asked.profiles,
-        asked.selection,
-        asked.compared.name,
-        asked.measure.column,
-        each_step=asked.each_step,
-        by=asked.by,
+def _resolve_grouping(profiles: Sequence[Profile], table: str) -> str:
+    """The selected grouping, which all of them support."""
+    word = request.args.get("by", "")
+    for other in profiles[1:]:
+        by = resolve_grouping(profiles[0], other, table, word)
+    return by
+
+
+def _compared_side(title: str, side: str, results: tuple[Result, ...]) -> ComparedResult:
+    """A side, by its first result."""
+    first = compared_result(title, side, results[0], format_quantity(results[0].duration_ns, "ns"))
+    if len(results) == 1:
+        return first
+    complete = all(result.complete for result in results)
+    return replace(
+        first,
+        name=f"{first.name} and {len(results) - 1} more",
+        change=with_query("/compare/runs", _sides_of_query()),
+        total=format_quantity(None, "ns"),
+        complete=complete,
     )
+
+
+def _sides_of_query() -> list[tuple[str, str]]:
+    return [(word, id) for word in ("base", "other") for id in request.args.getlist(word)]
+
+
+def _rows(asked: _TableQuery) -> pd.DataFrame:
+    how = (asked.selection, asked.compared.name, asked.measure.column, asked.each_step, asked.by)
+    if not asked.is_grouped:
+        return diff_table(asked.profiles[0], asked.profiles[1], *how)
+    count = len(asked.bases)
+    return diff_table_groups(asked.profiles[:count], asked.profiles[count:], *how)
 
 
 def _with_status(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,0 +1,98 @@
+"""Differences of two groups of traces in a table (operators, kernels, modules, memory, steps), by name."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ..core.schema import Column, TableRows, build_rows, table_function
+from .evidence import MIN_SHARE, compare_measured
+from .tables import COLUMNS, COMPARED_TABLES, Measure, find_status, list_measures, measure_rows, resolve_measure
+
+NO_EVIDENCE, UNTESTED = "no evidence", "not tested"
+GROUP_COLUMNS = (
+    *COLUMNS,
+    Column("verdict", "", "Of times slower or faster, else more or less, no evidence or not tested."),
+    Column("low_percent", "%", "Lower end of the 95 % interval of the ratio other ÷ base, minus 1.", "Float64"),
+    Column("high_percent", "%", "Upper end of the interval.", "Float64"),
+    Column("q", "", "Smallest rate of false discoveries at which the change is found.", "Float64"),
+)
+
+
+@table_function
+def diff_table_groups(
+    bases: Sequence[Profile],
+    others: Sequence[Profile],
+    selection: Selection,
+    name: str,
+    measure: str = "",
+    each_step: bool = False,
+    by: str = "",
+) -> TableRows:
+    """As `tables.diff_table`, of the means of several recordings on each side, with verdicts: see
+    `evidence.compare_measured`. A sum that a recording does not have is 0. Sums with less than `MIN_SHARE` of all rows
+    on both sides are not tested. Raises InvalidRequest.
+    """
+    compared = COMPARED_TABLES[name]
+    chosen = resolve_measure(list_measures(compared, *bases, *others) if not measure else compared.measures, measure)
+    groups = [
+        [measure_rows(one, selection, compared, chosen, each_step=each_step, by=by) for one in side]
+        for side in (bases, others)
+    ]
+    names = list(dict.fromkeys(key for side in reversed(groups) for rows in side for key in rows))
+    if name == "steps":
+        names = [one for one in names if any(rows.get(one) for side in groups for rows in side)]
+    # Of what was not measured in a recording, nothing is known; a sum without parts is 0.
+    absent = 0.0 if chosen.additive else np.nan
+    before, after = (
+        np.array([[rows.get(one, absent) for rows in side] for one in names], np.float64).reshape(len(names), len(side))
+        for side in groups
+    )
+    large = np.ones(len(names), bool)
+    if chosen.additive:
+        shares = [side.sum(axis=1) / max(float(side.sum()), 1e-300) for side in (before, after)]
+        large = np.maximum(*shares) >= MIN_SHARE
+    evidence = compare_measured(before, after, large)
+    means = [_mean(side) for side in (before, after)]
+    deltas = np.nan_to_num(means[1]) - np.nan_to_num(means[0])
+    values = [tuple(None if np.isnan(value) else value for value in pair) for pair in zip(*means, strict=True)]
+    known = ~np.isnan(evidence.q)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        rows = build_rows(
+            GROUP_COLUMNS,
+            {
+                "name": names,
+                "status": [find_status(*pair) for pair in values],
+                "measure": [chosen.column] * len(names),
+                "base": means[0],
+                "other": means[1],
+                "delta": deltas,
+                "delta_percent": np.where(means[0] > 0, 100 * deltas / means[0], np.nan),
+                "verdict": [
+                    _verdict(chosen, bool(tested), bool(found), difference)
+                    for tested, found, difference in zip(known, evidence.found, evidence.difference, strict=True)
+                ],
+                "low_percent": np.where(known, 100 * np.expm1(evidence.low), np.nan),
+                "high_percent": np.where(known, 100 * np.expm1(evidence.high), np.nan),
+                "q": evidence.q,
+            },
+        )
+    return rows.take(np.lexsort((-np.abs(deltas), ~evidence.found)))
+
+
+def _mean(side: Array) -> Array:
+    """The mean of each row, without NaN; NaN if there is nothing else."""
+    counts = (~np.isnan(side)).sum(axis=1)
+    return np.asarray(np.where(counts, np.nansum(side, axis=1) / np.maximum(counts, 1), np.nan))
+
+
+def _verdict(measure: Measure, is_tested: bool, is_found: bool, difference: float) -> str:
+    if not is_tested:
+        return UNTESTED
+    if not is_found:
+        return NO_EVIDENCE
+    if measure.kind == "time":
+        return "slower" if difference > 0 else "faster"
+    return "more" if difference > 0 else "less"
