@@ -5,9 +5,12 @@ from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from ..domain.errors import InvalidRequest, NotFound, UnreadableInput
 from ..domain.text import shorten
 from .event_total import EventTotal
+from .models import JobRow
 from .result import Result
 from .results import Results
 
@@ -93,7 +96,8 @@ def collect_history(
 
 def find_earlier_results(results: Results, compared: Sequence[Result], event: str) -> list[Result]:
     """Complete results of the same command on the same host, recorded before the newest one of `compared`, that sampled
-    the event: at most `MAX_EARLIER`, the newest, the oldest of them first. `results` has only what the user may see.
+    the event, without warm-up runs: at most `MAX_EARLIER`, the newest, the oldest of them first. `results` has only
+    what the user may see.
 
     None if the compared results are from several hosts, or if command or host are unknown. If they are of several
     commands, those of the first one's.
@@ -112,6 +116,11 @@ def find_earlier_results(results: Results, compared: Sequence[Result], event: st
         and time_of(result) <= newest
         and any(one.name == event and one.samples for one in result.events)
     ]
+    jobs = [result.job_id for result in earlier if result.job_id]
+    warm_up = JobRow.details["series"]["run"].as_integer() == 0
+    with results.database.read() as session:
+        left_out = set(session.scalars(select(JobRow.id).where(JobRow.id.in_(jobs), warm_up)))
+    earlier = [result for result in earlier if result.job_id not in left_out]
     return sorted(earlier, key=lambda result: (time_of(result), result.created, result.id))[-MAX_EARLIER:]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from perfloom.store import Store
+from perfloom.domain.jobs import JobDetails, JobSpec, SeriesRun, Side
+from perfloom.store import NewRun, Store
+from perfloom.store.files import columns
 from tests.web.conftest import EVIL, HOSTILE, TOKEN, Browser, profile
 from tests.web.html import read
 
@@ -145,6 +147,11 @@ def test_earlier_results_of_the_command_tell_how_much_runs_vary(
     store_run("command00000", 2, command="another")
     store_run("host00000000", 3, host="another", facts={"hostname": "another"})
     store_run("incomplete00", 4, complete=False, reasons=("It was cancelled.",))
+    warm_up = NewRun("warmup000000", SeriesRun("warmup000000", 0, Side.BASE, 0), "a", JobSpec(), JobDetails())
+    store.series.create([warm_up])
+    staged = store.results.stage(warm_up.id)
+    columns.write(profile(functions=6, samples=900, seed=5), staged)
+    store.results.publish(warm_up.id, staged, name="a", job_id=warm_up.id)
     for at in range(2, 8):
         query = f"base={one}&other={store_run(f'run00000000{at}', at)}"
         text = text_of(browser_client.page(f"/compare/runs?{query}"))
