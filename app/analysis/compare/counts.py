@@ -5,7 +5,7 @@ each other. Several executions of a command are compared by their means.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,10 +79,18 @@ def is_counts_only(profile: Profile) -> bool:
 
 
 @table_function
-def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> TableRows:
+def diff_counts(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    *,
+    more_bases: Sequence[Profile] = (),
+    more_others: Sequence[Profile] = (),
+) -> TableRows:
     """One row for each event that was counted in either, in the order of the other; then one for each formula with
     values of counts that means the same in both, or only the selected formula. Of several runs it is evaluated
-    on the means.
+    on the means. more_bases, more_others: further recordings of a side, whose values are averaged, too.
 
     An event that was counted on one side and sampled on the other has a row with a note and no difference.
     """
@@ -90,7 +98,10 @@ def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_
     is_event = (base_selection.event or other_selection.event) is not None and chosen is None
     if chosen is not None:
         base_selection, other_selection = (one.replace(event=None) for one in (base_selection, other_selection))
-    before, after = _values(base, base_selection), _values(other, other_selection)
+    before, after = (
+        _merge_values([_values(profile, selection) for profile in side])
+        for side, selection in (((base, *more_bases), base_selection), ((other, *more_others), other_selection))
+    )
     names = (
         []
         if chosen
@@ -152,6 +163,27 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )
     return values
+
+
+def _merge_values(recordings: Sequence[dict[str, _Value]]) -> dict[str, _Value]:
+    """The means of several recordings, with the standard deviation of the mean between them. An event has a value if it
+    was measured in the same way, in the same unit, in all of them."""
+    if len(recordings) == 1:
+        return recordings[0]
+    merged = {}
+    for name in dict.fromkeys(name for values in recordings for name in values):
+        found = [values.get(name, _Value()) for values in recordings]
+        first = next(value for value in found if value.source != MISSING)
+        known = [value.value for value in found if (value.source, value.unit) == (first.source, first.unit)]
+        numbers = [float(value) for value in known if value is not None]
+        missing = sum(value.missing for value in found)
+        if len(numbers) < len(recordings):
+            text = f"counted in {len(numbers)} of {len(recordings)} recordings"
+            merged[name] = _Value(first.source, first.unit, status=text, missing=missing)
+            continue
+        deviation = float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
+        merged[name] = _Value(first.source, first.unit, sum(numbers) / len(numbers), deviation, "ok", missing)
+    return merged
 
 
 def _formula_value(profile: Profile, formula: ResolvedFormula, values: Mapping[str, _Value]) -> _Value:

@@ -136,3 +136,23 @@ def test_a_guessed_total_next_to_a_count_is_unknown() -> None:
     """Samples of a rare event that were taken by frequency tell no total; that is not zero."""
     row = compared(sampled("page-faults"), counted(2119, event="page-faults"))["page-faults"]
     assert (row["base"], row["other"], row["delta"], row["status"]) == (None, 2119, None, "not compared")
+
+
+def test_several_recordings_of_a_side_are_averaged() -> None:
+    bases, others = [counted(total) for total in (100, 104, 96)], [counted(total) for total in (110, 114, 106)]
+    row = next(
+        row
+        for row in diff_counts.rows(
+            bases[0], others[0], ALL, ALL, more_bases=bases[1:], more_others=others[1:]
+        ).records()
+    )
+    assert (row["base"], row["other"], row["delta"], row["status"]) == (100, 110, 10, "grew")
+    # The standard deviation of the values is 4, that of their mean 4/√3.
+    assert row["base_deviation_percent"] == pytest.approx(100 * 4 / math.sqrt(3) / 100)
+    assert row["within_spread"] is False
+    near = diff_counts.rows(bases[0], counted(102), ALL, ALL, more_bases=bases[1:], more_others=[counted(99)]).records()
+    assert near[0]["within_spread"] is True
+    # What one recording of a side did not count is not averaged.
+    (lacking, _) = diff_counts.rows(bases[0], others[0], ALL, ALL, more_others=[counted(7, event="faults")]).records()
+    assert (lacking["event"], lacking["other"], lacking["delta"]) == ("cycles", None, None)
+    assert lacking["status"] == "not compared" and "counted in 1 of 2 recordings in the other" in lacking["note"]

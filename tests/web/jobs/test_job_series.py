@@ -15,6 +15,7 @@ from perfloom.recording.recorders.preflight import PreflightFinding, Severity
 from perfloom.store import Job, Store
 from perfloom.store.files import columns
 from perfloom.web.views.jobs import form_check
+from tests.analysis.compare.test_compare_counts import counted as counted_profile
 from tests.web.conftest import HOSTILE, Browser, profile
 from tests.web.jobs.test_job_page import text_of
 
@@ -167,9 +168,27 @@ def test_warnings_are_accepted_before_it_starts(
     assert browser_client.post(FORM, **typed(recorded, accepted=accepted)).status_code == 303
 
 
-def test_what_cannot_run_again(browser_client: Browser, store: Store) -> None:
+def test_counts_are_compared_as_counts(browser_client: Browser, store: Store) -> None:
+    counted = store.jobs.create("record", JobSpec(recorder=RecorderName.PERF_STAT, command=("a",)).to_json(), "a")
+    assert browser_client.post(FORM, **typed(counted, command="b", cwd="", warm_ups="0")).status_code == 303
+    *jobs, last = store.series.of_job(store.jobs.get("series000000")).jobs
+    for job, total in zip(jobs, (100, 110, 112), strict=True):
+        staged = store.results.stage(job.id)
+        columns.write(counted_profile(total), staged)
+        store.results.publish(job.id, staged, name=job.name, job_id=job.id)
+        for before, after in itertools.pairwise(WAY):
+            store.jobs.transition(job.id, before, after, **({"result_id": job.id} if after is WAY[-1] else {}))
+    store.jobs.transition(last.id, JobState.QUEUED, JobState.CANCELLED)
+    moved = browser_client.client.get("/jobs/series000000/series?then=compare").headers["Location"]
+    assert moved.startswith("/compare/counts?base=") and moved.count("other=") == 2
+    text = text_of(browser_client.page(moved))
+    assert "1 of 4 runs has no result." in text and "111" in text and "and 1 more" in text
+
+
+def test_what_cannot_run_again(browser_client: Browser, store: Store, recorded: Job) -> None:
     imported = store.jobs.create("import", {"files": ["a"]}, "a")
     counted = store.jobs.create("record", JobSpec(recorder=RecorderName.PERF_STAT, command=("a",)).to_json(), "a")
-    for id, status in ((imported.id, 400), (counted.id, 400), ("unknown00000", 404), ("", 404)):
+    for id, status in ((imported.id, 400), ("unknown00000", 404), ("", 404)):
         browser_client.page(f"{FORM}?from={id}", status)
+    browser_client.page(f"{FORM}?from={recorded.id}&with={counted.id}", 400)
     browser_client.page(f"/jobs/{imported.id}/series", 404)

@@ -10,10 +10,8 @@ from werkzeug.wrappers import Response
 from ....analysis.compare.counts import COLUMNS, NOT_COMPARED, SAMPLED, diff_counts, has_counts, is_counts_only
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.units import format_quantity
 from ....store import Result
 from ...rendering import Page, render
-from ...services import current_services
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, inherit_descriptions
 from ..results.tables import (
@@ -25,8 +23,10 @@ from ..results.tables import (
     table_file_url,
     table_response,
 )
-from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
-from .tables import selection_bar
+from .functions import ComparedResult, SelectionBar, comparison_tabs
+from .series import PARAMETER as SERIES_PARAMETER
+from .series import list_series_notes
+from .tables import describe_side, parse_sides, selection_bar
 
 blueprint = Blueprint("compare_counts", __name__)
 
@@ -47,7 +47,7 @@ COLUMNS_SHOWN = inherit_descriptions(
 
 @dataclass(frozen=True)
 class CompareCountsPage(Page):
-    """`/compare/counts?base=&other=`. warning: that one side was sampled, empty where both were counted."""
+    """`/compare/counts?base=&other=`. warning: that one side was sampled, or that runs have no result; else empty."""
 
     template: ClassVar[str] = "compare/counts.html"
     base: ComparedResult
@@ -64,11 +64,20 @@ class CompareCountsPage(Page):
 class _CountsQuery:
     """What is compared. rows: those that the search leaves of `total_rows`."""
 
-    base: Result
-    other: Result
-    profiles: tuple[Profile, Profile]
+    bases: tuple[Result, ...]
+    others: tuple[Result, ...]
+    profiles: tuple[Profile, ...]
     rows: pd.DataFrame
     total_rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.bases[0].name} to {self.others[0].name} counts"
+
+    @property
+    def sides(self) -> tuple[tuple[Profile, ...], tuple[Profile, ...]]:
+        """The profiles of the base, and those of the other."""
+        return self.profiles[: len(self.bases)], self.profiles[len(self.bases) :]
 
 
 @blueprint.get("/compare/counts")
@@ -77,11 +86,13 @@ def show() -> Response:
     query = _parse_query()
     return render(
         CompareCountsPage(
-            base=compared_result("Base", "base", query.base, format_quantity(query.base.duration_ns, "ns")),
-            other=compared_result("Other", "other", query.other, format_quantity(query.other.duration_ns, "ns")),
-            swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
-            tabs=comparison_tabs(query.profiles, "counts"),
-            bar=selection_bar(request_selection(), query.profiles[1]),
+            base=describe_side("Base", "base", query.bases),
+            other=describe_side("Other", "other", query.others),
+            swap=current_url_with(
+                ("page", None), *(("base", one.id) for one in query.others), *(("other", one.id) for one in query.bases)
+            ),
+            tabs=comparison_tabs((query.profiles[0], query.profiles[-1]), "counts"),
+            bar=selection_bar(request_selection(), query.profiles[-1]),
             warning=_warning(query),
             sheet=build_sheet(
                 "Differences of counts",
@@ -101,37 +112,37 @@ def show() -> Response:
 def download_table(file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
     query = _parse_query()
-    return table_file_response(
-        f"{query.base.name} to {query.other.name} counts", file_format, query.rows, *query.profiles, columns=COLUMNS
-    )
+    return table_file_response(query.name, file_format, query.rows, *query.profiles, columns=COLUMNS)
 
 
 @blueprint.get("/api/v1/compare/counts")
 def get_json() -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query()
-    return table_response(
-        f"{query.base.name} to {query.other.name} counts", query.rows, *query.profiles, columns=COLUMNS
-    )
+    return table_response(query.name, query.rows, *query.profiles, columns=COLUMNS)
 
 
 def _parse_query() -> _CountsQuery:
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("A comparison needs two results. Choose them on the page Compare.", "base")
-    results = current_services().store.results
-    base, other = (results.get(request.args[word]) for word in ("base", "other"))
-    profiles = results.open(base.id), results.open(other.id)
+    bases, others, profiles = parse_sides()
     if not any(has_counts(profile) for profile in profiles):
         raise NotFound("Neither of these results has counts of perf stat. Compare their functions.")
-    selection = request_selection()
-    every = diff_counts(*profiles, selection, selection)
+    selection, (before, after) = request_selection(), (profiles[: len(bases)], profiles[len(bases) :])
+    every = diff_counts(before[0], after[0], selection, selection, more_bases=before[1:], more_others=after[1:])
     rows = filter_rows(every, parse_search(), ("event", "status"))
-    return _CountsQuery(base, other, profiles, rows, len(every))
+    return _CountsQuery(bases, others, profiles, rows, len(every))
 
 
 def _warning(asked: _CountsQuery) -> str:
-    titles = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _has_samples(profile)]
-    counted = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if has_counts(profile)]
+    notes = [note.text for note in list_series_notes(request.args.get(SERIES_PARAMETER, ""))]
+    return " ".join([*notes, *filter(None, [_sampling_warning(asked)])])
+
+
+def _sampling_warning(asked: _CountsQuery) -> str:
+    sides = dict(zip(("base", "other"), asked.sides, strict=True))
+    titles = [title for title, side in sides.items() if any(map(_has_samples, side))]
+    counted = [title for title, side in sides.items() if any(map(has_counts, side))]
     if len(counted) == 2 and SAMPLED not in {*asked.rows["base_source"], *asked.rows["other_source"]}:
         return ""
     if len(counted) == 1 and len(titles) == 1 and counted != titles:

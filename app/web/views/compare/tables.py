@@ -112,8 +112,8 @@ def show(table: str) -> Response:
     both = all(profile.steps.num_rows for profile in query.profiles) and table != "steps"
     return render(
         CompareTablePage(
-            base=_compared_side("Base", "base", query.bases),
-            other=_compared_side("Other", "other", query.others),
+            base=describe_side("Base", "base", query.bases),
+            other=describe_side("Other", "other", query.others),
             swap=current_url_with(
                 ("page", None), *(("base", one.id) for one in query.others), *(("other", one.id) for one in query.bases)
             ),
@@ -222,14 +222,7 @@ def _parse_query(table: str) -> _TableQuery:
         raise NotFound(f"No comparison of {table[:40]!r}; choose one of {', '.join(COMPARED_TABLES)}.")
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("A comparison needs two results. Choose them on the page Compare.", "base")
-    results, sides = current_services().store.results, []
-    for word in ("base", "other"):
-        ids = list(dict.fromkeys(id for id in request.args.getlist(word) if id))
-        if len(ids) > MAX_RUNS:
-            raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(ids)}.", word)
-        sides.append(tuple(results.get(id) for id in ids))
-    bases, others = sides
-    profiles = tuple(results.open(one.id) for one in (*bases, *others))
+    bases, others, profiles = parse_sides()
     if not any(has_table(profile, table) for profile in profiles):
         raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
     status = parse_choice("status", STATUSES)
@@ -248,6 +241,19 @@ def _parse_query(table: str) -> _TableQuery:
     )
 
 
+def parse_sides() -> tuple[tuple[Result, ...], tuple[Result, ...], tuple[Profile, ...]]:
+    """(results of the base, those of the other, the profiles of all) of the request. Raises NotFound,
+    InvalidRequest."""
+    results = current_services().store.results
+    sides = []
+    for word in ("base", "other"):
+        ids = list(dict.fromkeys(id for id in request.args.getlist(word) if id))
+        if len(ids) > MAX_RUNS:
+            raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(ids)}.", word)
+        sides.append(tuple(results.get(id) for id in ids))
+    return sides[0], sides[1], tuple(results.open(one.id) for side in sides for one in side)
+
+
 def _resolve_grouping(profiles: Sequence[Profile], table: str) -> str:
     """The selected grouping, which all of them support."""
     word = request.args.get("by", "")
@@ -256,7 +262,7 @@ def _resolve_grouping(profiles: Sequence[Profile], table: str) -> str:
     return by
 
 
-def _compared_side(title: str, side: str, results: tuple[Result, ...]) -> ComparedResult:
+def describe_side(title: str, side: str, results: tuple[Result, ...]) -> ComparedResult:
     """A side, by its first result."""
     first = compared_result(title, side, results[0], format_quantity(results[0].duration_ns, "ns"))
     if len(results) == 1:

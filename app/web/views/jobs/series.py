@@ -210,6 +210,8 @@ def comparison_url(series: RunSeries) -> str:
     if not all(sides.values()):
         return ""
     pairs = [(str(side), id) for side in Side for id in sides[side]]
+    if series.jobs[0].job_spec.recorder is RecorderName.PERF_STAT:
+        return with_query("/compare/counts", [*pairs, ("series", series.jobs[0].id)])
     options = [("paired", "1")] if series.has_pairs else []
     # Both sides do the same work, also if they are different builds.
     return with_query("/compare/runs", [*pairs, ("scale", "absolute"), *options, ("series", series.jobs[0].id)])
@@ -244,11 +246,8 @@ def _read_jobs() -> tuple[Job, Job]:
     for job in (base, other):
         if job.kind != "record":
             raise InvalidRequest("This job was an import, which has no command that could run again.")
-        if job.job_spec.recorder is RecorderName.PERF_STAT:
-            raise InvalidRequest(
-                "Counts of perf stat are compared as one recording with several runs: submit the job again with "
-                "Runs of the command set to 5, and compare both results."
-            )
+    if (base.job_spec.recorder is RecorderName.PERF_STAT) != (other.job_spec.recorder is RecorderName.PERF_STAT):
+        raise InvalidRequest("One of the jobs counts events, the other samples them. Choose jobs of the same recorder.")
     return base, other
 
 
