@@ -1,6 +1,7 @@
 """The pages of a trace that tell what to do about it: advice, critical path, and what changed since another trace."""
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable
@@ -82,6 +83,8 @@ def test_groups_of_traces_are_compared(browser_client: Browser, stored: Callable
     sides = "&".join([*(f"base={id}" for id in ids[:3]), *(f"other={id}" for id in ids[3:])])
     page = browser_client.page(f"/compare/kernels?{sides}")
     assert read(page).faults == [] and "no evidence" in page and "and 2 more" in page
+    for link in re.findall(r'href="([^"]*)"[^>]*>Choose another', page):
+        assert "Choose" in browser_client.page(html.unescape(link))
     (swapped,) = re.findall(r'href="([^"]*)">Swap</a>', page)
     assert swapped.count("base=loop") == swapped.count("other=loop") == 3 and "base=loop00000003" in swapped
     rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/compare/kernels.csv?{sides}"))))

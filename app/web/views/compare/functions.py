@@ -434,7 +434,7 @@ def compared_result(title: str, side: str, result: Result, total: Quantity) -> C
         id=result.id,
         name=result.name,
         url=result_url(result.id, selection=request_selection()),
-        change=current_url_with((side, None), ("page", None)),
+        change=with_query("/compare", [(k, v) for k, v in request.args.items(multi=True) if k not in (side, "page")]),
         total=total,
         complete=result.complete,
     )

@@ -267,18 +267,12 @@ def describe_side(title: str, side: str, results: tuple[Result, ...]) -> Compare
     first = compared_result(title, side, results[0], format_quantity(results[0].duration_ns, "ns"))
     if len(results) == 1:
         return first
-    complete = all(result.complete for result in results)
     return replace(
         first,
         name=f"{first.name} and {len(results) - 1} more",
-        change=with_query("/compare/runs", _sides_of_query()),
         total=format_quantity(None, "ns"),
-        complete=complete,
+        complete=all(result.complete for result in results),
     )
-
-
-def _sides_of_query() -> list[tuple[str, str]]:
-    return [(word, id) for word in ("base", "other") for id in request.args.getlist(word)]
 
 
 def _rows(asked: _TableQuery) -> pd.DataFrame:
