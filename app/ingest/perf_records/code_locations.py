@@ -24,6 +24,8 @@ _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """In addition to the numbers of address spaces of processes."""
 _BLOCK, _MAX_RECORD_WORDS = 1 << 17, 1 << 13
+_CHAINS = 1 << 15
+"""How many chains are copied at once."""
 _FACTOR = 0x9E3779B97F4A7C15
 UNKNOWN = "[unknown]"
 
@@ -56,7 +58,7 @@ class _Locations:
     """Addresses in address spaces. relative: whether perf prints addresses in files as offsets."""
 
     address: Array
-    space: Int64Array
+    space: Array
     relative: BoolArray
 
 
@@ -68,11 +70,20 @@ def build_stacks(
     symbols: SymbolSource,
     release: Callable[[], object],
 ) -> StackTexts:
-    """The stacks of samples. symbols: looks up the symbols of addresses. release: called when only distinct chains are
-    still read."""
-    code, first = _distinguish(words, columns)
-    release()
-    ends, locations = _flatten(words, columns, first)
+    """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
+    are needed no more, or only few of them."""
+    code, first = _distinguish(words, columns, release)
+    parts = []
+    for at in range(0, max(1, len(first)), _CHAINS):
+        parts.append(_flatten(words, columns, first[at : at + _CHAINS]))
+        release()
+    ends = np.cumsum(np.concatenate([lengths for lengths, _ in parts]))
+    locations = _Locations(
+        np.concatenate([part.address for _, part in parts]),
+        np.concatenate([part.space for _, part in parts]),
+        np.concatenate([part.relative for _, part in parts]),
+    )
+    del parts
     keys, rows = _distinguish_locations(locations)
     distinct = _Locations(locations.address[rows], locations.space[rows], locations.relative[rows])
     return StackTexts(code, ends, keys, _format(distinct, spaces, kernel, symbols))
@@ -86,11 +97,12 @@ def encode(values: Array) -> tuple[Array, Int64Array]:
     return codes, first
 
 
-def _distinguish(words: Array, columns: ChainColumns) -> tuple[Array, Int64Array]:
+def _distinguish(words: Array, columns: ChainColumns, release: Callable[[], object]) -> tuple[Array, Int64Array]:
     """(code of each sample's stack, a sample that has it)."""
     has_chain = columns.length >= 0
     keys = _mix(columns.ip + columns.mode.astype(np.uint64))
     keys[has_chain] = _hash_chains(words, columns.chain[has_chain], columns.length[has_chain])
+    release()
     keys = _mix(keys + columns.space.astype(np.uint64) * np.uint64(_FACTOR) + columns.length.astype(np.uint64))
     return encode(keys)
 
@@ -139,7 +151,7 @@ def _make_powers(base: int) -> Array:
 
 
 def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:
-    """(where the stack of each of these samples ends, the locations of all)."""
+    """(how many locations the stack of each of these samples has, the locations of all)."""
     length, alone = np.maximum(columns.length[rows], 0), columns.length[rows] < 0
     stack = np.repeat(np.arange(len(rows)), length)
     begin = np.cumsum(length) - length
@@ -165,10 +177,10 @@ def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int
     relative = np.concatenate((np.ones(int(kept.sum()), bool), np.zeros(len(own_mode), bool)))
     locations = _Locations(
         np.concatenate((address[kept], columns.ip[rows][alone]))[order],
-        np.concatenate((space[kept], own_space))[order],
+        np.concatenate((space[kept], own_space))[order].astype(np.int32),
         relative[order],
     )
-    return np.cumsum(np.bincount(where, minlength=len(rows))), locations
+    return np.bincount(where, minlength=len(rows)), locations
 
 
 def _find_modes(address: Array, marker: BoolArray, stack: Int64Array, depth: Int64Array) -> tuple[Array, BoolArray]:
