@@ -61,6 +61,9 @@ class _Locations:
     space: Array
     relative: BoolArray
 
+    def take(self, rows: Int64Array) -> "_Locations":
+        return _Locations(self.address[rows], self.space[rows], self.relative[rows])
+
 
 def build_stacks(
     words: Array,
@@ -73,20 +76,23 @@ def build_stacks(
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
     are needed no more, or only few of them."""
     code, first = _distinguish(words, columns, release)
-    parts = []
+    lengths, lines, parts, count = [], [], [], 0
     for at in range(0, max(1, len(first)), _CHAINS):
-        parts.append(_flatten(words, columns, first[at : at + _CHAINS]))
+        length, locations = _flatten(words, columns, first[at : at + _CHAINS])
         release()
-    ends = np.cumsum(np.concatenate([lengths for lengths, _ in parts]))
+        codes, rows = _distinguish_locations(locations)
+        lengths.append(length)
+        lines.append(codes.astype(np.int32) + np.int32(count))
+        parts.append(locations.take(rows))
+        count += len(rows)
     locations = _Locations(
-        np.concatenate([part.address for _, part in parts]),
-        np.concatenate([part.space for _, part in parts]),
-        np.concatenate([part.relative for _, part in parts]),
+        np.concatenate([part.address for part in parts]),
+        np.concatenate([part.space for part in parts]),
+        np.concatenate([part.relative for part in parts]),
     )
-    del parts
-    keys, rows = _distinguish_locations(locations)
-    distinct = _Locations(locations.address[rows], locations.space[rows], locations.relative[rows])
-    return StackTexts(code, ends, keys, _format(distinct, spaces, kernel, symbols))
+    codes, rows = _distinguish_locations(locations)
+    texts = _format(locations.take(rows), spaces, kernel, symbols)
+    return StackTexts(code, np.cumsum(np.concatenate(lengths)), codes[np.concatenate(lines)], texts)
 
 
 def encode(values: Array) -> tuple[Array, Int64Array]:
