@@ -22,6 +22,8 @@ from ...store import Job
 from ...store.files.disk import disk_errors, safe_name
 from ...store.files.originals import Original
 from ...store.ids import new_id
+from ..pages import with_query
+from ..parameters import parse_choice
 from ..rendering import Page, render
 from ..security import is_api
 from ..services import current_services
@@ -66,7 +68,7 @@ def submit() -> Response:
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
     one result of those whose names are those of the ranks of one run, in the order of the ranks. The files of a result
     set of PerfAnalyzer, or of a database of HPCToolkit, become one result unless it is 0. clock: ns, us, ms or s, the
-    time unit for files without one.
+    time unit for files without one. then (in the address): compare, to compare the results of two files.
     As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
@@ -78,6 +80,8 @@ def submit() -> Response:
     if is_api():
         listed = [{"id": job.id, "name": job.name, "url": f"/jobs/{job.id}"} for job in jobs]
         return jsonify(jobs=listed)
+    if parse_choice("then", ("compare",)) and len(jobs) == 2:
+        return redirect(with_query("/compare/imports", [("base", jobs[0].id), ("other", jobs[1].id)]), 303)
     return redirect(f"/jobs/{jobs[0].id}" if len(jobs) == 1 else "/", 303)
 
 
