@@ -5,12 +5,14 @@ import json
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .measuring import Figures, SuiteFigures
-from .pages import BrowserFigures
 from .picture import draw_bars, draw_growth
 from .programs import PEERS
+
+if TYPE_CHECKING:
+    from .pages import BrowserFigures
 
 PAGE, IMAGES, JSON_FILE = "performance.md", "images", "performance.json"
 SHOWN_PEERS = 9
@@ -33,7 +35,7 @@ make bench ARGS="--full"                     # also recordings of 300 MB and 1 G
 * *Ratio* is the command's time divided by the time of the first line in the same round, median of the rounds. Above 1:
   Perfloom is faster.
 * *Memory* is the resident memory of the command's largest process, the most of all rounds; in a pipeline that of its
-  largest part.
+  largest part. Values below 100 MB are those of the benchmark itself.
 * The commands do not do the same: *does* says what is more or less. `perfloom import` stores every sample with its
   time, thread and CPU; tools that collapse stacks keep only sums.
 """
@@ -43,7 +45,7 @@ def write(
     folder: Path,
     suites: Sequence[SuiteFigures],
     growth: Sequence[tuple[float, float, float]],
-    browser: BrowserFigures | str | None,
+    browser: "BrowserFigures | str | None",
     versions: dict[str, str],
 ) -> None:
     """Write the page, its pictures and the figures as JSON. growth: (MB, seconds, peak MB) of imports."""
@@ -58,10 +60,10 @@ def write(
         parts.append(_growth(growth))
         points = [(megabytes, seconds) for megabytes, seconds, _ in growth]
         (images / "performance-growth.svg").write_text(draw_growth("perfloom import of perf.data", points, "MB"))
-    if isinstance(browser, BrowserFigures):
-        parts.append(_browser(browser))
-    elif browser:
+    if isinstance(browser, str):
         parts.append(f"## Pages\n\nNot measured: {browser}\n")
+    elif browser is not None:
+        parts.append(_browser(browser))
     parts.append(_peers())
     (folder / PAGE).write_text("\n".join(parts))
     found: dict[str, Any] = {
@@ -69,7 +71,7 @@ def write(
         "versions": versions,
         "suites": [dataclasses.asdict(suite) for suite in suites],
         "growth": [dict(zip(("megabytes", "wall_s", "peak_megabytes"), one, strict=True)) for one in growth],
-        "pages": dataclasses.asdict(browser) if isinstance(browser, BrowserFigures) else browser,
+        "pages": browser if browser is None or isinstance(browser, str) else dataclasses.asdict(browser),
     }
     (folder / JSON_FILE).write_text(json.dumps(found, indent=1) + "\n")
 
@@ -129,7 +131,7 @@ def _growth(growth: Sequence[tuple[float, float, float]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _browser(browser: BrowserFigures) -> str:
+def _browser(browser: "BrowserFigures") -> str:
     lines = [
         "## Pages",
         "",
