@@ -81,7 +81,8 @@ def samples_of(profile: Profile) -> list[Sample]:
 def has_additional_name(name: str, module: str) -> bool:
     """Whether perf 6.1 may not know a symbol: entries of the procedure linkage table, and functions of [vdso] that are
     not in its build-id cache (docs/formats/perf-data.md)."""
-    return "@plt" in name or (module == "[vdso]" and name != "[unknown]")
+    # ".plt" and ".plt.sec": their code before the first entry, and entries without a name.
+    return "@plt" in name or name.startswith(".plt") or (module == "[vdso]" and name != "[unknown]")
 
 
 def without_additional_names(samples: list[Sample], others: list[Sample]) -> list[Sample]:
