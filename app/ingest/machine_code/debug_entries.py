@@ -15,33 +15,25 @@ ABSTRACT_ORIGIN, SPECIFICATION, RANGES, CALL_FILE, CALL_LINE = 0x31, 0x47, 0x55,
 LINKAGE_NAME, MIPS_LINKAGE_NAME = 0x6E, 0x2007
 _STR_OFFSETS_BASE, _ADDR_BASE, _RNGLISTS_BASE, _GNU_ADDR_BASE = 0x72, 0x73, 0x74, 0x2133
 _MAX_REFERENCES = 8
+_MAX_FIELDS, _MAX_ABBREVIATIONS = 4096, 1 << 20
+"""Attributes of an entry, and abbreviations of a unit. A few dozen and a few thousand are usual."""
+_CHECK_EVERY = 256
+"""Entries, or ranges, between two calls of `check`."""
 
 _FORM_ADDR, _FORM_STRING, _FORM_UDATA, _FORM_SDATA, _FORM_INDIRECT = 0x01, 0x08, 0x0F, 0x0D, 0x16
 _FORM_IMPLICIT_CONST, _FORM_RNGLISTX = 0x21, 0x23
 _SIZES = {
-    0x0B: 1,
-    0x05: 2,
-    0x06: 4,
-    0x07: 8,
-    0x1E: 16,  # data1, data2, data4, data8, data16
-    0x0C: 1,
-    0x19: 0,
-    _FORM_IMPLICIT_CONST: 0,  # flag, flag_present
-    0x11: 1,
-    0x12: 2,
-    0x13: 4,
-    0x14: 8,
-    0x20: 8,
-    0x1C: 4,
-    0x24: 8,  # ref1, ref2, ref4, ref8, ref_sig8, ref_sup4/8
-    0x25: 1,
-    0x26: 2,
-    0x27: 3,
-    0x28: 4,
-    0x29: 1,
-    0x2A: 2,
-    0x2B: 3,
-    0x2C: 4,  # strx1 to strx4, addrx1 to addrx4
+    form: size
+    for size, forms in {
+        0: (0x19, _FORM_IMPLICIT_CONST),  # flag_present
+        1: (0x0B, 0x0C, 0x11, 0x25, 0x29),  # data1, flag, ref1, strx1, addrx1
+        2: (0x05, 0x12, 0x26, 0x2A),  # data2, ref2, strx2, addrx2
+        3: (0x27, 0x2B),  # strx3, addrx3
+        4: (0x06, 0x13, 0x1C, 0x28, 0x2C),  # data4, ref4, ref_sup4, strx4, addrx4
+        8: (0x07, 0x14, 0x20, 0x24),  # data8, ref8, ref_sig8, ref_sup8
+        16: (0x1E,),  # data16
+    }.items()
+    for form in forms
 }
 _OFFSETS = frozenset({0x0E, 0x17, 0x1F, 0x1D, 0x1F20, 0x1F21})
 """strp, sec_offset, line_strp, strp_sup, GNU_ref_alt, GNU_strp_alt: of 4 or 8 bytes."""
@@ -155,6 +147,10 @@ class _Abbreviations(dict[int, _Abbreviation]):
             if not attribute and not form:
                 break
             fields.append((attribute, form, constant))
+            if len(fields) > _MAX_FIELDS:
+                raise ValueError("an entry has too many attributes")
+        if len(self._passed) >= _MAX_ABBREVIATIONS:
+            raise ValueError("a unit has too many abbreviations")
         self._passed.setdefault(code, (tag, has_children, fields))
         self._at = at
 
@@ -242,11 +238,14 @@ class DebugUnit:
         """The direct children of an entry with one of these tags."""
         if not entry.has_children:
             return
-        at, data, table = entry.after, self._data, self._table
+        at, data, table, count = entry.after, self._data, self._table, 0
         while at < self._end:
             code, at = read_uleb(data, at)
             if not code:
                 break
+            count += 1
+            if not count % _CHECK_EVERY:
+                self._check()
             kind = table[code]
             if kind.tag in tags:
                 self._check()
@@ -271,7 +270,13 @@ class DebugUnit:
         """The code of an entry, [start, end)."""
         values = entry.values
         if RANGES in values:
-            return [(low, high) for low, high in self._list_ranges(*values[RANGES]) if low < high < 2**64]
+            ranges = []
+            for count, (low, high) in enumerate(self._list_ranges(*values[RANGES]), 1):
+                if not count % _CHECK_EVERY:
+                    self._check()
+                if low < high < 2**64:
+                    ranges.append((low, high))
+            return ranges
         if LOW_PC not in values or HIGH_PC not in values:
             return []
         low, (form, high) = self._address(*values[LOW_PC]), values[HIGH_PC]
@@ -386,7 +391,7 @@ class DebugUnit:
         while depth and at < end:
             code, at = read_uleb(data, at)
             count += 1
-            if not count & 255:
+            if not count % _CHECK_EVERY:
                 self._check()
             if not code:
                 depth -= 1

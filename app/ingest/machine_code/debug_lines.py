@@ -17,7 +17,6 @@ from ...domain.arrays import Array
 from .debug_entries import (
     CALL_FILE,
     CALL_LINE,
-    INLINE,
     LOW_PC,
     RANGES,
     TAG_INLINED,
@@ -30,7 +29,6 @@ from .elf import DAMAGED
 from .line_program import run_line_program
 
 MAX_DEPTH = 200
-_FUNCTIONS = frozenset({TAG_SUBPROGRAM})
 _FUNCTIONS_AND_SCOPES = frozenset({TAG_SUBPROGRAM, 0x39, 0x02, 0x13, 0x1E, 0x17})
 """And DW_TAG_namespace, class_type, structure_type, module, union_type."""
 _CALLS_AND_BLOCKS = frozenset({TAG_INLINED, 0x0B, 0x32, 0x25})
@@ -153,9 +151,9 @@ class DebugLines:
             if entry.tag == TAG_SUBPROGRAM:
                 if _has_code(entry):
                     yield entry
-                # A function may contain others, such as those of Rust's closures.
-                if nested and entry.has_children and depth < MAX_DEPTH and INLINE not in entry.values:
-                    yield from filter(_has_code, unit.iterate_children(entry, _FUNCTIONS))
+                # A function may contain others, such as those of closures, also one that is inlined everywhere.
+                if nested and entry.has_children and depth < MAX_DEPTH:
+                    yield from self._functions(unit, entry, depth + 1, nested=nested)
             elif entry.has_children and depth < MAX_DEPTH:
                 yield from self._functions(unit, entry, depth + 1, nested=nested)
 

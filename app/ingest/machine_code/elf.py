@@ -28,7 +28,7 @@ PERF_DIGITS = 40
 """Of a build id in perf.data."""
 DAMAGED = (
     *(ELFError, DWARFError, zlib.error, struct.error, OSError, LookupError, ValueError, TypeError, AttributeError),
-    *(AssertionError, ArithmeticError, RecursionError, MemoryError),
+    *(AssertionError, ArithmeticError, RecursionError, NotImplementedError, MemoryError),
 )
 """What pyelftools raises for damaged files."""
 _EXECUTABLE = 1
