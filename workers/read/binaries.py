@@ -165,7 +165,10 @@ class Binaries:
 def open_regular(path: Path, public: bool) -> BinaryIO | None:
     """A regular file, None if it cannot or must not be opened. public: only one that everyone may read."""
     try:
-        # Opening a pipe or a device could wait forever.
+        # Opening a device may have an effect: a watchdog starts, a tape rewinds.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        # Opening what has replaced it since, such as a pipe, could wait forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError):
         return None

@@ -17,7 +17,7 @@ import pytest
 from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind
-from perfloom.workers.read import symbol_files
+from perfloom.workers.read import binaries, symbol_files
 from perfloom.workers.read.symbol_files import make_symbol_source
 from tests.support.parts import require
 
@@ -279,6 +279,15 @@ def test_what_is_no_file_names_nothing(path: str) -> None:
 def test_pipes_are_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert find(make_symbol_source(None), CodeObject(ObjectKind.FILE, str(tmp_path / "pipe")), [1]) == ["[unknown]"]
+
+
+def test_devices_are_not_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/ptmx")
+    opened = []
+    monkeypatch.setattr(binaries.os, "open", lambda path, flags: opened.append(path))
+    for path in ("/dev/ptmx", str(tmp_path / "link")):
+        assert find(make_symbol_source(None), CodeObject(ObjectKind.FILE, path), [1]) == ["[unknown]"]
+    assert not opened
 
 
 def test_files_that_not_everyone_may_read_are_left_out(program: Path, tmp_path: Path) -> None:
