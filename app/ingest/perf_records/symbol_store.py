@@ -20,6 +20,8 @@ from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 FORMAT, VERSION = "perfloom symbols", 1
 MAX_LINE_BYTES = 256 << 20
 MAX_OBJECTS = 1 << 20
+MAX_TIME = 1 << 36
+"""Seconds since the epoch: the year 4147. What is much later cannot be printed as a date."""
 
 
 _NOTHING = SymbolNames(np.zeros(0, np.int64), [], np.zeros(0, np.uint64))
@@ -64,9 +66,11 @@ class StoredSymbols:
                 if (head["format"], head["version"]) != (FORMAT, VERSION):
                     raise ValueError("another format")
                 self.changed_at = float(head["changed_at"])
+                if not 0 <= self.changed_at < MAX_TIME:
+                    raise ValueError("an impossible time")
                 while (line := lines.readline(MAX_LINE_BYTES)) and len(self._found) < MAX_OBJECTS:
                     self._add(json.loads(line))
-        except (ValueError, TypeError, LookupError, OverflowError, zstandard.ZstdError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, zstandard.ZstdError) as error:
             raise UnreadableInput(
                 "The file with the symbols of this recording is damaged. Remove it, then read the recording again on "
                 "the machine where it was recorded."

@@ -62,6 +62,9 @@ def test_stored_symbols() -> None:
         lambda text: text.replace(b'"file"', b'"fire"'),
         lambda text: text.replace(b"[3,297", b"[-3,1e99"),
         lambda text: text[:-9],
+        lambda text: text.splitlines()[0] + b"\n" + b"[" * 100_000,
+        lambda text: text.replace(b"5.5", b"1e18"),
+        lambda text: text.replace(b"5.5", b"NaN"),
     ],
 )
 def test_damaged_symbols(change: Callable[[bytes], bytes]) -> None:
