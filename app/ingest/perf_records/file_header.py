@@ -117,13 +117,16 @@ def read_header(data: Data, start_of_file: bytes | None = None, end: int | None 
         raise UnsupportedRecords("the table of its events is damaged")
     if attributes_bytes > MAX_EVENTS * attribute_bytes:
         raise UnsupportedRecords(f"it has more than {MAX_EVENTS:,} events")
+    all_ids_bytes = 0
     for at in range(attributes_at, attributes_at + attributes_bytes, attribute_bytes):
         entry = bytes(data[at : at + attribute_bytes])
         if len(entry) < attribute_bytes:
             raise UnsupportedRecords("the table of its events is damaged")
         ids_at, ids_bytes = struct.unpack("<QQ", entry[-_ID_PAIR:])
         ids = bytes(data[ids_at : ids_at + ids_bytes]) if ids_at <= len(data) else b""
-        if len(ids) != ids_bytes or ids_bytes % 8:
+        all_ids_bytes += ids_bytes
+        # Events that share identifiers would need much more memory than the file.
+        if len(ids) != ids_bytes or ids_bytes % 8 or all_ids_bytes > len(data):
             raise UnsupportedRecords("the identifiers of its events are damaged")
         attributes = AttributeFields.parse(entry[:-_ID_PAIR])
         header.events.append(RecordedEvent(attributes, struct.unpack(f"<{ids_bytes // 8}Q", ids)))

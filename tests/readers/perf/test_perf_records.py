@@ -17,6 +17,7 @@ from perfloom.domain.arrays import Array
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.ingest.perf_records.code_objects import CodeObject, SymbolNames
+from perfloom.ingest.perf_records.file_header import read_header
 from perfloom.ingest.perf_records.losses import RECORD_LOSSES, UNKNOWN_RECORD
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.ingest.perf_text.losses import LOST_IN_KERNEL
@@ -109,6 +110,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     argv = [require("gcc"), "-O1", "-fno-omit-frame-pointer", "-pthread", "-x", "c", "-o", path, "-", "-lm"]
     subprocess.run(argv, input=PROGRAM, text=True, check=True)
     return path
+
+
+def test_events_that_share_identifiers_are_left_to_perf() -> None:
+    count, id_count = 20, 1000
+    attributes = struct.pack("<IIQQQQQ", 1, 128, 0, 1000, 7, 0, 1 << 18).ljust(128, b"\0")
+    start = 104 + 144 * count
+    head = struct.pack("<8sQQ10Q", b"PERFILE2", 104, 144, 104, 144 * count, start + 8 * id_count, 0, *[0] * 6)
+    table = (attributes + struct.pack("<QQ", start, 8 * id_count)) * count
+    with pytest.raises(UnsupportedRecords, match="identifiers of its events are damaged"):
+        read_header(head + table + bytes(8 * id_count))
 
 
 @pytest.mark.heavy
