@@ -96,8 +96,8 @@ def collect_history(
 
 def find_earlier_results(results: Results, compared: Sequence[Result], event: str) -> list[Result]:
     """Complete results of the same command on the same host, recorded before the newest one of `compared`, that sampled
-    the event, without warm-up runs: at most `MAX_EARLIER`, the newest, the oldest of them first. `results` has only
-    what the user may see.
+    the event, without warm-up runs and without copies, such as a file that was imported twice: at most `MAX_EARLIER`,
+    the newest, the oldest of them first. `results` has only what the user may see.
 
     None if the compared results are from several hosts, or if command or host are unknown. If they are of several
     commands, those of the first one's.
@@ -120,8 +120,14 @@ def find_earlier_results(results: Results, compared: Sequence[Result], event: st
     warm_up = JobRow.details["series"]["run"].as_integer() == 0
     with results.database.read() as session:
         left_out = set(session.scalars(select(JobRow.id).where(JobRow.id.in_(jobs), warm_up)))
-    earlier = [result for result in earlier if result.job_id not in left_out]
-    return sorted(earlier, key=lambda result: (time_of(result), result.created, result.id))[-MAX_EARLIER:]
+    once = {_content_of(result) for result in compared}
+    distinct: list[Result] = []
+    for result in earlier:
+        # A copy has no noise between runs, so that it would make every difference evident.
+        if result.job_id not in left_out and _content_of(result) not in once:
+            once.add(_content_of(result))
+            distinct.append(result)
+    return sorted(distinct, key=lambda result: (time_of(result), result.created, result.id))[-MAX_EARLIER:]
 
 
 def read_earlier_results(
@@ -170,6 +176,12 @@ def _read_earlier(
 def time_of(result: Result) -> float:
     """When a result was recorded, else stored: seconds since the epoch."""
     return result.created if result.recorded is None else result.recorded
+
+
+def _content_of(result: Result) -> Hashable:
+    """Equal for copies of a recording; two runs do not have the same totals and the same duration in nanoseconds."""
+    totals = tuple((event.name, event.total, event.samples) for event in result.events)
+    return totals, result.samples, result.threads, result.duration_ns
 
 
 def _of_whole(total: EventTotal) -> tuple[float, float]:

@@ -136,7 +136,7 @@ def test_earlier_results_of_the_command_tell_how_much_runs_vary(
     browser_client: Browser, store: Store, stored: Callable[..., str]
 ) -> None:
     def store_run(id: str, at: int, **meta: Any) -> str:
-        made = profile(functions=6, samples=900 + 8 * (at % 3), seed=at)
+        made = profile(functions=6, samples=900 + 8 * (at % 3) + at, seed=at)
         if host := meta.pop("host", ""):
             place = made.runs.column_names.index("host")
             made = replace(made, runs=made.runs.set_column(place, made.runs.field(place), [[host]]))
@@ -152,6 +152,11 @@ def test_earlier_results_of_the_command_tell_how_much_runs_vary(
     staged = store.results.stage(warm_up.id)
     columns.write(profile(functions=6, samples=900, seed=5), staged)
     store.results.publish(warm_up.id, staged, name="a", job_id=warm_up.id)
+    # Copies are no runs.
+    for copied, id in enumerate((one, one, one, one, two), 5):
+        path = store.results.stage(f"copy0000000{copied}")
+        columns.write(store.results.open(id), path)
+        store.results.publish(f"copy0000000{copied}", path, name="copy")
     for at in range(2, 8):
         query = f"base={one}&other={store_run(f'run00000000{at}', at)}"
         text = text_of(browser_client.page(f"/compare/runs?{query}"))
