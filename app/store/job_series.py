@@ -41,13 +41,18 @@ class RunSeries:
         """Whether all runs have ended."""
         return all(job.state.final for job in self.jobs)
 
+    @property
+    def base(self) -> str:
+        """The id of the stored result that is the base, empty if the base is recorded again."""
+        return next((base for job in self.jobs if (base := _place(job).base)), "")
+
     def compared(self, side: Side) -> tuple[Job, ...]:
         """The runs of a side that are compared: without warm-up runs."""
         return tuple(job for job in self.jobs if (run := _place(job)).side is side and not run.is_warm_up)
 
     def results(self, side: Side) -> tuple[str, ...]:
         """The ids of the results of a side, in the order of its runs."""
-        kept = next((base for job in self.jobs if (base := _place(job).base)), "") if side is Side.BASE else ""
+        kept = self.base if side is Side.BASE else ""
         found = sorted(self.compared(side), key=lambda job: _place(job).run)
         return (*filter(None, [kept]), *(job.result_id for job in found if job.result_id))
 

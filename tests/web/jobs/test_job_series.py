@@ -121,6 +121,17 @@ def test_stored_result_as_the_base(browser_client: Browser, store: Store, record
     moved = browser_client.client.get("/jobs/series000000/series?then=compare").headers["Location"]
     assert f"base={recorded.id}&other={job.id}" in moved
     assert f'href="/results/{recorded.id}"' in browser_client.page("/jobs/series000000/series")
+    store.results.delete(recorded.id)
+    page = browser_client.page("/jobs/series000000/series?then=compare")
+    assert "The result that is the base was deleted" in page and 'href="/compare/runs' not in page
+
+
+def test_results_that_were_deleted(browser_client: Browser, store: Store, recorded: Job) -> None:
+    browser_client.post(FORM, **typed(recorded, runs="1", warm_ups="0"))
+    base, other = (end(store, job) for job in store.series.of_job(store.jobs.get("series000000")).jobs)
+    store.results.delete(other.id)
+    text = text_of(browser_client.page(f"/jobs/{base.id}/series?then=compare"))
+    assert "1 of 2 runs has no result. Run 1 of the other: Its result was deleted." in text
 
 
 def test_rest_is_cancelled(browser_client: Browser, store: Store, recorded: Job) -> None:

@@ -35,6 +35,7 @@ AGAIN, KEPT = "again", "kept"
 OTHER_FIELDS = ("command", "cwd", "environment", "target")
 """The fields of a job in which the other side can differ."""
 MAX_NAME_CHARACTERS = 100
+DELETED = "Its result was deleted."
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class SeriesRow:
 @dataclass(frozen=True)
 class SeriesPage(Page):
     """`/jobs/<id>/series`. comparison: its address, empty while a side has no result. base: the address of the stored
-    result that is the base, empty if the base is recorded. problem: why runs are missing."""
+    result that is the base, empty if the base is recorded, or was deleted. problem: why runs are missing."""
 
     template: ClassVar[str] = "jobs/series.html"
     id: str
@@ -172,7 +173,6 @@ def show(id: str) -> AnyResponse:
     now = time.time()
     began = series.jobs[0].created
     elapsed = max(0.0, (max(one.ended or now for one in series.jobs) if series.is_over else now) - began)
-    base = job.details.series.base if job.details.series else ""
     return render(
         SeriesPage(
             id=id,
@@ -183,7 +183,7 @@ def show(id: str) -> AnyResponse:
             is_cancelling=all(one.state.final or one.cancel_requested for one in series.jobs),
             elapsed=format_elapsed(elapsed),
             elapsed_s=round(elapsed, 1),
-            base=result_url(base) if base else "",
+            base=result_url(series.base) if series.base and not _lacks_base(series) else "",
             comparison=comparison,
             problem=describe_missing(series),
         )
@@ -207,7 +207,7 @@ def cancel(id: str) -> AnyResponse:
 def comparison_url(series: RunSeries) -> str:
     """The comparison of both sides; empty while one of them has no result."""
     sides = {side: series.results(side) for side in Side}
-    if not all(sides.values()):
+    if not all(sides.values()) or _lacks_base(series):
         return ""
     pairs = [(str(side), id) for side in Side for id in sides[side]]
     if series.jobs[0].job_spec.recorder is RecorderName.PERF_STAT:
@@ -225,12 +225,24 @@ def count_missing(series: RunSeries) -> str:
 
 def describe_missing(series: RunSeries) -> str:
     """The same, with the first of these runs that failed, else the first one, and why it has none."""
+    if _lacks_base(series):
+        return "The result that is the base was deleted, so there is nothing to compare."
     missing = series.without_result()
     if not missing:
         return ""
     first = min(missing, key=lambda job: (job.state is JobState.CANCELLED, _run(job).number))
     which = f"Run {_run(first).run} of the {_run(first).side}"
-    return f"{count_missing(series)} {which}: {first.reason or job_stages.LABELS[first.state]}"
+    return f"{count_missing(series)} {which}: {_describe_end(first) or job_stages.LABELS[first.state]}"
+
+
+def _describe_end(job: Job) -> str:
+    """Why a run that ended has no result, or what is missing in it."""
+    return DELETED if job.state is JobState.STORED and job.result_id is None else job.reason or ""
+
+
+def _lacks_base(series: RunSeries) -> bool:
+    """Whether the stored result that is the base was deleted."""
+    return bool(series.base) and current_services().store.results.find(series.base) is None
 
 
 def _run(job: Job) -> SeriesRun:
@@ -394,7 +406,7 @@ def _build_row(job: Job, now: float) -> SeriesRow:
         title=title,
         state=job.state.value,
         label="Cancelling" if is_cancelling else "Waiting" if is_waiting else job_stages.LABELS[job.state],
-        text=(job.reason or "") if job.state.final else "" if is_waiting else job.progress_text,
+        text=_describe_end(job) if job.state.final else "" if is_waiting else job.progress_text,
         elapsed="" if elapsed is None else format_elapsed(elapsed),
         elapsed_s=None if elapsed is None or job.state.final else round(elapsed, 1),
         result=result_url(job.result_id) if job.result_id else "",
