@@ -6,7 +6,7 @@ each other. Several executions of a command are compared by their means.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,10 +98,11 @@ def diff_counts(
     is_event = (base_selection.event or other_selection.event) is not None and chosen is None
     if chosen is not None:
         base_selection, other_selection = (one.replace(event=None) for one in (base_selection, other_selection))
-    before, after = (
-        _merge_values([_values(profile, selection) for profile in side])
+    bases, others = (
+        [_values(profile, selection) for profile in side]
         for side, selection in (((base, *more_bases), base_selection), ((other, *more_others), other_selection))
     )
+    before, after = _merge_values(bases), _merge_values(others)
     names = (
         []
         if chosen
@@ -112,7 +113,7 @@ def diff_counts(
         ]
     )
     for one, two in [chosen] if chosen else [] if is_event else list_common_formulas(base, other):
-        b, a = _formula_value(base, one, before), _formula_value(other, two, after)
+        b, a = _mean_formula(base, one, before, bases), _mean_formula(other, two, after, others)
         # A formula without a value is explained by its events.
         if chosen or (COUNTED in (b.source, a.source) and b.value is not None and a.value is not None):
             names.append(one.name)
@@ -201,6 +202,20 @@ def _formula_value(profile: Profile, formula: ResolvedFormula, values: Mapping[s
         missing=sum(part.missing for part in parts.values()),
         remark=formula.note or "",
     )
+
+
+def _mean_formula(
+    profile: Profile, formula: ResolvedFormula, means: Mapping[str, _Value], recordings: Sequence[dict[str, _Value]]
+) -> _Value:
+    """The formula on the means of several recordings, with the standard deviation of the mean of its values in each."""
+    found = _formula_value(profile, formula, means)
+    if len(recordings) == 1:
+        return found
+    each = [_formula_value(profile, formula, values).value for values in recordings]
+    known = [float(value) for value in each if value is not None]
+    if len(known) < len(each):
+        return found
+    return replace(found, deviation=float(np.std(known, ddof=1)) / math.sqrt(len(known)))
 
 
 def _count_value(rows: list[Measurement], unit: str) -> _Value:

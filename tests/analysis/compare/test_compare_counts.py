@@ -156,3 +156,23 @@ def test_several_recordings_of_a_side_are_averaged() -> None:
     (lacking, _) = diff_counts.rows(bases[0], others[0], ALL, ALL, more_others=[counted(7, event="faults")]).records()
     assert (lacking["event"], lacking["other"], lacking["delta"]) == ("cycles", None, None)
     assert lacking["status"] == "not compared" and "counted in 1 of 2 recordings in the other" in lacking["note"]
+
+
+def test_formulas_of_several_recordings_have_a_spread() -> None:
+    def measured(instructions: int) -> Profile:
+        builder = ProfileBuilder("perf-stat")
+        run = builder.add_run()
+        for event, total in (("cycles", 100), ("instructions", instructions)):
+            number = builder.intern_event(event, "count")
+            builder.add_count(run=run, thread=-1, cpu=-1, event=number, value=total, status="ok")
+        return builder.finish()
+
+    def ratio(*others: int) -> dict[str, Any]:
+        bases, rest = ([measured(total) for total in totals] for totals in ((200, 240, 160), others))
+        rows = diff_counts.rows(bases[0], rest[0], ALL, ALL, more_bases=bases[1:], more_others=rest[1:]).records()
+        return next(row for row in rows if row["event"] not in ("cycles", "instructions"))
+
+    row = ratio(201, 239, 163)
+    assert row["base"] == pytest.approx(2) and row["within_spread"] is True
+    assert row["base_deviation_percent"] == pytest.approx(100 * 0.4 / math.sqrt(3) / 2)
+    assert ratio(600, 640, 560)["within_spread"] is False
