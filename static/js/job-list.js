@@ -8,7 +8,10 @@ const EVERY_MS = 3000;
 async function refresh() {
   const list = document.querySelector('[data-job-list]');
   if (!list?.querySelector('[data-ticks]')) return;
-  if (!document.hidden && !list.contains(document.activeElement)) {
+  const reloads = list.dataset.jobList === 'reload';
+  // A link that has the focus is not replaced. The end is not missed because of it.
+  const isFree = () => !list.contains(document.activeElement);
+  if (!document.hidden && (reloads || isFree())) {
     try {
       const response = await fetch(location.href, { credentials: 'same-origin', headers: { Accept: 'text/html' } });
       if (response.redirected) {
@@ -17,10 +20,13 @@ async function refresh() {
       }
       const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
       const content = fresh.querySelector('[data-job-list]');
-      if (response.ok && content) {
+      if (response.status === 404 || (response.ok && content && reloads && !content.querySelector('[data-ticks]'))) {
+        location.reload();
+        return;
+      }
+      if (response.ok && content && isFree()) {
         list.innerHTML = content.innerHTML;
         localTimes(list);
-        if (list.dataset.jobList === 'reload' && !list.querySelector('[data-ticks]')) location.reload();
       }
     } catch {
       // The server is unreachable, maybe only temporarily.

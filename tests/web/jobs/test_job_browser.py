@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.jobs import JobState
+from perfloom.domain.jobs import JobDetails, JobSpec, JobState, SeriesRun, Side
 from perfloom.domain.units import format_elapsed
 from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
@@ -152,6 +152,17 @@ def test_a_result_is_opened_automatically_only_on_request(page: Page, served: Se
     start(page)
     page.check("[data-forward-choice]")
     page.wait_for_url(re.compile(r"/results/[a-z0-9]{12}"), timeout=LIMIT_MS)
+
+
+def test_the_end_of_a_run_series_is_shown_while_a_table_has_the_focus(page: Page, served: Served) -> None:
+    place = SeriesRun("series000000", 0, Side.BASE, 1)
+    job = served.store.jobs.create(
+        "record", JobSpec().to_json(), "a", due_at=time.time() + 3600, details=JobDetails(series=place)
+    )
+    served.open(page, f"/jobs/{job.id}/series")
+    page.focus(".table-wrap")
+    assert served.store.jobs.transition(job.id, JobState.QUEUED, JobState.CANCELLED)
+    page.wait_for_selector("text=1 of 1 runs has no result", timeout=LIMIT_MS)
 
 
 def test_cancel_ends_the_whole_tree(page: Page, served: Served) -> None:
