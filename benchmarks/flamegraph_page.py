@@ -68,7 +68,8 @@ async ([frames, depth]) => {
         event: "made up", unit: "ns", total: nodes.total[0], pruned: 0, kinds: ["user", "kernel", "jit"], nodes,
         zoom: [{id: 0, name: "all", total: nodes.total[0], depth: 0, function: 0}],
         functions: {
-            id: name.map((_, i) => i), name, module: name.map((_, i) => `m${i % 9}`), kind: name.map((_, i) => i % 3),
+            id: name.map((_, i) => i), name, short: name,
+            module: name.map((_, i) => `m${i % 9}`), kind: name.map((_, i) => i % 3),
         },
     });
     const palette = new Palette(document.documentElement);

@@ -335,6 +335,22 @@ def topdown(here: Here) -> None:
         here.take(name)
 
 
+def own_import(here: Here) -> None:
+    """The imports of Perfloom that its own tutorial shows, before and after a change."""
+    ids = []
+    for side in ("before", "after"):
+        path = DOCS.parent / "tests" / "data" / "py-spy" / f"import-{side}.raw.gz"
+        argv = [str(PERFLOOM), "import", "--name", f"import, {side}", str(path)]
+        ids.append(
+            subprocess.run(argv, env=here.environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        )
+    here.open(f"/results/{ids[0]}/flamegraph", {"show-from": "^read_machine_code", "q": "_parse_DIE"}, height=760)
+    here.take("perfloom-before")
+    words = {"base": ids[0], "other": ids[1], "normalise": "0", "show-from": "^read_machine_code"}
+    here.open("/compare", words, height=900)
+    here.take("perfloom-compare")
+
+
 def regression(here: Here) -> None:
     """The programs of the tutorial on a regression, recorded in turns."""
     (text,), (diff,) = (read_blocks("tutorial-regression.md", kind) for kind in ("c", "diff"))
@@ -471,6 +487,8 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "line-repaired": line,
     "topdown": topdown,
     "topdown-deeper": topdown,
+    "perfloom-before": own_import,
+    "perfloom-compare": own_import,
     "regression-verdicts": regression,
     "regression-line": regression,
     "pytorch-form": pytorch_form,

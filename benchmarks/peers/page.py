@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import platform
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .pages import BrowserFigures
 
 PAGE, IMAGES, JSON_FILE = "performance.md", "images", "performance.json"
-SHOWN_PEERS = 9
+LINE_CHARACTERS = 120
 INTRODUCTION = """\
 <!-- Made by `make bench`, from benchmarks/peers. -->
 # Performance
@@ -101,7 +102,8 @@ def _machine() -> dict[str, Any]:
 def _describe_machine(versions: dict[str, str]) -> str:
     machine = _machine()
     said = f"Measured on {machine['cpus']} CPUs ({machine['cpu'] or platform.machine()}), {machine['system']}"
-    return f"{said}; " + ", ".join(text for text in versions.values() if text) + ".\n"
+    text = f"{said}; " + ", ".join(text for text in versions.values() if text) + "."
+    return textwrap.fill(text, LINE_CHARACTERS, break_on_hyphens=False) + "\n"
 
 
 def _suite(suite: SuiteFigures) -> str:
@@ -155,7 +157,7 @@ def _peers() -> str:
         "## How to obtain the other tools",
         "",
         "None of them is part of Perfloom. The commands run in `.cache/peers`, or in the directory in the environment",
-        "variable `PERFLOOM_PEERS`.",
+        "variable `PEERS_DIRECTORY`.",
         "",
     ]
     lines += ["| tool | commands |", "|---|---|"]

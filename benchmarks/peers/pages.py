@@ -54,6 +54,7 @@ def measure_pages(recording: Path, folder: Path, rounds: int) -> BrowserFigures 
     chromium = flamegraph_page.find_chromium()
     if chromium is None:
         return "Chromium is not installed: apt-get install chromium"
+    from playwright.sync_api import Error as BrowserError
     from playwright.sync_api import sync_playwright
 
     own = own_environment(folder)
@@ -86,7 +87,11 @@ def measure_pages(recording: Path, folder: Path, rounds: int) -> BrowserFigures 
                     statistics.median(paints) if paints else None,
                 )
             )
-        times = flamegraph_page.measure_frames(opened, f"{url}/results/{id}/flamegraph")
+        try:
+            times = flamegraph_page.measure_frames(opened, f"{url}/results/{id}/flamegraph")
+        except BrowserError as error:
+            # The other figures took minutes.
+            return f"Chromium: {str(error).splitlines()[0]}"
         frames = {action: (statistics.median(gaps), gaps[int(0.95 * len(gaps))]) for action, (gaps, _) in times.items()}
         browser.close()
     return BrowserFigures(samples, tuple(pages), frames)

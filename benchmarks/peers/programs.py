@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("PERFLOOM_PEERS", ".cache/peers")).absolute()
+FOLDER = Path(os.environ.get("PEERS_DIRECTORY", ".cache/peers")).absolute()
 """Contains the peers that are no system packages."""
 PYTHON = FOLDER / "python" / "bin" / "python"
 """Of a virtual environment with the peers that are Python packages."""
