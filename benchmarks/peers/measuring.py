@@ -2,9 +2,8 @@
 
 import statistics
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ..pytorch_reading import wait_for_settling
 from ..reading import Run, run
@@ -29,10 +28,6 @@ class Figures:
     cpu_s: float
     peak_bytes: int
     times_ours: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ pyelftools opens the sections and reads the headers of units. It takes 60 µs fo
 variables, which are only skipped here.
 """
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-TAG_COMPILE_UNIT, TAG_SUBPROGRAM, TAG_INLINED = 0x11, 0x2E, 0x1D
-SIBLING, NAME, LOW_PC, HIGH_PC, COMP_DIR, INLINE = 0x01, 0x03, 0x11, 0x12, 0x1B, 0x20
+TAG_SUBPROGRAM, TAG_INLINED = 0x2E, 0x1D
+SIBLING, NAME, LOW_PC, HIGH_PC, INLINE = 0x01, 0x03, 0x11, 0x12, 0x20
 ABSTRACT_ORIGIN, SPECIFICATION, RANGES, CALL_FILE, CALL_LINE = 0x31, 0x47, 0x55, 0x58, 0x59
 LINKAGE_NAME, MIPS_LINKAGE_NAME = 0x6E, 0x2007
 _STR_OFFSETS_BASE, _ADDR_BASE, _RNGLISTS_BASE, _GNU_ADDR_BASE = 0x72, 0x73, 0x74, 0x2133
@@ -217,7 +216,7 @@ class DebugSections:
 class DebugUnit:
     """The entries of one unit. unit: its header, of pyelftools. check: called now and then, may raise.
 
-    Its methods raise LookupError, ValueError or struct.error for damaged data.
+    Its methods raise LookupError or ValueError for damaged data.
     """
 
     def __init__(self, sections: DebugSections, unit: Any, check: Callable[[], None]) -> None:
@@ -493,4 +492,3 @@ _RANGE_PARTS = {
     7: (_ADDRESS, _NUMBER),  # start_length
 }
 _BASE_KINDS, _LENGTH_KINDS, _OFFSET_PAIR = (1, 5), (3, 7), 4
-ERRORS = (LookupError, ValueError, struct.error)
