@@ -3,7 +3,6 @@
 The restricted child checks build ids. The present code is replaced only by one that knows at least as much.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from perfloom.analysis.source.missing_code import (
     list_missing_sources,
 )
 from perfloom.config import Settings
-from perfloom.domain.errors import NotFound, Unavailable, UnreadableInput
+from perfloom.domain.errors import NotFound, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.schemas.code import Code, CodeStatus
 from perfloom.domain.targets import LOCAL
@@ -29,14 +28,13 @@ from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.store.files.code import read_code_folder, write_code
 from perfloom.store.files.code_folder import replace_code, stage_code
 from perfloom.store.files.disk import remove_tree
+from perfloom.store.files.locks import wait_for_lock
 
-from .base.jobfiles import try_lock
 from .read import reading
 from .read.code_provider import CodeProvider, FetchedSource, select_objects
 from .read.request import CodeRequest
 
 LOCK_S = 600.0
-LOCK_POLL_S = 0.2
 _KNOWN = (CodeStatus.COMPLETE, CodeStatus.NO_LINES, CodeStatus.NO_SYMBOLS)
 _GOOD = {FileKind.EXECUTABLE: _KNOWN, FileKind.DEBUG: (CodeStatus.COMPLETE,)}
 """The states of a binary for which a received file is kept."""
@@ -153,7 +151,11 @@ def open_change(settings: Settings, store: Store, id: str, origins: tuple[str, .
     """A change of the code of a result. Only one process changes it at a time. origins: of received files that may be
     used. Raises NotFound if it has no code, Unavailable."""
     result = store.results.path(id)
-    with _lock_code(store, id):
+    with wait_for_lock(
+        store.results.code_lock(id),
+        LOCK_S,
+        "Another process reads, or adds files to, the machine code of this result. Try again later.",
+    ):
         code = store.results.open_code(id)
         if code is None:
             raise NotFound(
@@ -183,16 +185,3 @@ def open_change(settings: Settings, store: Store, id: str, origins: tuple[str, .
 def list_folders(settings: Settings, origins: tuple[str, ...]) -> tuple[str, ...]:
     """The directories with files of these origins."""
     return tuple(str(binary_cache.open_origin(settings.data, origin).root) for origin in origins)
-
-
-@contextmanager
-def _lock_code(store: Store, id: str) -> Iterator[None]:
-    end = time.monotonic() + LOCK_S
-    while True:
-        with try_lock(store.results.cache(id) / "code.lock") as locked:
-            if locked:
-                yield
-                return
-        if time.monotonic() > end:
-            raise Unavailable("Another process adds files to the machine code of this result. Try again later.")
-        time.sleep(LOCK_POLL_S)

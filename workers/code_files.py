@@ -21,11 +21,11 @@ from perfloom.domain.targets import LOCAL, Target
 from perfloom.store import Store, open_store
 from perfloom.store.files import binary_cache
 from perfloom.store.files.code_folder import write_note
+from perfloom.store.files.locks import try_lock
 from perfloom.store.jobs import Job
 
 from .base import processes
 from .base.context import JobContext, open_context
-from .base.jobfiles import try_lock
 from .code_change import open_change
 from .read.code_provider import CodeProvider, ReceivedTexts, select_objects
 

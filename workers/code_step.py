@@ -1,13 +1,16 @@
 """Reads the machine code of a result's functions, right after it was stored: binaries and sources may change soon."""
 
 import logging
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import LOCAL
 from perfloom.store.files import binary_cache
+from perfloom.store.files.code_folder import MIN_SAMPLES, write_reason
+from perfloom.store.files.locks import wait_for_lock
 from perfloom.store.jobs import Job
+from perfloom.store.result import Result
 
 from .base.context import JobContext
 from .read.prefork import ReaderKeeper
@@ -16,31 +19,44 @@ from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
 log = logging.getLogger(__name__)
 
 
-def read_code(context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: ReaderKeeper) -> None:
+LOCK_S = 60.0
+
+
+def needs_code(result: Result) -> bool:
+    """Whether machine code is read for a result."""
+    return result.samples >= MIN_SAMPLES and result.format.startswith("perf")
+
+
+def read_code(
+    context: JobContext, job: Job, inputs: tuple[Path, ...], keeper: ReaderKeeper, *, is_locked: bool = False
+) -> None:
     """Read the code of the result of `job`, as far as possible. inputs: what the result was read from. keeper: may have
-    the process that read it.
+    the process that read it. is_locked: whether this process holds the lock of the code.
 
     Without it the result has all other pages, so that an error is only logged, and written down for the page.
     """
-    from perfloom.store.files.code_folder import MIN_SAMPLES, write_reason
-
     from .read import reading
 
+    results = context.store.results
     try:
-        result = context.store.results.get(job.id)
-        if result.samples < MIN_SAMPLES or not result.format.startswith("perf"):
+        if not needs_code(results.get(job.id)):
             return
-        reading.read_code(
-            context.settings,
-            context.store,
-            job.id,
-            _list_recordings(inputs),
-            recorded_here=job.kind == "record" and job.target == LOCAL,
-            started=job.started if job.kind == "record" else None,
-            progress=lambda part, text: None,
-            keeper=keeper,
-            folders=_list_folders(context, job),
-        )
+        with (
+            nullcontext()
+            if is_locked
+            else wait_for_lock(results.code_lock(job.id), LOCK_S, "Another process reads the machine code.")
+        ):
+            reading.read_code(
+                context.settings,
+                context.store,
+                job.id,
+                _list_recordings(inputs),
+                recorded_here=job.kind == "record" and job.target == LOCAL,
+                started=job.started if job.kind == "record" else None,
+                progress=lambda part, text: None,
+                keeper=keeper,
+                folders=_list_folders(context, job),
+            )
         if _is_remote(job) or context.settings.debuginfod_urls:
             from . import code_files
 

@@ -3,14 +3,12 @@ timeline. A crash loses nothing: `tidy` does the first, pages the rest.
 """
 
 import logging
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
-from perfloom.store import Store, open_store
+from perfloom.store import Store
+from perfloom.store.result import Result
 
 from .base import processes
 
@@ -18,7 +16,6 @@ LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
 """With larger originals, or more samples, it takes several seconds."""
 SMALL_RESULT_BYTES = 1 << 20
 """A result with fewer bytes has too few rows for anything to be prepared: a slice takes more than 16 bytes."""
-NICE = 10
 log = logging.getLogger(__name__)
 _begun: "list[subprocess.Popen[bytes]]" = []
 
@@ -35,24 +32,25 @@ def postprocess_result(store: Store, id: str) -> None:
         log.warning("result %s is stored, but not postprocessed yet: %s", id, error)
 
 
-def postprocess_in_background(settings: Settings, store: Store, id: str) -> None:
-    """The same for a process that ends with the job: small results now, large ones in another process."""
-    result = store.results.get(id)
-    if sum(original.bytes for original in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
-        postprocess_result(store, id)
-        return
-    argv = processes.python_argv("perfloom.workers.postprocess", str(settings.data), id)
+def is_long(result: Result) -> bool:
+    """Whether postprocessing takes several seconds."""
+    return sum(original.bytes for original in result.originals) >= LARGE_BYTES or result.samples >= MANY_SAMPLES
+
+
+def start_process(settings: Settings, id: str, locked: int | None = None) -> None:
+    """Start a process that does what is left to do for a result, and outlives this one; see `background`. locked: a
+    descriptor that holds the lock of its code, which is then read."""
+    argv = processes.python_argv(
+        "perfloom.workers.background", str(settings.data), id, *([] if locked is None else [str(locked)])
+    )
     nowhere = subprocess.DEVNULL
-    _begun.append(subprocess.Popen(argv, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True))
-
-
-def main() -> None:
-    """Postprocess one result: data directory and id are given."""
-    processes.name_process("perfloom-settle")
-    processes.disable_dumping()
-    os.nice(NICE)
-    store = open_store(Settings.load(Path(sys.argv[1])))
-    try:
-        postprocess_result(store, sys.argv[2])
-    finally:
-        store.close()
+    _begun.append(
+        subprocess.Popen(
+            argv,
+            stdin=nowhere,
+            stdout=nowhere,
+            stderr=nowhere,
+            start_new_session=True,
+            pass_fds=() if locked is None else (locked,),
+        )
+    )

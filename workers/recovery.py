@@ -40,8 +40,8 @@ def _job_directories(context: JobContext) -> None:
             if job is None:
                 if time.time() - path.stat().st_mtime > ORPHAN_AGE_S:
                     remove_tree(path)
-            elif job.state is JobState.STORED:
-                # The recording is in the result now.
+            elif job.state is JobState.STORED and not context.store.results.is_code_expected(job.id):
+                # The recording is in the result now, and no process reads its code.
                 remove_tree(JobFiles(path).artifacts)
         except (OSError, PerfloomError) as error:
             log.warning("job directory %s: %s", path.name, error)

@@ -11,6 +11,7 @@ supervisor on this machine) and `remote/steps.py` (scripts in a directory at the
 """
 
 import logging
+import os
 import shlex
 import time
 from collections.abc import Callable, Collection
@@ -25,6 +26,7 @@ from perfloom.domain.jobs import Executor, JobState, Outcome
 from perfloom.domain.rank_state import parse_conditions
 from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, next_task
 from perfloom.store.files.disk import remove_tree, unavailable
+from perfloom.store.files.locks import open_locked
 from perfloom.store.jobs import Job
 
 from . import code_step, postprocess
@@ -262,7 +264,32 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot, keeper
     # What is missing of ranks is known only now.
     reasons = result.reasons if merges_ranks else short
     finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
-    code_step.read_code(context, job, _inputs(job, files), keeper)
+    if context.ends_with_job and job.kind == "import" and code_step.needs_code(result):
+        _complete_in_background(context, job.id)
+    else:
+        code_step.read_code(context, job, _inputs(job, files), keeper)
+        _clean_up(context, job, files)
+
+
+def _complete_in_background(context: JobContext, id: str) -> None:
+    """Let another process read the code of a result and postprocess it. It gets the lock of the code from this one, so
+    that at no moment the code seems to be missing."""
+    locked = open_locked(context.store.results.code_lock(id), code_step.LOCK_S)
+    if locked is not None:
+        postprocess.start_process(context.settings, id, locked)
+        os.close(locked)
+
+
+def complete_result(context: JobContext, id: str, locked: int | None) -> None:
+    """Do what is left to do for a stored result. locked: a descriptor with the lock of its code, which is read; None if
+    it was read before."""
+    job, files = context.store.jobs.find(id), JobFiles(context.store.jobs.directory(id))
+    if job is None or locked is None:
+        postprocess.postprocess_result(context.store, id)
+        return
+    with ReaderKeeper() as keeper:
+        code_step.read_code(context, job, _inputs(job, files), keeper, is_locked=True)
+    os.close(locked)
     _clean_up(context, job, files)
 
 
@@ -282,8 +309,8 @@ def _clean_up(context: JobContext, job: Job, files: JobFiles) -> None:
         remove_tree(files.artifacts)
     except (PerfloomError, OSError) as error:
         log.warning("job %s is stored, but not cleaned up yet: %s", job.id, error)
-    if context.ends_with_job:
-        postprocess.postprocess_in_background(context.settings, context.store, job.id)
+    if context.ends_with_job and postprocess.is_long(context.store.results.get(job.id)):
+        postprocess.start_process(context.settings, job.id)
     else:
         postprocess.postprocess_result(context.store, job.id)
 

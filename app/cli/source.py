@@ -1,8 +1,9 @@
 """source: list and add the binaries and source files that the lines of a result lack."""
 
 import shutil
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,11 @@ from .ids import ResultId
 from .options import data_option, format_option, load_settings, open_store
 from .output import write_rows
 
+if TYPE_CHECKING:
+    from ..domain.schemas.code import Code
+    from ..store import Store
+
+WAIT_S = 0.2
 LIST_COLUMNS = ("missing", "path", "build_id", "samples_percent")
 
 
@@ -28,11 +34,7 @@ def list_(output_format: str, data: Path | None, id: str) -> int:
     from ..analysis.source.missing_code import list_missing_objects, list_missing_sources
 
     with open_store(data) as store:
-        code = store.results.open_code(id)
-        if code is None:
-            raise NotFound(
-                f"The machine code of the result {id} is not known. {store.results.explain_missing_code(id)}".rstrip()
-            )
+        code = _open_code(store, id)
         objects = list_missing_objects(store.results.open(id), code)
         rows: list[dict[str, Any]] = [
             {
@@ -72,9 +74,7 @@ def add(path: str, data: Path | None, id: str, files: tuple[str, ...]) -> int:
             raise UnreadableInput(f"The file {file!r} does not exist, or is not a regular file. Check the path.")
     settings = load_settings(data)
     with open_store(data) as store:
-        code = store.results.open_code(id)
-        if code is None:
-            raise NotFound(f"The machine code of the result {id} is not known. Import the recording again.")
+        code = _open_code(store, id)
         added = [AddedFile(file, Path(file).absolute()) for file in files]
         binaries, texts = sort_added_files(code, added, path)
         if binaries:
@@ -110,6 +110,17 @@ def fetch(data: Path | None, id: str) -> int:
     if notes:
         raise InvalidRequest("What is missing could not be fetched completely.")
     return 0
+
+
+def _open_code(store: "Store", id: str) -> "Code":
+    """The machine code of a result. Waits while it is being read. Raises NotFound."""
+    while (code := store.results.open_code(id)) is None and store.results.is_code_expected(id):
+        time.sleep(WAIT_S)
+    code = code or store.results.open_code(id)
+    if code is None:
+        reason = store.results.explain_missing_code(id) or "Import the recording again."
+        raise NotFound(f"The machine code of the result {id} is not known. {reason}")
+    return code
 
 
 commands = [source]

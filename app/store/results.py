@@ -59,6 +59,7 @@ SORTS: dict[str, ColumnElement[Any]] = {
     "host": func.lower(ResultRow.host),
     "command": func.lower(ResultRow.command),
 }
+CODE_LOCK = "code.lock"
 MAX_SEARCH = 1000
 MAX_VALUES = 500
 
@@ -180,6 +181,16 @@ class Results:
             return None
         # The same object as long as the profile is cached.
         return memoize(self.open(id), ("code", found.st_ino, found.st_mtime_ns), lambda: read_code(directory), pin=True)
+
+    def code_lock(self, id: str) -> Path:
+        """The file whose lock a process holds while it reads or changes the machine code of a result."""
+        return self.cache(id) / CODE_LOCK
+
+    def is_code_expected(self, id: str) -> bool:
+        """Whether a process reads or changes the machine code of a result now."""
+        from .files.locks import is_locked
+
+        return is_locked(self.data / "cache" / require_id(id, "result") / CODE_LOCK)
 
     def explain_missing_code(self, id: str) -> str:
         """Why a result has no machine code; empty if that is not known. Raises NotFound."""

@@ -9,7 +9,7 @@ import pytest
 from perfloom.domain.errors import Unavailable
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
-from perfloom.workers import postprocess, steps
+from perfloom.workers import postprocess, recovery, steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.read import reading
@@ -17,13 +17,14 @@ from tests.support import paths
 from tests.workers.waiting import until
 
 SCRIPT = paths.DATA / "perf/spin.script.txt"
+TRACE = paths.DATA / "llama/trace.txt"
 
 
-def imported(context: JobContext) -> Job:
-    job = context.store.jobs.create("import", {"files": [SCRIPT.name]}, "a spin")
+def imported(context: JobContext, file: Path = SCRIPT) -> Job:
+    job = context.store.jobs.create("import", {"files": [file.name]}, "a spin")
     files = JobFiles(context.store.jobs.directory(job.id))
     files.prepare()
-    shutil.copy(SCRIPT, files.artifacts / SCRIPT.name)
+    shutil.copy(file, files.artifacts / file.name)
     return steps.run_to_end(context, job.id)
 
 
@@ -32,19 +33,36 @@ def settled(context: JobContext, job: Job) -> bool:
 
 
 def test_small_result_is_postprocessed_immediately(context: JobContext) -> None:
-    job = imported(replace(context, ends_with_job=True))
+    before = len(postprocess._begun)
+    job = imported(replace(context, ends_with_job=True), TRACE)
     assert job.state is JobState.STORED and settled(context, job)
+    assert len(postprocess._begun) == before
+
+
+def test_import_does_not_wait_for_machine_code(context: JobContext) -> None:
+    before = len(postprocess._begun)
+    job = imported(replace(context, ends_with_job=True))
+    (process,) = postprocess._begun[before:]
+    # The other process holds the lock from the beginning, so that a page never says that there is no code.
+    assert process.poll() is not None or context.store.results.is_code_expected(job.id)
+    files = JobFiles(context.store.jobs.directory(job.id))
+    recovery.recover(context)
+    assert process.poll() is not None or files.artifacts.exists()
+    assert process.wait(60) == 0
+    assert context.store.results.open_code(job.id) is not None
+    assert not context.store.results.is_code_expected(job.id)
+    assert not files.artifacts.exists() and settled(context, job)
 
 
 def test_large_result_is_postprocessed_in_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postprocess, "LARGE_BYTES", 1)
     before = len(postprocess._begun)
-    job = imported(replace(context, ends_with_job=True))
+    job = imported(replace(context, ends_with_job=True), TRACE)
     assert job.state is JobState.STORED
     (process,) = postprocess._begun[before:]
     assert process.wait(60) == 0
     until(lambda: settled(context, job), "the original is compressed")
-    assert (context.store.results.open(job.id)).samples.num_rows
+    assert context.store.results.open(job.id).slices.num_rows
 
 
 def test_postprocessed_result_stays_unmapped(context: JobContext) -> None:

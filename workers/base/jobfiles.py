@@ -1,7 +1,6 @@
 """A job's directory: its files, its locks, and the environment of the program."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfloom.store.files.disk import disk_errors, remove_tree
+from perfloom.store.files.locks import try_lock
 
 from .json_files import read_json, write_json
 from .processes import clean_environment
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
 JOB_VARIABLE = "PERFLOOM_JOB"
 """Environment variable of every process of a job: its id. It identifies processes that lost their ancestors."""
 ENVIRONMENT = "environment.json"
-
-
-@contextlib.contextmanager
-def try_lock(path: Path) -> Iterator[bool]:
-    """Whether this process locks the file `path` during the block. The end of the process releases it."""
-    with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from perfloom.recording.liveness import with_heartbeats
 from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script, parse_poll_output, poll_script
 from perfloom.recording.plan.plan import with_batch_status as with_states
 from perfloom.recording.samples_so_far import with_written
+from perfloom.store.files.locks import try_lock
 from perfloom.store.jobs import POLLED_STATES, Job
 
 from ..base.context import JobContext
-from ..base.jobfiles import JobFiles, try_lock
+from ..base.jobfiles import JobFiles
 from ..jobs import claims, transitions
 from ..targets import batch, cleanup
 from ..targets.access import group_by_connection, open_target

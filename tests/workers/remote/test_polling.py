@@ -12,10 +12,10 @@ from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.queue import POLL_TASK, TaskQueue, next_task
 from perfloom.store import Store
+from perfloom.store.files.locks import try_lock
 from perfloom.store.models import JobRow
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.facts_probe import host_name
-from perfloom.workers.base.jobfiles import try_lock
 from perfloom.workers.remote import polling
 from perfloom.workers.serve.sweep import Sweeper
 from tests.support.jobspecs import spec_of

@@ -267,7 +267,10 @@ def _instruction_table(profile: Profile, code: Code | None, found: FunctionCode 
 
 
 def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
-    return (explain_missing_code(profile, current_services().store.results.explain_missing_code(id)),)
+    results = current_services().store.results
+    if results.is_code_expected(id):
+        return ("Source lines and instructions are being read: reload this page in some seconds.",)
+    return (explain_missing_code(profile, results.explain_missing_code(id)),)
 
 
 def _explain_missing_files(id: str) -> tuple[str, ...]:

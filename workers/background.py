@@ -1,0 +1,28 @@
+"""A process that does what is left to do for a result after the command that stored it has ended: read its machine
+code, and postprocess it."""
+
+import os
+import sys
+from pathlib import Path
+
+from perfloom.config import Settings
+from perfloom.store import open_store
+
+from . import steps
+from .base import processes
+from .base.context import open_context
+
+NICE = 10
+
+
+def main() -> None:
+    """Data directory and id are given, and maybe a descriptor with the lock of the code."""
+    processes.name_process("perfloom-settle")
+    processes.disable_dumping()
+    os.nice(NICE)
+    settings, id = Settings.load(Path(sys.argv[1])), sys.argv[2]
+    store = open_store(settings)
+    try:
+        steps.complete_result(open_context(settings, store), id, int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    finally:
+        store.close()
