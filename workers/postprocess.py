@@ -12,8 +12,9 @@ from perfloom.store.result import Result
 
 from .base import processes
 
-LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
-"""With larger originals, or more samples, it takes several seconds."""
+LARGE_BYTES, LARGE_RESULT_BYTES = 8 << 20, 4 << 20
+"""For larger originals or results, a command would wait for it longer than for the start of another process: 30 MB of a
+result take more than a second."""
 SMALL_RESULT_BYTES = 1 << 20
 """A result with fewer bytes has too few rows for anything to be prepared: a slice takes more than 16 bytes."""
 log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ def postprocess_result(store: Store, id: str) -> None:
 
 
 def is_long(result: Result) -> bool:
-    """Whether postprocessing takes several seconds."""
-    return sum(original.bytes for original in result.originals) >= LARGE_BYTES or result.samples >= MANY_SAMPLES
+    """Whether a command should not wait for postprocessing."""
+    return sum(original.bytes for original in result.originals) >= LARGE_BYTES or result.bytes >= LARGE_RESULT_BYTES
 
 
 def start_process(settings: Settings, id: str, locked: int | None = None) -> None:
