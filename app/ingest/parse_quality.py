@@ -31,8 +31,10 @@ class LineCountingStream:
         if data:
             # A non-empty line begins where something other than a line end (LF, CRLF) follows a line end.
             letters = np.frombuffer(data, np.uint8)
-            ends = (letters == NEWLINE) | (letters == RETURN)
-            self.count += int(np.count_nonzero(~ends[1:] & ends[:-1])) + int(self._ended and not ends[0])
+            ends = letters == NEWLINE
+            if b"\r" in data:
+                ends |= letters == RETURN
+            self.count += int(np.count_nonzero(ends[:-1] > ends[1:])) + int(self._ended and not ends[0])
             self._ended = bool(ends[-1])
         return data
 

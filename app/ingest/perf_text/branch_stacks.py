@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from ...domain.arrays import Int64Array
-from .branch_entries import ENTRY_END, MARKERS, BranchPlace, find_first_entry, parse_entry
+from .branch_entries import ENTRY_END, BranchPlace, find_first_entry, may_have_entries, parse_entry
 from .branch_loops import NO_FUNCTION, EdgePlaces, is_backward
 from .grammar import format_example
 from .losses import BAD_BRANCH, BRANCHES_BEYOND
@@ -100,7 +100,7 @@ class BranchStackFilter:
             self._rest += data
 
     def _take(self, text: bytes) -> bytes:
-        if any(marker in text for marker in MARKERS):
+        if may_have_entries(text):
             return self._take_lines(text)
         # The branch stack of the last sample can follow in the next part.
         self._header = self._find_last_header(text)
@@ -201,7 +201,7 @@ def unpack_codes(codes: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array,
 
 def strip_branch_stacks(text: bytes) -> bytes:
     """A text without its branch stacks."""
-    if not any(marker in text for marker in MARKERS):
+    if not may_have_entries(text):
         return text
     stream = BranchStackFilter(io.BytesIO(text), lambda *_: None)
     return stream.read(len(text)) + stream.read(len(text))

@@ -320,8 +320,13 @@ def _find_time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
     and whether nine digits follow."""
     n = len(start)
     dots = np.flatnonzero(blob == DOT)
-    others = np.append(np.flatnonzero(blob - ZERO >= 10), len(blob) - 1)
-    after = others[np.searchsorted(others, dots + 1)]
+    after = dots + 1
+    # One digit more than the longest fraction, which then is too long. The padding ends the last one.
+    for _ in range(MAX_DIGITS + 1):
+        more = blob[after] - ZERO < 10
+        if not more.any():
+            break
+        after = after + more
     digits = after - dots - 1
     good = (digits > 0) & (digits <= MAX_DIGITS) & (blob[after] == COLON) & (blob[dots - 1] - ZERO < 10)
     dots, digits = dots[good], digits[good]
