@@ -1,15 +1,13 @@
-"""Output of tables: aligned text, CSV, JSON and Parquet."""
+"""Output of tables: aligned text, CSV, JSON and Parquet.
 
-import csv
-import gzip
+Every command imports this; what only some outputs need is imported with them.
+"""
+
 import io
-import json
-import lzma
 import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +19,6 @@ from ..domain.csv_cells import escape_csv_cell
 from ..domain.errors import InvalidRequest, Unavailable
 from ..domain.event_names import SHARES_ONLY
 from ..paths import os_error_text
-from .aligned_table import align
 
 if TYPE_CHECKING:
     from ..analysis.core.schema import TableRows
@@ -100,6 +97,8 @@ def write_rows(
     if output_format == "json":
         _json(rows, single, out)
     elif output_format == "csv":
+        import csv
+
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([escape_csv_cell(row[name]) for name in columns] for row in rows)
@@ -110,6 +109,8 @@ def write_rows(
 
 
 def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
+    import json
+
     if single:
         out.write(json.dumps(rows[0], indent=1) + "\n")
         return
@@ -120,6 +121,8 @@ def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
 
 
 def _write_aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: TextIO, *, fit: bool = False) -> None:
+    from .aligned_table import align
+
     cells = [[_cell(row[name]) for name in columns] for row in rows]
     numeric = [
         all(isinstance(row[name], int | float) or row[name] is None for row in rows) and bool(rows) for name in columns
@@ -189,9 +192,13 @@ def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
     with _plain(output) as file:
         name = output.lower()
         if not compressed and name.endswith(".gz"):
+            import gzip
+
             with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
                 yield packer  # type: ignore[misc]
         elif not compressed and name.endswith(".xz"):
+            import lzma
+
             with lzma.LZMAFile(file, "wb") as xz_packer:
                 yield xz_packer  # type: ignore[misc]
         elif not compressed and name.endswith(".zst"):
@@ -218,6 +225,8 @@ def _plain(output: str) -> Iterator[BinaryIO]:
         return
     temporary: Path | None = None
     try:
+        import tempfile
+
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name[:40]}-", delete=False) as file:
             temporary = Path(file.name)
             yield file  # type: ignore[misc]
