@@ -47,9 +47,10 @@ def there(store: Store, server: Sshd) -> Target:
     return target
 
 
-def on_host(server: Sshd, *argv: str) -> None:
-    """Run a command that sees the disks of the host."""
-    subprocess.run(["nsenter", f"--mount=/proc/{server.process.pid}/ns/mnt", "--", *argv], check=True)
+def on_host(server: Sshd, *argv: str) -> str:
+    """What a command prints that sees the disks of the host. Also its root: these tests may run in a chroot."""
+    enter = ["nsenter", f"--target={server.process.pid}", "--root", "--mount", "--"]
+    return subprocess.run([*enter, *argv], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def build_there(server: Sshd, *options: str) -> str:
@@ -114,16 +115,7 @@ def test_lines_of_another_host_are_fetched_once(
 
 def test_separate_debug_information_is_fetched(context: JobContext, there: Target, server: Sshd) -> None:
     program = build_there(server)
-    build_id = (
-        subprocess.run(
-            ["nsenter", f"--mount=/proc/{server.process.pid}/ns/mnt", "--", "readelf", "-n", program],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
-        .stdout.split("Build ID: ")[1]
-        .split()[0]
-    )
+    build_id = on_host(server, "readelf", "-n", program).split("Build ID: ")[1].split()[0]
     folder = f"/usr/lib/debug/.build-id/{build_id[:2]}"
     # Only the host sees it.
     on_host(server, "mkdir", "-p", "/usr/lib/debug")
