@@ -56,7 +56,7 @@ def read(
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
     if repair is not None and repair.features:
         header.features[COMPRESSED] = repair.features[16:]
-    index = index_records(data, header.start, header.end, max_bytes, header.is_piped, repair is not None)
+    index = index_records(data, header.start, header.end, max_bytes, header.is_piped, repair is not None, release)
     _take_setup(header, index)
     kind = check_events(header.events)
     lines = format_header(header, changed_at)

@@ -5,8 +5,7 @@ A record starts with its type, flags and size in 8 bytes; all sizes are multiple
 
 import io
 import struct
-from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
@@ -14,6 +13,7 @@ import numpy as np
 import zstandard
 
 from ...domain.arrays import Array, Int64Array
+from .record_places import OddSize, find_places
 from .unsupported import UnsupportedRecords
 
 _TRACING_DATA, _AUXTRACE, _PACKED, _PACKED_SIZED = 66, 71, 81, 83
@@ -38,30 +38,32 @@ class RecordIndex:
 
 
 def index_records(
-    data: bytes | memoryview, start: int, end: int, max_bytes: int, piped: bool = False, cut: bool = False
+    data: bytes | memoryview,
+    start: int,
+    end: int,
+    max_bytes: int,
+    piped: bool = False,
+    cut: bool = False,
+    release: Callable[[], object] = lambda: None,
 ) -> RecordIndex:
     """The records between two positions of a file; packed ones (`perf record -z`) are unpacked.
 
     max_bytes: of all unpacked records. piped: the file was written into a pipe. cut: the end of the file is missing.
-    Raises UnsupportedRecords.
+    release: called when what was read of the data is not needed for some time. Raises UnsupportedRecords.
     """
     if piped or (end - start) % 8:
-        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
+        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"), release)
     try:
-        index = _index_words(np.frombuffer(data, "<u8", (end - start) // 8, start))
-    except _OddSize:
+        index = _index_words(np.frombuffer(data, "<u8", (end - start) // 8, start), release)
+    except OddSize:
         index = None
     if index is None or np.isin(index.kind, (_PACKED, _PACKED_SIZED)).any():
-        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
+        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"), release)
     return index
 
 
-class _OddSize(UnsupportedRecords):
-    """A record does not end at a word."""
-
-
-def _index_words(words: Array) -> RecordIndex:
-    place = np.frombuffer(_find_places(words), np.int64)
+def _index_words(words: Array, release: Callable[[], object]) -> RecordIndex:
+    place = find_places(words, release)
     heads = words[place]
     return RecordIndex(
         words,
@@ -70,23 +72,6 @@ def _index_words(words: Array) -> RecordIndex:
         (heads >> np.uint64(32)).astype(np.uint16),
         (heads >> np.uint64(51)).astype(np.int16),
     )
-
-
-def _find_places(words: Array) -> "array[int]":
-    # A loop over a memoryview takes 0.1 s for a million records: less than loading a compiled one.
-    halves = words.data.cast("B").cast("H")
-    places = array("q")
-    append = places.append
-    at, end = 0, len(words)
-    while at < end:
-        append(at)
-        size = halves[4 * at + 3]
-        if size & 7 or not size:
-            raise _OddSize(f"a record has {size:,} bytes")
-        at += size >> 3
-    if at > end:
-        raise UnsupportedRecords(_INCOMPLETE)
-    return places
 
 
 class _BoundedBuffer(io.RawIOBase):
