@@ -114,7 +114,7 @@ class SymbolFiles:
         return self._make_tables(image, beside)
 
     def _make_tables(self, binary: ElfImage, beside: ElfImage | None = None) -> _Tables:
-        entries = tuple((one.offset, one.offset + one.size) for one in list_plt_sections(binary))
+        entries = tuple((one.offset, min(one.offset + one.size, 2**64 - 1)) for one in list_plt_sections(binary))
         table = read_elf_symbols(binary, beside)
         return _Tables(table, self.names.format, entries=entries, read_entries=lambda: read_plt_symbols(binary))
 
