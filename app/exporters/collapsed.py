@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..analysis.core.flame_groups import FlameGroup, groups_of
 from ..analysis.core.frame_filter import shown_stacks
 from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples
 from ..analysis.core.trees import nearest_ancestor
-from ..domain.arrays import Array
-from ..domain.call_tree import merge_children
+from ..domain.arrays import Array, Int64Array
+from ..domain.call_tree import compute_depths, merge_children
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.selection import Selection
@@ -38,6 +39,8 @@ OPTIONS: Mapping[str, str] = {
     "addrs": "Show the address if the function is unknown.",
 }
 BLOCK_LINES = 20_000
+BLOCK_FRAMES = 1 << 20
+"""Of paths that are made at a time, if one of them does not have more."""
 
 _LINE = re.compile(r"\s*(\w+)\s*(.+) \((.*)\)", re.ASCII)
 _GO_METHOD = re.compile(r"\.\(.*\)\.")
@@ -105,13 +108,13 @@ def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tup
         return [""], np.zeros(len(thread), np.int64)
     groups = groups_of(profile, FlameGroup.COMM)
     comm = groups.for_samples(profile, rows).astype(np.int64)
-    distinct, inverse = np.unique(thread * max(1, len(groups.labels)) + comm, return_inverse=True)
+    encoded = pa.array(thread * max(1, len(groups.labels)) + comm).dictionary_encode()
     pids, tids = (profile.threads.column(name).to_pylist() for name in ("pid", "tid"))
     labels = []
-    for key in distinct.tolist():
+    for key in encoded.dictionary.to_pylist():
         of_thread, of_comm = divmod(key, max(1, len(groups.labels)))
         labels.append(_label(groups.labels[of_comm] if named else "", pids[of_thread], tids[of_thread], switches))
-    return labels, inverse.reshape(-1)
+    return labels, encoded.indices.to_numpy()
 
 
 def _label(comm: str, pid: int | None, tid: int | None, switches: _Switches) -> str:
@@ -144,7 +147,34 @@ class _Paths:
         parent[0] = NO_ID
         into, self.parent, self.label = merge_children(parent, label[rows])
         self.node = into[place[above]]
-        self.texts = list(ids)
+        self._depth = compute_depths(self.parent)
+        self._texts = np.array(list(ids), object)
+
+    def iterate(self, nodes: Int64Array) -> Iterator[list[str]]:
+        """The texts of the path to each node, outermost first."""
+        ends = np.cumsum(self._depth[nodes], dtype=np.int64)
+        first = 0
+        while first < len(nodes):
+            before = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + BLOCK_FRAMES, "right")))
+            yield from self._list_paths(nodes[first:last], ends[first:last] - before)
+            first = last
+
+    def _list_paths(self, nodes: Int64Array, ends: Int64Array) -> Iterator[list[str]]:
+        """ends: where each path ends in the list of all."""
+        labels = np.zeros(int(ends[-1]), np.int64)
+        node, place = nodes, ends - 1
+        # One step towards the root on all paths at once.
+        while len(node):
+            inside = node != ROOT
+            node, place = node[inside], place[inside]
+            labels[place] = self.label[node]
+            node, place = self.parent[node], place - 1
+        texts = self._texts[labels].tolist()
+        begin = 0
+        for end in ends.tolist():
+            yield texts[begin:end]
+            begin = end
 
 
 def _add_up(
@@ -158,19 +188,16 @@ def _add_up(
 ) -> None:
     """Add the weight of each path to `sums`."""
     count = len(paths.parent)
-    distinct, inverse = np.unique(of_row * count + paths.node[stack], return_inverse=True)
+    encoded = pa.array(of_row.astype(np.int64) * count + paths.node[stack]).dictionary_encode()
+    distinct = encoded.dictionary.to_numpy()
     totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, inverse.reshape(-1), weight)
-    parents, names = paths.parent.tolist(), paths.label.tolist()
-    for key, total in zip(distinct.tolist(), totals.tolist(), strict=True):
-        label, node = divmod(key, count)
-        path = []
-        while node != ROOT:
-            path.append(paths.texts[names[node]])
-            node = parents[node]
+    np.add.at(totals, encoded.indices.to_numpy(), weight)
+    for label, path, total in zip(
+        (distinct // count).tolist(), paths.iterate(distinct % count), totals.tolist(), strict=True
+    ):
         if selection.recursion:
             path = _without_recursion(path)
-        if not selection.invert:
+        if selection.invert:
             path.reverse()
         if labels[label]:
             path.insert(0, labels[label])
@@ -180,14 +207,14 @@ def _add_up(
 
 
 def _without_recursion(path: list[str]) -> list[str]:
-    """A path, innermost first, with each name once: frames between two calls of one function are removed."""
+    """A path, outermost first, with each name once: frames between two calls of one function are removed."""
     result: list[str] = []
-    for name in reversed(path):
+    for name in path:
         if name in result:
             del result[result.index(name) + 1 :]
         else:
             result.append(name)
-    return result[::-1]
+    return result
 
 
 def _frame_texts(switches: _Switches, profile: Profile) -> list[str | None]:
