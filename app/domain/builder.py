@@ -185,16 +185,17 @@ class ProfileBuilder:
             node = child
         return node
 
-    def add_stack_tree(self, parent: Array, frame: Array) -> int:
+    def add_stack_tree(self, parent: Array, frame: Array, *, is_merged: bool = False) -> int:
         """Add a tree of call stacks and return the id of its first node; node i gets that id + i.
 
         parent: int array, smaller than each node's own index, NO_ID below the root. frame: frame ids. Nodes that
-        represent the same call stack as others are merged when the profile is finished.
+        represent the same call stack as others are merged when the profile is finished; is_merged: there are none in
+        this tree.
         """
         first = len(self._parents)
         self._parents.frombytes(np.where(parent < 0, ROOT, parent + first).astype(np.int64).tobytes())
         self._node_frames.frombytes(frame.astype(np.int64).tobytes())
-        self._merge = True
+        self._merge |= not is_merged or first > 1
         return first
 
     def intern_event(
@@ -353,14 +354,16 @@ class ProfileBuilder:
         parent = np.frombuffer(self._parents, np.int64).copy()
         node_frame = np.frombuffer(self._node_frames, np.int64).copy()
         distinct = np.arange(len(parent))
-        if self._merge:
+        if self._merge or 0 < len(self._nodes) < len(parent) - 1:
             distinct, parent, node_frame = merge_children(parent, node_frame)
         exact = to_preorder(parent)
-        frame = node_frame[exact.order]
+        frame = node_frame[exact.order].astype(np.int32)
         kinds = len(FrameKind)
         label = frame_function[node_frame] * kinds + frame_kind[node_frame]
         merged, call_parent, call_label = merge_children(parent, label)
+        del parent, node_frame, label
         call_order = to_preorder(call_parent)
+        del call_parent
         call_label = call_label[call_order.order]
         stacks = _make_table(
             "stacks",

@@ -110,19 +110,14 @@ def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
         # Sizes are far below 2**53, the limit up to which bincount with weights is exact.
         sums = np.bincount(above - low, size[nodes])
         size[low : low + len(sums)] += sums.astype(np.int64)
-    # Put siblings next to each other, then sum the sizes of the earlier ones within each family.
-    family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
-    before = np.cumsum(size[family]) - size[family]
-    first = np.r_[True, parent[family][1:] != parent[family][:-1]] if n else np.zeros(0, bool)
-    start_of_family = np.maximum.accumulate(np.where(first, np.arange(n), 0)) if n else np.zeros(0, int)
-    offset = np.empty(n, np.int64)
-    offset[family] = before - before[start_of_family]
+    offset = _sum_earlier_siblings(parent, key, size)
     place = np.zeros(n, np.int64)
     for d in range(1, levels.deepest + 1):
         nodes = levels.nodes(d)
         place[nodes] = place[parent[nodes]] + 1 + offset[nodes]
     order = np.empty(n, np.int64)
     order[place] = np.arange(n)
+    del offset
     new_parent = np.where(order == 0, -1, place[parent[order]]) if n else np.zeros(0, np.int64)
     return Preorder(
         order=order,
@@ -131,6 +126,22 @@ def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
         end=(np.arange(n) + size[order]).astype(np.int32),
         depth=levels.depth[order],
     )
+
+
+def _sum_earlier_siblings(parent: Array, key: Array | None, size: Array) -> Array:
+    """For each node the sum of the sizes of the siblings before it."""
+    n = len(parent)
+    family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
+    above, before = parent[family], size[family]
+    np.cumsum(before, out=before)
+    before -= size[family]
+    first = np.ones(n, bool)
+    first[1:] = above[1:] != above[:-1]
+    of_first = before[first]
+    before -= of_first[np.cumsum(first) - 1]
+    offset = np.empty(n, np.int64)
+    offset[family] = before
+    return offset
 
 
 def sum_subtrees(self_weight: Array, end: Array) -> Array:

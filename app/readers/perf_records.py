@@ -4,7 +4,7 @@ The records become the tokens of that text, so that both ways end in the same co
 `UnsupportedRecords`) is left to it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -71,13 +71,24 @@ def read(
     assembly.feed_header(b"\n".join(lines))
     for number, count in count_unknown(index).items():
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
-    tokens = _make_tokens(header, index, kind, symbols, assembly, release)
+    samples, position, history = _collect_samples(header, index, kind, assembly)
+    stacks = _build_stacks(index, samples, position, history, symbols, release)
+    samples = samples.drop_code()
+    # The records take more memory than what is kept of them.
     del index
     release()
-    line = 1
-    for part in _split(tokens):
-        assembly.feed(b"", part, line, cut=False)
-        line += len(part.line)
+    ids = assembly.add_stacks(stacks.texts, stacks.lines, stacks.ends)
+    events = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
+    for start in range(0, len(position), PART):
+        rows = slice(start, start + PART)
+        part = samples.take(rows)
+        prefix, prefixes = _make_prefixes(
+            part, history.look_up_names(part.tid, position[rows]), history.names, has_cpu=bool(kind & SampleType.CPU)
+        )
+        stack = ids[stacks.code[rows]]
+        tokens = _make_tokens(part, stack, prefix, prefixes, events)
+        assembly.add_columns(tokens, stack >= 0, stack, 1 + start)
+    del samples, position, history, stacks, ids
     profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
     return replace(profile, meta=replace(profile.meta, facts=facts))
@@ -95,15 +106,10 @@ def _read_build_ids(header: FileHeader) -> dict[str, str]:
     return read_entries(section, "<", 0, len(section))
 
 
-def _make_tokens(
-    header: FileHeader,
-    index: RecordIndex,
-    kind: SampleType,
-    symbols: SymbolSource,
-    assembly: ScriptProfileBuilder,
-    release: Callable[[], object],
-) -> Tokens:
-    """The samples as tokens of perf's text, a line each."""
+def _collect_samples(
+    header: FileHeader, index: RecordIndex, kind: SampleType, assembly: ScriptProfileBuilder
+) -> tuple[RecordedSamples, Int64Array, TaskHistory]:
+    """(the samples in the order of perf's text, their positions among the records, what the other records say)."""
     rows = order_records(index, kind)
     is_sample = index.kind[rows] == SAMPLE
     position = np.flatnonzero(is_sample)
@@ -124,54 +130,32 @@ def _make_tokens(
         example = f"a period of {int(samples.period[impossible][0])}"
         assembly.add_loss(IMPOSSIBLE_PERIOD, example, int(impossible.sum()))
         samples, position = samples.take(~impossible), position[~impossible]
-    stacks = _build_stacks(index, samples, position, history, symbols, release)
-    prefix, prefixes = _make_prefixes(samples, history.look_up_names(samples.tid, position), history.names, kind)
-    count, none = len(position), np.zeros(0, np.int64)
-    line = np.arange(count)
+    return samples, position, history
+
+
+def _make_tokens(
+    samples: RecordedSamples, stack: Array, prefix: Array, prefixes: list[bytes], events: list[bytes]
+) -> Tokens:
+    """Samples as tokens of perf's text, a line each, without their stacks."""
+    count, none = len(samples.time), np.zeros(0, np.int64)
     return Tokens(
-        line=line,
+        line=np.arange(count),
         time_ns=samples.time.view(np.int64),
         weight=samples.period.view(np.int64),
         prefix=prefix,
         prefixes=prefixes,
         event=samples.event,
-        events=[event.get_name().encode("utf-8", "surrogateescape") for event in header.events],
-        stack=stacks.code,
-        stack_ends=stacks.ends,
-        stack_lines=stacks.lines,
-        texts=stacks.texts,
-        starts=np.zeros(count + 1, np.int64),
+        events=events,
+        stack=stack,
+        stack_ends=none,
+        stack_lines=none,
+        texts=[],
+        starts=none,
         comments=none,
         unparsed=none,
-        sample_bounds=line,
+        sample_bounds=none,
         trailing_text=none,
     )
-
-
-def _split(tokens: Tokens) -> Iterator[Tokens]:
-    """Parts of the tokens, so that what is computed of them needs little memory."""
-    begins = np.concatenate(([0], tokens.stack_ends[:-1]))
-    for start in range(0, max(1, len(tokens.line)), PART):
-        part = slice(start, start + PART)
-        stack, first = encode(tokens.stack[part])
-        used = tokens.stack[part][first]
-        length = tokens.stack_ends[used] - begins[used]
-        ends = np.cumsum(length)
-        inside = np.arange(int(length.sum())) - np.repeat(ends - length, length)
-        count = len(stack)
-        yield replace(
-            tokens,
-            line=np.arange(count),
-            time_ns=tokens.time_ns[part],
-            weight=tokens.weight[part],
-            prefix=tokens.prefix[part],
-            event=tokens.event[part],
-            stack=stack,
-            stack_ends=ends,
-            stack_lines=tokens.stack_lines[np.repeat(begins[used], length) + inside],
-            starts=np.zeros(count + 1, np.int64),
-            sample_bounds=np.arange(count),
-        )
 
 
 def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
@@ -200,7 +184,7 @@ def _build_stacks(
 
 
 def _make_prefixes(
-    samples: RecordedSamples, name: Int64Array, names: list[bytes], kind: SampleType
+    samples: RecordedSamples, name: Array, names: list[bytes], *, has_cpu: bool
 ) -> tuple[Array, list[bytes]]:
     """(code of the text before each sample's time, the texts)."""
     task, _ = encode(samples.pid.astype(np.int64) << 32 | samples.tid.astype(np.int64) & 0xFFFFFFFF)
@@ -211,6 +195,6 @@ def _make_prefixes(
     for row in first.tolist():
         pid, tid, cpu = int(samples.pid[row]), int(samples.tid[row]), int(samples.cpu[row])
         comm = names[name[row]] if name[row] >= 0 else b":%d" % tid
-        place = f"{pid:7d}/{tid:<7d} [{cpu:03d}]" if kind & SampleType.CPU else f"{pid:7d}/{tid:<7d}"
+        place = f"{pid:7d}/{tid:<7d} [{cpu:03d}]" if has_cpu else f"{pid:7d}/{tid:<7d}"
         texts.append(b" ".join((comm, place.encode())).strip())
     return codes, texts

@@ -24,7 +24,9 @@ _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """In addition to the numbers of address spaces of processes."""
 _BLOCK, _MAX_RECORD_WORDS = 1 << 17, 1 << 13
-_CHAINS = 1 << 15
+_RELEASED_BLOCKS = 16
+"""How many blocks are kept in memory."""
+_CHAINS = 1 << 14
 """How many chains are copied at once."""
 _FACTOR = 0x9E3779B97F4A7C15
 UNKNOWN = "[unknown]"
@@ -48,7 +50,7 @@ class ChainColumns:
 
     ip: Array
     mode: Array
-    space: Int64Array
+    space: Array
     chain: Int64Array
     length: Int64Array
 
@@ -107,7 +109,7 @@ def _distinguish(words: Array, columns: ChainColumns, release: Callable[[], obje
     """(code of each sample's stack, a sample that has it)."""
     has_chain = columns.length >= 0
     keys = _mix(columns.ip + columns.mode.astype(np.uint64))
-    keys[has_chain] = _hash_chains(words, columns.chain[has_chain], columns.length[has_chain])
+    keys[has_chain] = _hash_chains(words, columns.chain[has_chain], columns.length[has_chain], release)
     release()
     keys = _mix(keys + columns.space.astype(np.uint64) * np.uint64(_FACTOR) + columns.length.astype(np.uint64))
     return encode(keys)
@@ -123,7 +125,7 @@ def _mix(values: Array) -> Array:
     return mixed
 
 
-def _hash_chains(words: Array, start: Int64Array, length: Array) -> Array:
+def _hash_chains(words: Array, start: Int64Array, length: Array, release: Callable[[], object]) -> Array:
     """A number for each chain, which differs for different chains: a polynomial of its words, modulo 2**64.
 
     The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
@@ -146,6 +148,8 @@ def _hash_chains(words: Array, start: Int64Array, length: Array) -> Array:
         block *= powers[: len(block)]
         np.add.accumulate(block, out=sums[1 : len(block) + 1])
         result[rows] = (sums[end] - sums[begin]) * inverse_powers[begin]
+        if number % _RELEASED_BLOCKS == 0:
+            release()
     return result
 
 

@@ -17,19 +17,32 @@ from .record_places import OddSize, find_places
 from .unsupported import UnsupportedRecords
 
 _TRACING_DATA, _AUXTRACE, _PACKED, _PACKED_SIZED = 66, 71, 81, 83
+_PART = 1 << 18
+"""How many words are read before their memory is released."""
 _INCOMPLETE = "its last record is not complete"
 
 
 @dataclass(frozen=True, eq=False)
 class RecordIndex:
     """Records in the order of the file. words: all of them, uint64. place: of each record in `words`. kind: its type.
-    flags: `misc` of its header. size: in words."""
+    flags: `misc` of its header. size: in words. release: called when words that were read are not needed for some time.
+    """
 
     words: Array
     place: Int64Array
     kind: Array
     flags: Array
     size: Array
+    release: Callable[[], object]
+
+    def read_words(self, places: Int64Array) -> Array:
+        """The words at these places, which ascend more or less."""
+        found = np.empty(len(places), np.uint64)
+        for start in range(0, len(places), _PART):
+            part = slice(start, start + _PART)
+            found[part] = self.words[places[part]]
+            self.release()
+        return found
 
     def read_record(self, row: int) -> bytes:
         """A record, with its header."""
@@ -63,15 +76,9 @@ def index_records(
 
 
 def _index_words(words: Array, release: Callable[[], object]) -> RecordIndex:
-    place = find_places(words, release)
-    heads = words[place]
-    return RecordIndex(
-        words,
-        place,
-        heads.astype(np.uint32),
-        (heads >> np.uint64(32)).astype(np.uint16),
-        (heads >> np.uint64(51)).astype(np.int16),
-    )
+    place, heads = find_places(words, release)
+    kind, flags = heads.astype(np.uint32), (heads >> np.uint64(32)).astype(np.uint16)
+    return RecordIndex(words, place, kind, flags, (heads >> np.uint64(51)).astype(np.int16), release)
 
 
 class _BoundedBuffer(io.RawIOBase):

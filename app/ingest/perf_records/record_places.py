@@ -30,10 +30,11 @@ class OddSize(UnsupportedRecords):
     """A record does not end at a word."""
 
 
-def find_places(words: Array, release: Callable[[], object]) -> Int64Array:
-    """Where records begin in `words` (uint64), one after the other. release: called when the words that were read are
+def find_places(words: Array, release: Callable[[], object]) -> tuple[Int64Array, Array]:
+    """(where records begin in `words` (uint64), their first words). release: called when the words that were read are
     not needed for some time. Raises UnsupportedRecords."""
-    found: list[Int64Array] = []
+    found: list[Int64Array] = [np.zeros(0, np.int64)]
+    heads: list[Array] = [np.zeros(0, np.uint64)]
     place, group = 0, LANE_WORDS * _LANES
     for low in range(0, len(words), group):
         high = min(low + group, len(words))
@@ -41,6 +42,7 @@ def find_places(words: Array, release: Callable[[], object]) -> Int64Array:
         guesses = _guess_starts(words, near) if len(near) >= _MIN_LANES else near[:0]
         starts = np.concatenate(([place], guesses[guesses > place]))
         stops = np.append(starts[1:], high)
+        done = len(found)
         for start, stop, (part, after) in zip(
             starts.tolist(), stops.tolist(), _walk_together(words, starts, stops), strict=True
         ):
@@ -51,10 +53,11 @@ def find_places(words: Array, release: Callable[[], object]) -> Int64Array:
                 # The guess was wrong, so the walk before it goes on; or a record has an impossible size.
                 part, place = _walk(words, place, stop)
                 found.append(part)
+        heads += [words[part] for part in found[done:]]
         release()
     if place > len(words):
         raise UnsupportedRecords("its last record is not complete")
-    return np.concatenate(found) if found else np.zeros(0, np.int64)
+    return np.concatenate(found), np.concatenate(heads)
 
 
 def _guess_starts(words: Array, near: Int64Array) -> Int64Array:

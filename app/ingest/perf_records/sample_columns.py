@@ -1,7 +1,7 @@
 """The samples of a recording as columns, and the times of all records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -51,8 +51,13 @@ class RecordedSamples:
     chain: Int64Array
     length: Array
 
-    def take(self, rows: Array) -> "RecordedSamples":
-        """The samples in some rows, by their numbers or by a mask."""
+    def drop_code(self) -> "RecordedSamples":
+        """The samples without what says which code ran."""
+        none = np.zeros(0, np.int64)
+        return replace(self, flags=none, ip=none, chain=none, length=none)
+
+    def take(self, rows: Array | slice) -> "RecordedSamples":
+        """The samples in some rows, by their numbers, a mask or a range."""
         return RecordedSamples(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
@@ -108,7 +113,7 @@ def read_samples(
         at = _place_of_id(events[0].attributes.sample_type)
         if len(rows) and int(index.size[rows].min()) <= at:
             raise UnsupportedRecords("a sample is too short")
-        number = _find_events(index.words[index.place[rows] + at], events).astype(np.int32)
+        number = _find_events(index.read_words(index.place[rows] + at), events).astype(np.int32)
     known = number >= 0
     if not known.all():
         rows, number = rows[known], number[known]
@@ -135,19 +140,19 @@ def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
 def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[RecordedEvent]) -> RecordedSamples:
     """Samples with the same contents. number: of the event of each."""
     kind = events[int(number[0]) if len(number) else 0].attributes.sample_type
-    words, place, size = index.words, index.place[rows], index.size[rows]
+    place, size = index.place[rows], index.size[rows]
     chain_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
     has_chains = bool(kind & SampleType.CALLCHAIN)
     if len(rows) and int(size.min()) < chain_at + has_chains:
         raise UnsupportedRecords("a sample is too short")
 
     def column(bit: SampleType) -> Array:
-        return words[place + _place(kind, bit)]
+        return index.read_words(place + _place(kind, bit))
 
     periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
     length = np.full(len(rows), -1, np.int32)
     if has_chains:
-        lengths = words[place + chain_at]
+        lengths = index.read_words(place + chain_at)
         if (lengths >= (size - chain_at).astype(np.uint64)).any():
             raise UnsupportedRecords("a call chain is longer than its record")
         length = lengths.astype(np.int32)
@@ -178,11 +183,11 @@ def order_records(index: RecordIndex, kind: SampleType) -> Int64Array:
     at = _place(kind, SampleType.TIME)
     if samples.any() and int(index.size[samples].min()) <= at:
         raise UnsupportedRecords("a sample is too short")
-    times[samples] = index.words[index.place[samples] + at]
+    times[samples] = index.read_words(index.place[samples] + at)
     trailer = _trailer(kind)
     others = ~samples & (index.kind < FIRST_USER_KIND) & (index.size > len(trailer))
     before_end = len(trailer) - trailer.index(SampleType.TIME)
-    times[others] = index.words[index.place[others] + index.size[others] - before_end]
+    times[others] = index.read_words(index.place[others] + index.size[others] - before_end)
     untimed = (times == _NO_TIMES[0]) | (times == _NO_TIMES[1])
     times[untimed] = 0
     if untimed.any():

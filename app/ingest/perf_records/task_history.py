@@ -14,6 +14,8 @@ MAX_SPACES = 1 << 17
 MAX_MAPPINGS, MAX_IN_SPACE = 1 << 22, 1 << 17
 """Of all states together, and of one."""
 IDLE_NAME = b"swapper"
+_PART = 1 << 18
+"""How many values are looked up at once, to need little memory."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +36,24 @@ class _Timeline:
     def set(self, task: int, position: int, value: int) -> None:
         self._changes.append(_Change(task, position, value))
 
-    def look_up(self, tasks: Array, positions: Int64Array) -> Int64Array:
-        """The value of each task at its position, -1 before the first one."""
-        result = np.full(len(tasks), -1)
+    def look_up(self, tasks: Array, positions: Int64Array) -> Array:
+        """The value (int32) of each task at its position, -1 before the first one."""
+        result = np.full(len(tasks), -1, np.int32)
         if not self._changes or not len(tasks):
             return result
         columns = np.array([(one.task, one.position, one.value) for one in self._changes], np.int64)
-        numbers = np.unique(np.concatenate((columns[:, 0], tasks.astype(np.int64))))
+        numbers = np.unique(columns[:, 0])
         width = max(int(columns[:, 1].max()), int(positions.max())) + 2
         keys = np.searchsorted(numbers, columns[:, 0]) * width + columns[:, 1]
         order = np.argsort(keys, kind="stable")
-        wanted = np.searchsorted(numbers, tasks) * width + positions
-        at = np.searchsorted(keys[order], wanted, "right") - 1
-        found = order[np.maximum(at, 0)]
-        same = (at >= 0) & (columns[found, 0] == tasks)
-        return np.where(same, columns[found, 2], -1)
+        keys, task, value = keys[order], columns[order, 0], columns[order, 2]
+        for start in range(0, len(tasks), _PART):
+            part = slice(start, start + _PART)
+            wanted = np.searchsorted(numbers, tasks[part]) * width + positions[part]
+            at = np.maximum(np.searchsorted(keys, wanted, "right") - 1, 0)
+            known = (task[at] == tasks[part]) & (keys[at] <= wanted)
+            result[part] = np.where(known, value[at], -1)
+        return result
 
 
 class TaskHistory:
@@ -92,11 +97,11 @@ class TaskHistory:
             else:
                 self._map(record, position)
 
-    def look_up_names(self, tids: Array, positions: Int64Array) -> Int64Array:
+    def look_up_names(self, tids: Array, positions: Int64Array) -> Array:
         """The index in `names` of each thread's name at a position, -1 for a thread without one."""
         return self._name_times.look_up(tids, positions)
 
-    def look_up_spaces(self, pids: Array, positions: Int64Array) -> Int64Array:
+    def look_up_spaces(self, pids: Array, positions: Int64Array) -> Array:
         """The index in `spaces` of each process's address space at a position."""
         return np.maximum(self._space_times.look_up(pids, positions), 0)
 

@@ -6,7 +6,7 @@ read here one by one; if this fails too, they are counted as lost, with the firs
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +25,6 @@ from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
     MAX_WEIGHT,
-    SampleHeader,
     ScriptFrame,
     classify_frame,
     decode_text,
@@ -46,6 +45,7 @@ from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
+from .sample_lines import StackLine, UnfinishedSample
 from .sample_times import describe_backward_times, fill_times, to_epoch_ns
 
 MAX_REASON_CHARS = 500
@@ -75,27 +75,6 @@ _SPECIAL = -1
 _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class _StackLine:
-    """A line of a stack that is not simply one frame. place: it is no frame, but the source line of the frame above it.
-    chain: functions inlined into each other, outermost first."""
-
-    frame: ScriptFrame
-    chain: tuple[str, ...] = ()
-    place: int | None = None
-
-
-@dataclass
-class _UnfinishedSample:
-    """A sample being read line by line. dropped: it does not count, but the lines of its stack belong to it."""
-
-    header: SampleHeader
-    number: int
-    line: bytes
-    lines: list[bytes] = field(default_factory=list)
-    dropped: bool = False
-
-
 class ScriptProfileBuilder:
     """Collects one profile from one text of perf script."""
 
@@ -103,14 +82,14 @@ class ScriptProfileBuilder:
         self.builder = ThreadedProfileBuilder(format)
         self._format = format
         self._frames: dict[bytes, int] = {}
-        self._lines: dict[bytes, _StackLine | None] = {}
+        self._lines: dict[bytes, StackLine | None] = {}
         self._tasks: dict[bytes, tuple[int, int, int]] = {}
         self._threads: list[tuple[int | None, int | None]] = []
         self._names: dict[str, int] = {}
         self._events: dict[bytes, int] = {}
         self._facts: dict[str, str] = {}
         self.columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
-        self._open: _UnfinishedSample | None = None
+        self._open: UnfinishedSample | None = None
         self._called = EventNames(self._facts)
         self._main_event: str | None = None
         self.reasons: list[str] = []
@@ -131,17 +110,7 @@ class ScriptProfileBuilder:
         """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
             self._parse_comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
-        frames = np.array([self._frame_of(line) for line in tokens.texts] or [0], np.int64)
-        stack_frames = frames[tokens.stack_lines] if len(tokens.stack_lines) else tokens.stack_lines
-        special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
-        begins = np.concatenate(([0], tokens.stack_ends[:-1])) if len(tokens.stack_ends) else tokens.stack_ends
-        simple = special[tokens.stack_ends] == special[begins]
-        parent, frame, node = build_call_tree(tokens.stack_ends, stack_frames, simple)
-        first = self.builder.add_stack_tree(parent, frame)
-        stacks = np.where(node < 0, ROOT, node + first)
-        for stack in np.flatnonzero(~simple).tolist():
-            codes = tokens.stack_lines[begins[stack] : tokens.stack_ends[stack]].tolist()
-            stacks[stack] = self._intern_stack([tokens.texts[code] for code in codes])
+        stacks = self.add_stacks(tokens.texts, tokens.stack_lines, tokens.stack_ends)
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
         to_read = np.zeros(len(tokens.sample_bounds), bool)
@@ -151,7 +120,7 @@ class ScriptProfileBuilder:
         rows = np.flatnonzero(to_read)
         # A sample's header is one of the bounds.
         good = ~to_read[np.searchsorted(tokens.sample_bounds, tokens.line)]
-        self._add_columns(tokens, good, sample_stack, first_line)
+        self.add_columns(tokens, good, sample_stack, first_line)
         more = tokens.trailing_text[~to_read[np.searchsorted(tokens.sample_bounds, tokens.trailing_text)]]
         if len(more):
             example = chunk[tokens.starts[more[0]] : tokens.starts[more[0] + 1]]
@@ -162,6 +131,21 @@ class ScriptProfileBuilder:
             self._read(chunk, tokens.starts[low : high + 1].tolist(), first_line + low)
             if not (cut and block == len(tokens.sample_bounds) - 1):
                 self.close()
+
+    def add_stacks(self, texts: Sequence[bytes], lines: Array, ends: Array) -> Array:
+        """The stack id of each stack; -1 if one of its lines is no part of a stack. See `Tokens`."""
+        frames = np.array([self._frame_of(line) for line in texts] or [0], np.int64)
+        stack_frames = frames[lines] if len(lines) else lines
+        special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
+        begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+        simple = special[ends] == special[begins]
+        parent, frame, node = build_call_tree(ends, stack_frames, simple)
+        first = self.builder.add_stack_tree(parent, frame, is_merged=True)
+        stacks = np.where(node < 0, ROOT, node + first)
+        for stack in np.flatnonzero(~simple).tolist():
+            codes = lines[begins[stack] : ends[stack]].tolist()
+            stacks[stack] = self._intern_stack([texts[code] for code in codes])
+        return stacks
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
         """Handle a last line without an end: if it cannot be parsed, the text was truncated."""
@@ -205,6 +189,7 @@ class ScriptProfileBuilder:
         self.builder.add_samples(
             *(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight"))
         )
+        del columns
         run = self.builder.add_run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
         for name in self._called.find_unobservable(self._events):
             event = self._intern_event(name.encode(), weighted=True)
@@ -255,7 +240,8 @@ class ScriptProfileBuilder:
                 name = get_event_fact(value) or name
             self._facts.setdefault(name, value)
 
-    def _add_columns(self, tokens: Tokens, good: Array, stack: Array, first_line: int) -> None:
+    def add_columns(self, tokens: Tokens, good: Array, stack: Array, first_line: int) -> None:
+        """Take in samples. good: mask of those whose lines are as usual. stack: the stack id of each."""
         if not good.any():
             return
         prefix, event_code = tokens.prefix[good], tokens.event[good]
@@ -329,12 +315,12 @@ class ScriptProfileBuilder:
             known = self._frames[line] = self._intern_new_frame(line)
         return known
 
-    def _describe_line(self, line: bytes) -> _StackLine | None:
+    def _describe_line(self, line: bytes) -> StackLine | None:
         """The meaning of a line of a stack (with its line end); None if it is invalid."""
         self._frame_of(line)
         if line not in self._lines:
             frame = parse_frame(line[:-1])
-            self._lines[line] = None if frame is None else _StackLine(frame)
+            self._lines[line] = None if frame is None else StackLine(frame)
         return self._lines[line]
 
     def _intern_new_frame(self, line: bytes) -> int:
@@ -348,13 +334,13 @@ class ScriptProfileBuilder:
         frame = None if header and header.certain else parse_frame(bare)
         if frame is None:
             number = None if header and header.certain else parse_source_line(bare)
-            self._lines[line] = None if number is None else _StackLine(ScriptFrame(None, "", None, ""), place=number)
+            self._lines[line] = None if number is None else StackLine(ScriptFrame(None, "", None, ""), place=number)
             return _SPECIAL
         chain = split_inlined(frame.symbol, frame.module)
         if len(chain) > 1 or is_inlined(frame.module):
-            self._lines[line] = _StackLine(frame, tuple(chain) if len(chain) > 1 else ())
+            self._lines[line] = StackLine(frame, tuple(chain) if len(chain) > 1 else ())
             return _SPECIAL
-        self._lines[line] = _StackLine(frame)
+        self._lines[line] = StackLine(frame)
         return self._intern_frame(frame)
 
     def _intern_frame(self, frame: ScriptFrame, line: int | None = None) -> int:
@@ -429,7 +415,7 @@ class ScriptProfileBuilder:
             header = parse_header(line)
             if header and (header.certain or not indented):
                 self.close()
-                self._open = _UnfinishedSample(header, number, line)
+                self._open = UnfinishedSample(header, number, line)
                 if (header.weight or 0) > MAX_WEIGHT:
                     self._add_loss(IMPOSSIBLE_PERIOD, line, number)
                     self._open.dropped = True
@@ -478,7 +464,10 @@ class ScriptProfileBuilder:
         sample had: the thread becomes one for each name."""
         names = list(self._names)
         for again in (True, False):
-            order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))
+            if (columns["time_ns"][1:] >= columns["time_ns"][:-1]).all():
+                order = np.argsort(columns["thread"], kind="stable")
+            else:
+                order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))
             thread, name, time_ns = (columns[key][order] for key in ("thread", "name", "time_ns"))
             same = np.zeros(len(order), bool)
             same[1:] = thread[1:] == thread[:-1]

@@ -22,7 +22,9 @@ def make_words(sizes: Array, kind: int, content: int) -> tuple[Array, Array]:
 
 
 def find(words: Array) -> list[int]:
-    return list(find_places(words, lambda: None).tolist())
+    places, heads = find_places(words, lambda: None)
+    assert (heads == words[places]).all()
+    return list(places.tolist())
 
 
 @pytest.mark.parametrize("kind", [SAMPLE, OTHER])
