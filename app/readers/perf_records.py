@@ -89,6 +89,7 @@ def read(
         tokens = _make_tokens(part, stack, prefix, prefixes, events)
         assembly.add_columns(tokens, stack >= 0, stack, 1 + start)
     del samples, position, history, stacks, ids
+    release()
     profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
     return replace(profile, meta=replace(profile.meta, facts=facts))
