@@ -6,7 +6,6 @@ from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import LOCAL
-from perfloom.store.files import binary_cache
 from perfloom.store.files.code_folder import MIN_SAMPLES, write_reason
 from perfloom.store.files.locks import wait_for_lock
 from perfloom.store.jobs import Job
@@ -15,7 +14,10 @@ from perfloom.store.result import Result
 from .base.context import JobContext
 from .read.prefork import ReaderKeeper
 from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
+from .read.request import SymbolPlaces
 
+BY_COMMAND = "by_command"
+"""In the specification of an import by a person who has an account here."""
 log = logging.getLogger(__name__)
 
 
@@ -68,6 +70,17 @@ def read_code(
             write_reason(context.store.results.path(job.id), reason)
 
 
+def find_symbol_places(context: JobContext, job: Job) -> SymbolPlaces:
+    """Where symbols of the recordings of a job are looked for. Who uploads a file must not choose files of this machine
+    by their path alone, so that their build ids have to be right."""
+    by_command = job.kind == "import" and bool(job.spec.get(BY_COMMAND))
+    return SymbolPlaces(
+        recorded_here=by_command or (job.kind == "record" and job.target == LOCAL),
+        public=bool(context.settings.run_as) and not by_command,
+        folders=_list_folders(context, job),
+    )
+
+
 def _is_remote(job: Job) -> bool:
     """Whether another machine may have recorded. Only then pyarrow is needed here."""
     return job.kind == "record" and job.target != LOCAL
@@ -76,7 +89,9 @@ def _is_remote(job: Job) -> bool:
 def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:
     """The directories with files that were fetched from the host that recorded, or uploaded."""
     if not _is_remote(job):
-        return tuple(str(binary_cache.open_origin(context.settings.data, one).root) for one in binary_cache.SHARED)
+        from .read.reading import list_shared_folders
+
+        return list_shared_folders(context.settings)
     from .code_change import list_folders
     from .code_files import list_origins
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, JobFailed, PerfloomError
@@ -28,6 +28,7 @@ from .base.context import JobContext, open_context
 from .base.facts_probe import host_name
 from .base.jobfiles import JobFiles, save_environment
 from .base.secret_provider import SecretProvider, no_secrets
+from .code_step import BY_COMMAND
 from .local import supervisor_client
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
 
@@ -263,7 +264,7 @@ def run_import(
         if by_worker := queue.has_worker(host_name()):
             leave_to_worker()
         with _count_signals() as cancel_requests:
-            spec = {"files": list(file_names)} | ({"clock": clock} if clock else {})
+            spec: dict[str, Any] = {"files": list(file_names), BY_COMMAND: True} | ({"clock": clock} if clock else {})
             job = store.jobs.create("import", spec, name, id=id, details=JobDetails(runner_host=host_name()))
             submitted()
             if by_worker:

@@ -253,6 +253,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot, keeper
             progress=report,
             clock=str(job.spec.get("clock", "")) if job.kind == "import" else "",
             keeper=keeper,
+            symbols=code_step.find_symbol_places(context, job),
         )
     except UnreadableInput:
         if executor is None or not (merges_ranks and has_failed(job)):

@@ -234,7 +234,7 @@ class FileReading:
         out = Path(self.request.text, perf_tool.symbols_name(self._name_of_text()))
         try:
             limit = self.request.limits.unpacked_bytes
-            profile = read_records(path, stored, out, self.request.buildid_dir, limit)
+            profile = read_records(path, stored, out, self.request.buildid_dir, limit, self.request.symbols)
         except UnsupportedRecords as unsupported:
             by_perf = self._by_perf(read, path)
             assert by_perf is not None

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable, UnreadableInput
+from perfloom.store.files import binary_cache
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from ..base import processes
@@ -28,7 +29,7 @@ from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name, symbols_name
 from .rank_folders import BUILD_IDS, PLAN, STATE, rank_folders
-from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, error_from_json
+from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, SymbolPlaces, error_from_json
 
 if TYPE_CHECKING:
     # Not imported at run time: reading without storing needs no database, and reading into a result no pyarrow.
@@ -55,6 +56,7 @@ def read_to_result(
     progress: Progress,
     clock: str = "",
     keeper: prefork.ReaderKeeper | None = None,
+    symbols: SymbolPlaces | None = None,
 ) -> "Result":
     """Read the files of one run into the result `job_id`, which gets them as originals; or return an existing result.
 
@@ -62,8 +64,8 @@ def read_to_result(
     are there. Instead of files there
     may be one directory: that of a planned job's ranks, with plan.json. meta_changes: fields of Meta to set; `reasons`
     are appended. clock: see Request. progress: called regularly, even without progress; an exception in it ends the
-    reading. keeper: gets the process, for `read_code`. Raises UnreadableInput, Unavailable (disk full, killed), or
-    what `progress` raised.
+    reading. keeper: gets the process, for `read_code`. symbols: see `make_request`. Raises
+    UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
     """
     known = store.results.find(job_id)
     if known is not None and not known.missing:
@@ -89,6 +91,7 @@ def read_to_result(
                 clock=clock,
                 describe=True,
                 stays=keeper is not None,
+                symbols=symbols,
             )
             written = _answer(request, progress, keeper, early.reader if early else None)
             packed = compression.wait()
@@ -198,8 +201,10 @@ def make_request(
     describe: bool = False,
     code: CodeRequest | None = None,
     stays: bool = False,
+    symbols: SymbolPlaces | None = None,
 ) -> Request:
-    """The request to read `files`, see `Request`. text_folder: by default in `scratch`. Raises UnreadableInput."""
+    """The request to read `files`, see `Request`. text_folder: by default in `scratch`. symbols: by default those of a
+    recording of this user, who may read what it names. Raises UnreadableInput."""
     planned_directory = _find_planned_directory(files)
     return Request(
         inputs=_inputs(files) if planned_directory is None else (),
@@ -223,7 +228,13 @@ def make_request(
         describe=describe,
         code=code,
         stays=stays,
+        symbols=symbols or SymbolPlaces(folders=list_shared_folders(settings)),
     )
+
+
+def list_shared_folders(settings: Settings) -> tuple[str, ...]:
+    """The directories of binaries for all recordings: uploaded ones, and those of debuginfod."""
+    return tuple(str(binary_cache.open_origin(settings.data, origin).root) for origin in binary_cache.SHARED)
 
 
 def write_request(request: Request) -> Path:

@@ -17,28 +17,39 @@ from perfloom.ingest.perf_records.code_objects import SymbolSource
 from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.readers import perf_records
+from perfloom.store.files.binary_cache import BinaryFolder
 from perfloom.store.files.disk import disk_errors
 
 from ..base import processes
 from .perf_tool import compressed_file
+from .request import SymbolPlaces
 from .symbol_files import make_symbol_source
 
 DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
 """What a damaged file may cause in the reader, beyond what it checks."""
 
 
-def read_records(path: Path, stored: Path | None, out: Path, buildid_dir: str | None, max_bytes: int) -> Profile:
+def read_records(
+    path: Path,
+    stored: Path | None,
+    out: Path,
+    buildid_dir: str | None,
+    max_bytes: int,
+    places: SymbolPlaces,
+) -> Profile:
     """The profile of a perf.data file.
 
     stored: the symbols that were found before, None to look for them on this machine and write them to `out`.
-    buildid_dir: perf's cache of binaries. max_bytes: of the records when decompressed. Raises UnsupportedRecords if
-    perf script has to read the file, and UnreadableInput, Unavailable.
+    buildid_dir: perf's cache of binaries. max_bytes: of the records when decompressed. places: of symbols. Raises
+    UnsupportedRecords if perf script has to read the file, and UnreadableInput, Unavailable.
     """
     if stored is not None:
         with open(stored, "rb") as file:
             symbols = StoredSymbols(file)
         return _read(path, symbols.find, symbols.changed_at, max_bytes)
-    recorder = SymbolRecorder(make_symbol_source(buildid_dir))
+    folders = tuple(BinaryFolder(Path(folder)) for folder in places.folders)
+    source = make_symbol_source(buildid_dir, folders, public=places.public, recorded_here=places.recorded_here)
+    recorder = SymbolRecorder(source)
     changed_at = path.stat().st_mtime
     profile = _read(path, recorder.find, changed_at, max_bytes)
     with disk_errors(out), compressed_file(out) as target:

@@ -41,6 +41,17 @@ class Input:
 
 
 @dataclass(frozen=True)
+class SymbolPlaces:
+    """Where the symbols of a recording may be looked for. recorded_here: whether on this machine; else no file, kernel
+    or map of a just-in-time compiler is used without the build id of the recording. public: only in files that everyone
+    may read. folders: with files that came from elsewhere, by build id."""
+
+    recorded_here: bool = True
+    public: bool = False
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CodeRequest:
     """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public,
     folders: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs. uploads: files to
@@ -67,6 +78,7 @@ class Request:
     usual one. perf_script: whether perf reads every perf.data file. meta: fields of Meta to set; `reasons` are
     appended. describe: write DESCRIPTION_FILE. code: instead of reading the inputs, read the machine code of the
     profile in `out`, which was read from them. stays: whether the process may wait for another request after this one.
+    symbols: where those of recordings are found that are read without perf.
     """
 
     inputs: tuple[Input, ...]
@@ -84,6 +96,7 @@ class Request:
     describe: bool = False
     code: CodeRequest | None = None
     stays: bool = False
+    symbols: SymbolPlaces = SymbolPlaces()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -94,6 +107,7 @@ class Request:
         data["inputs"] = tuple(Input(**one) for one in data["inputs"])
         data["limits"] = Limits(**data["limits"])
         data["code"] = CodeRequest(**data["code"]) if data.get("code") else None
+        data["symbols"] = SymbolPlaces(**data["symbols"])
         return cls(**data)
 
 

@@ -67,7 +67,7 @@ class _Tables:
 class SymbolFiles:
     """The files with symbols. buildid_dir: perf's cache of binaries. folders: files that came from elsewhere, by build
     id. public: only open files that everyone may read. recorded_here: whether it was recorded on this machine, whose
-    running kernel and maps of symbols belong to it even without a build id."""
+    files, running kernel and maps of symbols belong to it even without a build id."""
 
     buildid_dir: Path
     folders: tuple[BinaryFolder, ...] = ()
@@ -122,6 +122,8 @@ class SymbolFiles:
         """(the binary, the file with its symbol table): of each the first one that is found."""
         build_id = code.build_id
         binary = beside = None
+        if build_id is None and not self.recorded_here:
+            return None, None
         # Without a build id of the recording, perf takes the file as it is now.
         if build_id is None and (found := self._read_image(Path(code.path), None, opened)):
             build_id = found.build_id
@@ -245,7 +247,8 @@ class SymbolFiles:
 
     def _open_module(self, code: CodeObject) -> _Tables:
         """The file of a module; without it the running kernel, if the recording says where the module was."""
-        data = self._read_module(Path(code.path)) if code.path.startswith("/") else b""
+        is_known = code.build_id is not None or self.recorded_here
+        data = self._read_module(Path(code.path)) if code.path.startswith("/") and is_known else b""
         with suppress(UnreadableInput):
             image = ElfImage.read(BytesIO(data))
             text = image.find_section(b".text")

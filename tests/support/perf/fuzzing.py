@@ -32,6 +32,7 @@ from perfloom.ingest.symbols.kallsyms import parse_kallsyms
 from perfloom.ingest.symbols.perf_map import parse_perf_map
 from perfloom.ingest.symbols.perf_names import PerfNames
 from perfloom.workers.read.record_reading import read_records
+from perfloom.workers.read.request import SymbolPlaces
 from perfloom.workers.read.symbol_files import SymbolFiles
 
 from .recordings import HYPERVISOR_MARK, KERNEL_MARK, TEXT, USER_MARK, MadeRecording, record
@@ -288,7 +289,7 @@ def _read_recording(folder: Path, data: bytes) -> None:
     path = folder / "perf.data"
     path.write_bytes(data)
     stored = folder / "perf.data.symbols.zst"
-    read_records(path, stored, folder / "out", None, MAX_UNPACKED_BYTES).samples.validate(full=True)
+    read_records(path, stored, folder / "out", None, MAX_UNPACKED_BYTES, SymbolPlaces()).samples.validate(full=True)
 
 
 def _read_store(data: bytes) -> None:

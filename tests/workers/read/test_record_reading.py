@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from perfloom.ingest.facts import PERF_SCRIPT_FACT
 from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, SymbolNames
 from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
 from perfloom.store import Store
+from perfloom.workers.base.context import open_context
+from perfloom.workers.code_step import BY_COMMAND, find_symbol_places
 from perfloom.workers.read import reading
 from tests.support import paths
 from tests.support.parts import require
@@ -105,6 +108,34 @@ def test_a_result_is_read_again_with_its_symbols(settings: Settings, store: Stor
     again = reading.read_profile(settings, [copy, symbols])
     assert [(frame.name, frame.offset) for frame in samples_of(again)[0].stack] == [("burn", 28), ("burn", 12)]
     assert again.meta.facts["captured on"] == store.results.open(result.id).meta.facts["captured on"]
+
+
+def test_an_uploaded_recording_cannot_choose_files_by_their_path(
+    settings: Settings, store: Store, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    source = "int main(int count, char **all) { return count; }"
+    subprocess.run([require("gcc"), "-x", "c", "-no-pie", "-o", program, "-"], input=source, text=True, check=True)
+    text = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    (main,) = (int(line.split()[0], 16) for line in text.splitlines() if line.endswith(" T main"))
+    made = MadeRecording()
+    made.map(7, 0x400000, 0x10000, str(program).encode())
+    made.sample(7, 100, USER_MARK, main)
+    recording = tmp_path / "perf.data"
+    recording.write_bytes(made.build())
+    names = {}
+    for spec in ({}, {BY_COMMAND: True}):
+        job = store.jobs.create("import", {"files": ["perf.data"], **spec}, "")
+        places = find_symbol_places(open_context(settings, store), job)
+        result = reading.read_to_result(
+            *(settings, store, job.id, [recording]),
+            name="",
+            meta_changes={},
+            progress=lambda part, text: None,
+            symbols=places,
+        )
+        names[places.recorded_here] = [frame.name for frame in samples_of(store.results.open(result.id))[0].stack]
+    assert names == {False: ["[unknown]"], True: ["main"]}
 
 
 def test_perf_reads_what_only_perf_can_read(settings: Settings, tmp_path: Path) -> None:

@@ -258,6 +258,14 @@ def test_files_of_another_build_name_nothing(program: Path, tmp_path: Path) -> N
     assert find(source, CodeObject(ObjectKind.FILE, f"{program} (deleted)"), [offset]) == ["[unknown]"]
 
 
+def test_of_a_recording_from_elsewhere_the_build_id_must_be_known(program: Path, tmp_path: Path) -> None:
+    source = make_symbol_source(None, recorded_here=False)
+    offset = main_offset(program)
+    assert find(source, file_object(program), [offset]) == ["main"]
+    for kind in (ObjectKind.FILE, ObjectKind.MODULE):
+        assert find(source, CodeObject(kind, str(program)), [offset]) == ["[unknown]"]
+
+
 def test_without_build_ids_the_checksum_of_a_debug_file_must_be_right(program: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", str(program), str(plain)], check=True)
