@@ -363,7 +363,6 @@ class ProfileBuilder:
         merged, call_parent, call_label = merge_children(parent, label)
         del parent, node_frame, label
         call_order = to_preorder(call_parent)
-        del call_parent
         call_label = call_label[call_order.order]
         stacks = _make_table(
             "stacks",
