@@ -207,12 +207,14 @@ class DecompressedStream(io.RawIOBase):
                 return data
 
     def _next_unpacked(self, unpack: "_MemberDecompressor") -> bytes:
+        # A step may take the last input and yield nothing, in the middle of a block: only then more is read.
+        was_hungry = unpack.hungry
         try:
-            piece = self._read_packed() if unpack.hungry else b""
+            piece = self._read_packed() if was_hungry else b""
             data = unpack.step(piece)
         except _DAMAGED as error:
             return self._stop(f"The {self.packed} data is damaged ({error}); the rest is missing.")
-        if not piece and not data and unpack.hungry:
+        if was_hungry and not piece and not data and unpack.hungry:
             return self._stop(
                 None if unpack.ended else f"The {self.packed} data is truncated; the end of the file is missing."
             )

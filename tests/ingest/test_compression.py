@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import os
+import random
 import subprocess
 import sys
 import time
@@ -96,6 +97,13 @@ def test_concatenated_streams(name: str) -> None:
     data = pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:])
     stream = open_decompressed(io.BytesIO(data), LIMIT)
     assert stream.read() == TEXT
+    assert stream.defect is None
+
+
+def test_block_that_spans_two_pieces_of_the_file() -> None:
+    noise = random.Random(1).randbytes(1_200_000).hex().encode()
+    stream = open_decompressed(io.BytesIO(PACKERS["Zstandard"](noise)), LIMIT)
+    assert stream.read() == noise
     assert stream.defect is None
 
 
