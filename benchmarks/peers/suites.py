@@ -136,6 +136,12 @@ def _inferno(path: Path, folder: Path) -> Command:
     )
 
 
+def _inferno_graph(path: Path, folder: Path) -> Command:
+    tool, graph = programs.INFERNO_GRAPH.require(), folder / "inferno.svg"
+    argv: Argv = [tool, "--no-inline", "--perfdata", path, "-o", graph]
+    return Command("perf script, inferno (cargo-flamegraph)", argv, out="theirs", note="one SVG")
+
+
 def _perfparser(path: Path, folder: Path) -> Command:
     argv: Argv = [programs.HOTSPOT.require(), "--input", path, "--output", folder / "perfparser"]
     return Command("hotspot-perfparser", argv, note="also resolves inlined functions")
@@ -205,7 +211,10 @@ SUITES = (
         "perf-data",
         "perf.data with frame pointers",
         lambda inputs: inputs.recording(),
-        (_import, _collapse, _script, _stackcollapse, _flamegraph, _inferno, _perf_report, _perf_json, _perfparser),
+        (
+            *(_import, _collapse, _script, _stackcollapse, _flamegraph, _inferno, _inferno_graph),
+            *(_perf_report, _perf_json, _perfparser),
+        ),
     ),
     Suite(
         "perf-text",
