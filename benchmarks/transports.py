@@ -1,6 +1,6 @@
 """The cost of a remote host: scripts and files over SSH, on a link with a delay.
 
-    python -m benchmarks.transports [--delay-ms 20] [--files 1024] [--megabytes 100]
+    PYTHONPATH=tools python -m benchmarks.transports [--delay-ms 20] [--files 1024] [--megabytes 100]
 
 A real sshd on this machine is reached through a relay that delays every byte by half of the round trip in each
 direction, without limiting the bytes in flight. Each line is a time in seconds; "round trips" is that time over the
@@ -24,15 +24,19 @@ from perfloom.workers.transports import FileCopy, open_transport
 from tests.support.sshd import sshd
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-    """Forward bytes with a delay."""
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float, byte_s: float = 0.0
+) -> None:
+    """Forward bytes with a delay. byte_s: seconds for a byte on the link, one after another."""
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def read() -> None:
-        while data := await reader.read(1 << 18):
-            waiting.put_nowait((loop.time() + delay_s, data))
-        waiting.put_nowait((loop.time() + delay_s, b""))
+        free_at = 0.0
+        while data := await reader.read(1 << 16 if byte_s else 1 << 18):
+            free_at = max(free_at, loop.time()) + byte_s * len(data)
+            waiting.put_nowait((free_at + delay_s, data))
+        waiting.put_nowait((max(free_at, loop.time()) + delay_s, b""))
 
     async def write() -> None:
         while True:
@@ -48,12 +52,13 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, del
         await asyncio.gather(read(), write())
 
 
-async def serve(port: int, delay_s: float) -> None:
-    """Listen on a port, print it, and forward all connections to another port, with a delay each way."""
+async def serve(port: int, delay_s: float, byte_s: float = 0.0) -> None:
+    """Listen on a port, print it, and forward all connections to another port, with a delay each way. byte_s: seconds
+    for a byte of a connection."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_carry(reader, far_writer, delay_s), _carry(far_reader, writer, delay_s))
+        await asyncio.gather(_carry(reader, far_writer, delay_s, byte_s), _carry(far_reader, writer, delay_s, byte_s))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
@@ -61,9 +66,11 @@ async def serve(port: int, delay_s: float) -> None:
 
 
 @contextlib.contextmanager
-def relay(port: int, round_trip_s: float) -> Iterator[int]:
-    """A port of 127.0.0.1 that forwards to another one, with a delay."""
-    code = f"import asyncio; from benchmarks.transports import serve; asyncio.run(serve({port}, {round_trip_s / 2}))"
+def relay(port: int, round_trip_s: float, bits_per_s: float = 0.0) -> Iterator[int]:
+    """A port of 127.0.0.1 that forwards to another one, with a delay. bits_per_s: of a connection, 0 for no limit."""
+    byte_s = 8 / bits_per_s if bits_per_s else 0.0
+    arguments = f"{port}, {round_trip_s / 2}, {byte_s}"
+    code = f"import asyncio; from benchmarks.transports import serve; asyncio.run(serve({arguments}))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
