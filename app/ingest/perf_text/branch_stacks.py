@@ -103,17 +103,18 @@ class BranchStackFilter:
         if may_have_entries(text):
             return self._take_lines(text)
         # The branch stack of the last sample can follow in the next part.
-        self._header = self._find_last_header(text)
-        self._number += text.count(b"\n")
+        count = text.count(b"\n")
+        self._header = self._find_last_header(text, count)
+        self._number += count
         return text
 
-    def _find_last_header(self, text: bytes) -> int:
-        """The number of the last line that may be a sample's header with its call stack below."""
+    def _find_last_header(self, text: bytes, count: int) -> int:
+        """The number of the last line that may be a sample's header with its call stack below. count: of line ends."""
         end, lines = len(text), 0
         while end > 0 and lines < MAX_STACK_LINES:
             start = text.rfind(b"\n", 0, end - 1) + 1
             if text[start : start + 1] not in b" \t\n#":
-                return self._number + text.count(b"\n", 0, start)
+                return self._number + count - text.count(b"\n", start)
             end, lines = start, lines + 1
         return self._header
 
