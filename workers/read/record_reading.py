@@ -20,7 +20,6 @@ from perfloom.readers import perf_records
 from perfloom.store.files.binary_cache import BinaryFolder
 from perfloom.store.files.disk import disk_errors
 
-from ..base import processes
 from .perf_tool import compressed_file
 from .request import SymbolPlaces
 from .symbol_files import make_symbol_source
@@ -68,7 +67,6 @@ def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) 
         def release() -> None:
             with suppress(OSError):
                 mapped.madvise(mmap.MADV_DONTNEED)
-            processes.trim_malloc()
 
         try:
             return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes, release)
