@@ -14,7 +14,7 @@ from ..domain.builder import IMPOSSIBLE_PERIOD
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
-from ..ingest.perf_records.code_locations import ChainColumns, StackTexts, build_stacks, encode
+from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks, encode
 from ..ingest.perf_records.code_objects import SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
@@ -25,6 +25,7 @@ from ..ingest.perf_records.sample_columns import SAMPLE, RecordedSamples, check_
 from ..ingest.perf_records.task_history import TaskHistory
 from ..ingest.perf_records.task_records import CPU_MODE, GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
+from ..ingest.perf_text.grammar import parse_simple_frame
 from ..ingest.perf_text.losses import LOST_IN_KERNEL
 from ..ingest.perf_text.script_header import detect_tracepoint_group, header_has_switches
 from ..ingest.perf_text.tokenizer import Tokens
@@ -77,7 +78,8 @@ def read(
     # The records take more memory than what is kept of them.
     del index
     release()
-    ids = assembly.add_stacks(stacks.texts, stacks.lines, stacks.ends)
+    code = stacks.locations
+    ids = assembly.add_stacks(_intern_frames(code, assembly), stacks.lines, stacks.ends, code.format_line)
     events = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
     for start in range(0, len(position), PART):
         rows = slice(start, start + PART)
@@ -88,7 +90,7 @@ def read(
         stack = ids[stacks.code[rows]]
         tokens = _make_tokens(part, stack, prefix, prefixes, events)
         assembly.add_columns(tokens, stack >= 0, stack, 1 + start)
-    del samples, position, history, stacks, ids
+    del samples, position, history, stacks, code, ids
     release()
     profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
@@ -173,7 +175,7 @@ def _build_stacks(
     history: TaskHistory,
     symbols: SymbolSource,
     release: Callable[[], object],
-) -> StackTexts:
+) -> SampleStacks:
     columns = ChainColumns(
         ip=samples.ip,
         mode=samples.flags & CPU_MODE,
@@ -182,6 +184,23 @@ def _build_stacks(
         length=samples.length,
     )
     return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols, release)
+
+
+def _intern_frames(code: CodeTexts, assembly: ScriptProfileBuilder) -> Array:
+    """The frame of each location. What is not known by the symbol and module of a line alone is found by the line."""
+    builder = assembly.builder
+    known = [parse_simple_frame(text) for text in code.texts]
+    functions = [-1 if one is None else builder.intern_function(one[0], one[2]) for one in known]
+    frames = []
+    numbers = (values.tolist() for values in (code.text, code.address, code.offset))
+    for at, (text, address, offset) in enumerate(zip(*numbers, strict=True)):
+        frame = known[text]
+        if frame is None:
+            frames.append(assembly.intern_line(code.format_line(at)))
+        else:
+            inside = None if frame[1] is None else offset
+            frames.append(builder.intern_frame(functions[text], kind=frame[3], address=address, symbol_offset=inside))
+    return np.array(frames or [0], np.int64)
 
 
 def _make_prefixes(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from .address_maps import AddressSpace, Mapping
-from .code_objects import CodeObject, SymbolSource
+from .code_objects import CodeObject, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
 
 MAX_DEPTH = 127
@@ -29,18 +29,43 @@ _RELEASED_BLOCKS = 16
 _CHAINS = 1 << 14
 """How many chains are copied at once."""
 _FACTOR = 0x9E3779B97F4A7C15
-UNKNOWN = "[unknown]"
+UNKNOWN, ZERO_OFFSET = "[unknown]", "+0x0"
 
 
 @dataclass(frozen=True, eq=False)
-class StackTexts:
-    """Distinct stacks. code: the stack of each sample. ends: where each ends in `lines`, which are indices of `texts`:
-    lines such as perf script prints them below a sample."""
+class CodeTexts:
+    """Distinct locations of code, such as perf script prints them in a line below a sample.
+
+    names: (symbol with the offset 0 or UNKNOWN, label of the object). text: the number in `names` of each location.
+    address, offset: uint64, of each location.
+    """
+
+    names: list[tuple[str, str]]
+    text: Int64Array
+    address: Array
+    offset: Array
+
+    @property
+    def texts(self) -> list[bytes]:
+        """What follows the address in a line with each of the names, with the offset 0."""
+        return [_encode(f"{name} ({label})") for name, label in self.names]
+
+    def format_line(self, location: int) -> bytes:
+        """The line of a location."""
+        name, label = self.names[self.text[location]]
+        if name.endswith(ZERO_OFFSET):
+            name = f"{name.removesuffix(ZERO_OFFSET)}+{int(self.offset[location]):#x}"
+        return _encode(f"\t{int(self.address[location]):16x} {name} ({label})\n")
+
+
+@dataclass(frozen=True, eq=False)
+class SampleStacks:
+    """Distinct stacks. code: the stack of each sample. ends: where each ends in `lines`, which are locations."""
 
     code: Array
     ends: Int64Array
     lines: Array
-    texts: list[bytes]
+    locations: CodeTexts
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +99,7 @@ def build_stacks(
     kernel: AddressSpace,
     symbols: SymbolSource,
     release: Callable[[], object],
-) -> StackTexts:
+) -> SampleStacks:
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
     are needed no more, or only few of them."""
     code, first = _distinguish(words, columns, release)
@@ -93,8 +118,8 @@ def build_stacks(
         np.concatenate([part.relative for part in parts]),
     )
     codes, rows = _distinguish_locations(locations)
-    texts = _format(locations.take(rows), spaces, kernel, symbols)
-    return StackTexts(code, np.cumsum(np.concatenate(lengths)), codes[np.concatenate(lines)], texts)
+    found = _Formatter(locations.take(rows)).format(spaces, kernel, symbols)
+    return SampleStacks(code, np.cumsum(np.concatenate(lengths)), codes[np.concatenate(lines)], found)
 
 
 def encode(values: Array) -> tuple[Array, Int64Array]:
@@ -213,60 +238,70 @@ def _distinguish_locations(locations: _Locations) -> tuple[Array, Int64Array]:
     return encode(codes.astype(np.int64) * (int(spaces.max()) + 1) + spaces)
 
 
-def _format(
-    locations: _Locations, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource
-) -> list[bytes]:
-    """The line of each location."""
-    texts = [b""] * len(locations.address)
-    if not texts:
-        return texts
-    rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
-    order = np.argsort(locations.space, kind="stable")
-    numbers, begins = np.unique(locations.space[order], return_index=True)
-    for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
-        space = kernel if number == _KERNEL_SPACE else AddressSpace() if number == _NOWHERE else spaces[number]
-        found = space.find(locations.address[rows])
-        for row in rows[found < 0].tolist():
-            texts[row] = f"\t{locations.address[row]:16x} {UNKNOWN} ({UNKNOWN})\n".encode()
-        by_mapping = np.argsort(found, kind="stable")
-        which, starts = np.unique(found[by_mapping], return_index=True)
-        for place, own in zip(which.tolist(), np.split(rows[by_mapping], starts[1:]), strict=True):
-            if place >= 0:
-                mapping = space.mappings[place]
-                rows_of_object.setdefault(mapping.object, []).append((own, mapping))
-    for code_object, parts in rows_of_object.items():
-        _format_object(code_object, parts, locations, symbols, texts)
-    return texts
+class _Formatter:
+    """Finds the code at locations."""
 
+    def __init__(self, locations: _Locations) -> None:
+        count = len(locations.address)
+        self._locations = locations
+        self._texts: dict[tuple[str, str], int] = {}
+        self._text = np.zeros(count, np.int64)
+        self._address = locations.address.copy()
+        self._offset = np.zeros(count, np.uint64)
 
-def _format_object(
-    code_object: CodeObject,
-    parts: list[tuple[Int64Array, Mapping]],
-    locations: _Locations,
-    symbols: SymbolSource,
-    texts: list[bytes],
-) -> None:
-    """Set the lines of the locations in one object."""
-    address = np.concatenate([locations.address[rows] + _wrap(mapping.shift) for rows, mapping in parts])
-    distinct, inverse = np.unique(address, return_inverse=True)
-    found = None if parts[0][1].symbol is not None else symbols(code_object, distinct)
-    row_of = inverse.tolist()
-    at = 0
-    for rows, mapping in parts:
-        label = mapping.label
-        relative = locations.relative[rows] if not code_object.is_in_kernel else np.zeros(len(rows), bool)
-        shown = np.where(relative, address[at : at + len(rows)], locations.address[rows])
-        for number, row in enumerate(rows.tolist()):
-            inside = row_of[at + number]
-            if found is None:
-                name, offset = mapping.symbol, int(address[at + number])
-            elif (symbol := int(found.row[inside])) >= 0:
-                name, offset = found.names[symbol], int(distinct[inside]) - int(found.starts[symbol])
-            else:
-                texts[row] = _encode(f"\t{shown[number]:16x} {UNKNOWN} ({label})\n")
-                continue
-            texts[row] = _encode(f"\t{shown[number]:16x} {name}+{offset & 0xFFFFFFFFFFFFFFFF:#x} ({label})\n")
-        at += len(rows)
+    def format(self, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource) -> CodeTexts:
+        """What is at the locations."""
+        locations = self._locations
+        rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
+        order = np.argsort(locations.space, kind="stable")
+        numbers, begins = np.unique(locations.space[order], return_index=True)
+        groups = np.split(order, begins[1:]) if len(order) else []
+        for number, rows in zip(numbers.tolist(), groups, strict=True):
+            space = kernel if number == _KERNEL_SPACE else AddressSpace() if number == _NOWHERE else spaces[number]
+            found = space.find(locations.address[rows])
+            self._text[rows[found < 0]] = self._intern(UNKNOWN, UNKNOWN)
+            by_mapping = np.argsort(found, kind="stable")
+            which, starts = np.unique(found[by_mapping], return_index=True)
+            for place, own in zip(which.tolist(), np.split(rows[by_mapping], starts[1:]), strict=True):
+                if place >= 0:
+                    mapping = space.mappings[place]
+                    rows_of_object.setdefault(mapping.object, []).append((own, mapping))
+        for code_object, parts in rows_of_object.items():
+            self._format_object(code_object, parts, symbols)
+        return CodeTexts(list(self._texts), self._text, self._address, self._offset)
+
+    def _intern(self, name: str, label: str) -> int:
+        return self._texts.setdefault((name, label), len(self._texts))
+
+    def _format_object(
+        self, code_object: CodeObject, parts: list[tuple[Int64Array, Mapping]], symbols: SymbolSource
+    ) -> None:
+        """Find the locations in one object."""
+        rows = np.concatenate([own for own, _ in parts])
+        shift = np.repeat([_wrap(mapping.shift) for _, mapping in parts], [len(own) for own, _ in parts])
+        address = self._locations.address[rows] + shift
+        distinct, inverse = np.unique(address, return_inverse=True)
+        if parts[0][1].symbol is not None:
+            found = SymbolNames(np.zeros(len(distinct), np.int64), [parts[0][1].symbol], np.zeros(1, np.uint64))
+        else:
+            found = symbols(code_object, distinct)
+        symbol = found.row[inverse]
+        known = symbol >= 0
+        self._offset[rows[known]] = address[known] - found.starts[symbol[known]]
+        if not code_object.is_in_kernel:
+            relative = self._locations.relative[rows]
+            self._address[rows[relative]] = address[relative]
+        labels: dict[str, int] = {}
+        label = np.repeat(
+            [labels.setdefault(mapping.label, len(labels)) for _, mapping in parts], [len(own) for own, _ in parts]
+        )
+        width = len(found.names) + 1
+        pairs, pair = np.unique(label * width + symbol + 1, return_inverse=True)
+        names, texts = list(labels), []
+        for of_label, of_symbol in zip((pairs // width).tolist(), (pairs % width - 1).tolist(), strict=True):
+            name = f"{found.names[of_symbol]}{ZERO_OFFSET}" if of_symbol >= 0 else UNKNOWN
+            texts.append(self._intern(name, names[of_label]))
+        self._text[rows] = np.array(texts, np.int64)[pair]
 
 
 def _encode(text: str) -> bytes:

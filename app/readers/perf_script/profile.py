@@ -110,7 +110,8 @@ class ScriptProfileBuilder:
         """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
             self._parse_comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
-        stacks = self.add_stacks(tokens.texts, tokens.stack_lines, tokens.stack_ends)
+        frames = np.array([self.intern_line(line) for line in tokens.texts] or [0], np.int64)
+        stacks = self.add_stacks(frames, tokens.stack_lines, tokens.stack_ends, tokens.texts.__getitem__)
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
         to_read = np.zeros(len(tokens.sample_bounds), bool)
@@ -132,9 +133,9 @@ class ScriptProfileBuilder:
             if not (cut and block == len(tokens.sample_bounds) - 1):
                 self.close()
 
-    def add_stacks(self, texts: Sequence[bytes], lines: Array, ends: Array) -> Array:
-        """The stack id of each stack; -1 if one of its lines is no part of a stack. See `Tokens`."""
-        frames = np.array([self._frame_of(line) for line in texts] or [0], np.int64)
+    def add_stacks(self, frames: Array, lines: Array, ends: Array, get_line: Callable[[int], bytes]) -> Array:
+        """The stack id of each stack; -1 if one of its lines is no part of a stack. frames: of the locations, see
+        `intern_line`. ends: where each stack ends in `lines`, which are locations. get_line: the line of one."""
         stack_frames = frames[lines] if len(lines) else lines
         special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
         begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends
@@ -144,7 +145,7 @@ class ScriptProfileBuilder:
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
             codes = lines[begins[stack] : ends[stack]].tolist()
-            stacks[stack] = self._intern_stack([texts[code] for code in codes])
+            stacks[stack] = self._intern_stack([get_line(code) for code in codes])
         return stacks
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
@@ -308,7 +309,7 @@ class ScriptProfileBuilder:
             )
         return event
 
-    def _frame_of(self, line: bytes) -> int:
+    def intern_line(self, line: bytes) -> int:
         """The frame of a line of a stack (with its line end); _SPECIAL for more or less than one."""
         known = self._frames.get(line)
         if known is None:
@@ -317,7 +318,7 @@ class ScriptProfileBuilder:
 
     def _describe_line(self, line: bytes) -> StackLine | None:
         """The meaning of a line of a stack (with its line end); None if it is invalid."""
-        self._frame_of(line)
+        self.intern_line(line)
         if line not in self._lines:
             frame = parse_frame(line[:-1])
             self._lines[line] = None if frame is None else StackLine(frame)
@@ -358,7 +359,7 @@ class ScriptProfileBuilder:
         source: int | None = None
         module, depth = "inlined", 0
         for line in reversed(lines):
-            known = self._frame_of(line)
+            known = self.intern_line(line)
             about = self._describe_line(line)
             if about is None:
                 return -1
