@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfloom.analysis.core.functions import functions_of
 from perfloom.analysis.source.code_index import index_code
 from perfloom.analysis.source.figures import FunctionCode, compute_function_code
 from perfloom.config import Settings
@@ -63,6 +62,18 @@ def status_of(code: Code, binary: Path) -> str:
     return next(str(row["status"]) for row in code.objects.to_pylist() if row["module"] == str(binary))
 
 
+def run_perf(*arguments: str | Path) -> str:
+    command = [require("perf"), *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+def find_perf_name(recording: Path, function: str) -> str:
+    """What perf calls a function: newer versions add the types of arguments."""
+    lines = run_perf("script", "-i", recording, "-F", "ip,sym", "-G").splitlines()
+    names = {line.split(maxsplit=1)[1].strip() for line in lines if line.strip()}
+    return next(name for name in names if name.partition("(")[0] == function)
+
+
 @pytest.mark.parametrize(("source", "function"), [("sum.c", "walk"), ("sort.cpp", "work::Solver::run")])
 def test_instructions_have_the_shares_of_perf_annotate(
     source: str, function: str, settings: Settings, store: Store, tmp_path: Path
@@ -72,15 +83,12 @@ def test_instructions_have_the_shares_of_perf_annotate(
     store_recording(settings, store, recording)
     code, profile = read_code(settings, store, recording), store.results.open(ID)
     assert status_of(code, binary) == "complete"
-    # Newer versions of perf print the types of a function's arguments.
-    function = next(name for name in functions_of(profile).names if name.partition("(")[0] == function)
     found: FunctionCode = compute_function_code(profile, code, Selection(), function, 0)
     own = found.instructions[0].own
     assert own.sum() > 0
     addresses = [f"{address:x}" for address in index_code(profile, code).address[found.rows].tolist()]
     shares = dict(zip(addresses, (100 * own / own.sum()).tolist(), strict=True))
-    command = [require("perf"), "annotate", "--stdio", "-i", str(recording), "-s", function, "--no-source"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    text = run_perf("annotate", "--stdio", "-i", recording, "-s", find_perf_name(recording, function), "--no-source")
     annotated = {address: float(percent) for percent, address in ANNOTATED.findall(text)}
     assert annotated, text[:2000]
     assert set(annotated) <= set(shares)
