@@ -41,6 +41,7 @@ def test_records_are_those_of_the_frame(rows: list[tuple[Any, ...]]) -> None:
     table = build(rows)
     assert len(table) == len(rows)
     assert table.records() == records(table.to_frame()) == records(table)
+    assert [row for block in table.record_blocks(2) for row in block] == table.records()
 
 
 @given(st.lists(ROW), st.permutations([c.name for c in COLUMNS]), st.lists(st.booleans(), min_size=5, max_size=5))
@@ -72,6 +73,19 @@ def test_rows_are_concatenated_in_order() -> None:
     parts = [build([("a", 1, None, 0.5, None)]), build([]), build([("b", None, 2.0, 3, False)])]
     assert concatenate_rows(COLUMNS, parts).records() == [row for part in parts for row in part.records()]
     assert concatenate_rows(COLUMNS, []).records() == []
+
+
+def test_arrays_are_concatenated_like_lists() -> None:
+    """Also those of different types: integers above 2**53 are not rounded."""
+    columns = (Column("n", "", "A number.", "number"), Column("x", "", "A number.", "Float64"))
+    exact = (1 << 53) + 1
+    floats = [{"n": np.array(n), "x": np.array([np.nan])} for n in ([2.0], [0.5])]
+    whole = {"n": np.array([exact]), "x": np.array([1.0])}
+    for values in ([*floats], [whole, whole], [floats[0], whole], [floats[1]], [{**floats[0], "x": [None]}, whole]):
+        parts = [build_rows(columns, one) for one in values]
+        found = concatenate_rows(columns, parts)
+        expected = build_rows(columns, {c.name: [v for part in parts for v in part.column(c.name)] for c in columns})
+        assert found.records() == expected.records() == records(found.to_frame())
 
 
 def test_missing_column_is_an_error() -> None:

@@ -51,15 +51,21 @@ class TableRows:
 
     def column(self, name: str) -> list[Any]:
         """The plain Python values of a column, None for missing values."""
-        return next(
-            _plain_values(values, dtype) for column, values, dtype in self._typed_columns() if column.name == name
-        )
+        declared = next(column.dtype for column in self.columns if column.name == name)
+        values = self.values[name]
+        return _plain_values(values, _number_type(values) if declared == "number" else declared)
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as dicts of plain Python values, None for missing values, as in JSON."""
+        return [row for block in self.record_blocks(max(1, len(self))) for row in block]
+
+    def record_blocks(self, size: int) -> Iterator[list[dict[str, Any]]]:
+        """The same, in blocks of `size` rows: the dicts of a million rows take a gigabyte."""
         names = [column.name for column in self.columns]
         columns = [_plain_values(values, dtype) for _, values, dtype in self._typed_columns()]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        for start in range(0, len(self), size):
+            block = (column[start : start + size] for column in columns)
+            yield [dict(zip(names, row, strict=True)) for row in zip(*block, strict=True)]
 
     def sort(self, *order: str) -> "TableRows":
         """The rows sorted by these columns, the most significant first; "-" before a name: descending. The sort is
@@ -155,7 +161,14 @@ def build_rows(columns: tuple[Column, ...], values: Mapping[str, Any]) -> TableR
 
 def concatenate_rows(columns: tuple[Column, ...], parts: Sequence[TableRows]) -> TableRows:
     """The rows of several tables with these columns, one after the other."""
-    return TableRows(columns, {c.name: [value for part in parts for value in part.column(c.name)] for c in columns})
+    return TableRows(columns, {column.name: _concatenate(column.name, parts) for column in columns})
+
+
+def _concatenate(name: str, parts: Sequence[TableRows]) -> Any:
+    pieces = [part.values[name] for part in parts]
+    if pieces and all(isinstance(piece, np.ndarray) and piece.dtype == pieces[0].dtype for piece in pieces):
+        return np.concatenate(pieces)
+    return [value for part in parts for value in part.column(name)]
 
 
 def memoize_table(name: str, profile: Profile, selection: Selection, build: Callable[[], TableRows]) -> TableRows:
@@ -178,6 +191,8 @@ def records(data: "TableRows | pd.DataFrame") -> list[dict[str, Any]]:
 def _number_type(values: Any) -> str:
     if isinstance(values, np.ndarray) and values.dtype.kind == "i":
         return "Int64"
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        return "Int64" if ((np.abs(values) < MAX_EXACT) & (values == np.floor(values))).all() else "Float64"
     whole = all(value is None or isinstance(value, int) or _is_whole(value) for value in values)
     return "Int64" if whole else "Float64"
 
@@ -188,6 +203,8 @@ def _is_whole(value: float) -> bool:
 
 def _plain_values(values: Any, dtype: str) -> list[Any]:
     """The values as in a pandas column of this type, None for missing values."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and dtype in ("int64", "Int64"):
+        return list(values.tolist())
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     kind: Callable[[Any], Any] = {"int64": int, "Int64": int, "bool": bool, "boolean": bool, "str": str}.get(
         dtype, float

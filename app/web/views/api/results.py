@@ -65,7 +65,7 @@ def table(id: str, table: str) -> AnyResponse:
     if found is None:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     profile, selection = current_services().store.results.open(id), request_selection()
-    data = table_rows(found, profile, selection, request.args.get("by")).to_frame()
+    data = table_rows(found, profile, selection, request.args.get("by"))
     return table_response(
         f"{current_services().store.results.get(id).name} {table}",
         data,

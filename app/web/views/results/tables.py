@@ -6,12 +6,15 @@ Query parameters of a table: `sort` is the name of a column, with a minus for de
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
+import orjson
 import pandas as pd
-from flask import Response, g, jsonify, request
+from flask import Response, g, json, jsonify, request
 
 from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of, mark_affected_rows
+from ....analysis.core.schema import TableRows
 from ....analysis.tables import TABLES, Column, records
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
@@ -23,6 +26,7 @@ PAGE_SIZE = 100
 FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):file_format>"
 """The suffix of URLs of downloads."""
 MAX_SEARCH = 1_000
+BLOCK_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -195,16 +199,31 @@ def table_file_response(
 
 
 def table_response(
-    name: str, data: pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = (), single: bool = False
+    name: str, data: TableRows | pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = (), single: bool = False
 ) -> Response:
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
     or a file. profiles: those whose figures these are; each object says if something of them was not read. Raises
     InvalidRequest."""
     file_format = parse_choice("format", TABLE_FORMATS, "json")
     if file_format != "json":
-        return table_file_response(name, file_format, data, *profiles, columns=columns)
-    rows = mark_affected_rows(records(data), _are_affected(profiles))
-    return jsonify(rows[0] if single else rows)
+        frame = data.to_frame() if isinstance(data, TableRows) else data
+        return table_file_response(name, file_format, frame, *profiles, columns=columns)
+    is_affected = _are_affected(profiles)
+    if single:
+        return jsonify(mark_affected_rows(records(data), is_affected)[0])
+    blocks = data.record_blocks(BLOCK_ROWS) if isinstance(data, TableRows) else [records(data)]
+    rows = b",".join(_dump_rows(mark_affected_rows(block, is_affected)) for block in blocks if block)
+    return Response(b"[%b]" % rows, mimetype="application/json")
+
+
+def _dump_rows(rows: list[dict[str, Any]]) -> bytes:
+    """JSON of the rows, without the brackets around them."""
+    try:
+        # Several times as fast as the standard library: tables may have a million rows.
+        return orjson.dumps(rows)[1:-1]
+    except TypeError:
+        # It refuses integers of more than 64 bits, and text that is not valid Unicode.
+        return json.dumps(rows).strip().encode()[1:-1]
 
 
 def _are_affected(profiles: Sequence[Profile]) -> bool:
