@@ -335,15 +335,33 @@ def topdown(here: Here) -> None:
         here.take(name)
 
 
-def own_import(here: Here) -> None:
-    """The imports of Perfloom that its own tutorial shows, before and after a change."""
+def import_own(here: Here, what: str) -> list[str]:
+    """The recordings of Perfloom before and after a change. Returns the ids of the results."""
     ids = []
     for side in ("before", "after"):
-        path = DOCS.parent / "tests" / "data" / "py-spy" / f"import-{side}.raw.gz"
-        argv = [str(PERFLOOM), "import", "--name", f"import, {side}", str(path)]
+        path = DOCS.parent / "tests" / "data" / "py-spy" / f"{what}-{side}.raw.gz"
+        argv = [str(PERFLOOM), "import", "--name", f"{what}, {side}", str(path)]
         ids.append(
             subprocess.run(argv, env=here.environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         )
+    return ids
+
+
+def own_pages(here: Here) -> None:
+    """The pages of Perfloom that its own tutorial shows, before and after a change."""
+    ids = import_own(here, "pages")
+    here.open(
+        f"/results/{ids[0]}/flamegraph", {"show-from": r"^Flask\.full_dispatch_request", "q": "encode"}, height=760
+    )
+    here.take("perfloom-pages")
+    words = {"base": ids[0], "other": ids[1], "normalise": "0", "show-from": r"^Flask\.full_dispatch_request"}
+    here.open("/compare", words, height=900)
+    here.take("perfloom-pages-compare")
+
+
+def own_import(here: Here) -> None:
+    """The imports of Perfloom that its own tutorial shows, before and after a change."""
+    ids = import_own(here, "import")
     here.open(f"/results/{ids[0]}/flamegraph", {"show-from": "^read_machine_code", "q": "_parse_DIE"}, height=760)
     here.take("perfloom-before")
     words = {"base": ids[0], "other": ids[1], "normalise": "0", "show-from": "^read_machine_code"}
@@ -489,6 +507,8 @@ PICTURES: dict[str, Callable[[Here], None]] = {
     "topdown-deeper": topdown,
     "perfloom-before": own_import,
     "perfloom-compare": own_import,
+    "perfloom-pages": own_pages,
+    "perfloom-pages-compare": own_pages,
     "regression-verdicts": regression,
     "regression-line": regression,
     "pytorch-form": pytorch_form,
