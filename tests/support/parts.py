@@ -89,6 +89,15 @@ def require(part: str) -> Path:
     return path
 
 
+def require_reference_perf() -> Path:
+    """The path of perf 6.1, whose names and addresses the reader of perf.data repeats; or a skip."""
+    path = require("perf")
+    version = subprocess.run([path, "version"], capture_output=True, text=True, check=True).stdout
+    if not version.startswith("perf version 6.1."):
+        pytest.skip(f"this is {version.strip()}, whose names and addresses differ from those of perf 6.1")
+    return path
+
+
 @functools.cache
 def recording_refused(perf: Path) -> str:
     """Why this user may not record even their own user-space code, or "". Debian's default is that none may."""

@@ -52,5 +52,7 @@ def test_an_address_in_a_line_has_a_line_that_contains_it(lines: list[tuple[int,
     for address, found in enumerate(find(text, *range(100))):
         containing = {number for number, (start, size) in enumerate(lines) if start <= address < start + size}
         named = containing | {number for number, (start, size) in enumerate(lines) if (start, size) == (address, 0)}
-        assert (found is not None) >= bool(containing)
+        # Of several with the same start one counts, which may be shorter.
+        starts = [start for start, _ in lines]
+        assert (found is not None) >= any(starts.count(starts[number]) == 1 for number in containing)
         assert found is None or int(found[0][1:]) in named

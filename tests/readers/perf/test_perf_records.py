@@ -26,7 +26,7 @@ from perfloom.workers.read import perf_tool
 from perfloom.workers.read.record_reading import DAMAGED
 from perfloom.workers.read.symbol_files import make_symbol_source
 from tests.support import paths
-from tests.support.parts import require
+from tests.support.parts import require, require_reference_perf
 from tests.support.perf.recordings import (
     FORK_EXEC,
     HYPERVISOR_MARK,
@@ -82,7 +82,7 @@ def read_natively(path: Path) -> Profile:
 
 def read_text(path: Path, scratch: Path) -> Profile:
     scratch.mkdir(exist_ok=True)
-    with perf_tool.open_script(str(require("perf")), path, scratch) as stream:
+    with perf_tool.open_script(str(require_reference_perf()), path, scratch) as stream:
         return perf_data.read(stream)  # type: ignore[arg-type]
 
 
@@ -136,7 +136,7 @@ def test_events_that_share_identifiers_are_left_to_perf() -> None:
 )
 def test_fresh_recordings(program: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "perf.data"
-    subprocess.run([require("perf"), "record", "-q", *options, "-o", path, "--", program], check=True)
+    subprocess.run([require_reference_perf(), "record", "-q", *options, "-o", path, "--", program], check=True)
     assert assert_equal(path, tmp_path / "scratch").samples.num_rows > 10
 
 
@@ -144,7 +144,7 @@ def test_fresh_recordings(program: Path, tmp_path: Path, options: tuple[str, ...
 def test_a_recording_in_a_pipe(program: Path, tmp_path: Path) -> None:
     path = tmp_path / "perf.data"
     with open(path, "wb") as file:
-        argv = [require("perf"), "record", "-q", "-g", "-F", "1999", "-e", "cpu-clock,page-faults", "-o", "-"]
+        argv = [require_reference_perf(), "record", "-q", "-g", "-F", "1999", "-e", "cpu-clock,page-faults", "-o", "-"]
         subprocess.run([*argv, "--", program], stdout=file, check=True)
     assert assert_equal(path, tmp_path / "scratch").samples.num_rows > 10
 
@@ -157,7 +157,6 @@ def spin(tmp_path: Path) -> Path:
 
 
 def test_the_recording_of_the_tests(spin: Path, tmp_path: Path) -> None:
-    require("perf")
     assert assert_equal(spin, tmp_path / "scratch").samples.num_rows == 98
 
 
@@ -209,7 +208,6 @@ def make_odd_recording() -> MadeRecording:
 
 
 def test_odd_records(tmp_path: Path) -> None:
-    require("perf")
     path = tmp_path / "perf.data"
     path.write_bytes(make_odd_recording().build())
     profile = assert_equal(path, tmp_path / "scratch")
