@@ -17,7 +17,7 @@ from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
 from .read.request import SymbolPlaces
 
 BY_COMMAND = "by_command"
-"""In the specification of an import by a person who has an account here."""
+"""In the specification of an import by the user of this machine, not of the web page."""
 log = logging.getLogger(__name__)
 
 

@@ -50,7 +50,7 @@ def find_places(words: Array, release: Callable[[], object]) -> tuple[Int64Array
                 found.append(part)
                 place = after
             elif place < stop:
-                # The guess was wrong, so the walk before it goes on; or a record has an impossible size.
+                # The guess was wrong, so the walk before it continues; or a record has an impossible size.
                 part, place = _walk(words, place, stop)
                 found.append(part)
         heads += [words[part] for part in found[done:]]

@@ -66,7 +66,7 @@ class Finding:
     data: bytes
 
     def describe(self) -> str:
-        """What to look at, with a file of its own to try again."""
+        """What to look at, with the file to try again."""
         with tempfile.NamedTemporaryFile(prefix=f"{self.target}-", delete=False) as file:
             file.write(self.data)
         return f"{self.target}: {self.problem}, see {file.name}"
