@@ -1,4 +1,4 @@
-"""Names of C++, Rust and the JVM become readable; all others remain unchanged."""
+"""Names of C++, Rust, D, Swift and the JVM become readable; all others remain unchanged."""
 
 import random
 import subprocess
@@ -48,6 +48,11 @@ READABLE = {
     "_RNvXs_NtNtCskHAjovcX8Y2_14regex_automata4util8alphabetNtB4_4UnitNtNtCskADBYZwJmSU_4core3fmt5Debug3fmt": "<regex_automata::util::alphabet::Unit as core::fmt::Debug>::fmt",
     "_RINvMNtCscsgciYtMz14_10rayon_core5sleepNtB3_5Sleep5sleepNCNvMs8_NtB5_8registryNtB10_12WorkerThread15wait_until_cold0EB5_": "<rayon_core::sleep::Sleep>::sleep::<<rayon_core::registry::WorkerThread>::wait_until_cold::{closure#0}>",
     "_RINvMNtNtCsfdsKYLNyhg7_4rpds3map13hash_trie_mapINtB3_4NodeNtCsfEKrbt0A2Rl_4rpds3KeyuNtNtNtNtCsRpcdXIqJoW_7archery14shared_pointer4kind4arct5ArcTKE6removeBU_EBW_.llvm.98946482497146979": "<rpds::map::hash_trie_map::Node<rpds::Key, (), archery::shared_pointer::kind::arct::ArcTK>>::remove::<rpds::Key> [clone .llvm.98946482497146979]",
+    # D and Swift
+    "_D4test3fooFiZi": "test.foo(int)",
+    "_D3std5stdio12__ModuleInfoZ@plt": "ModuleInfo for std.stdio@plt",
+    "$s4main3fooyyF": "main.foo() -> ()",
+    "_$s4test3FooV3bar1xS2i_tF.cold": "test.Foo.bar(x: Swift.Int) -> Swift.Int [clone .cold]",
     # JVM
     "Ljava/util/HashMap;::get": "java.util.HashMap.get",
     "Ljava/util/HashMap:::get": "java.util.HashMap.get",
@@ -72,6 +77,10 @@ UNCHANGED = (
     *("main", "", "_", "_Z", "_R", "__libc_start_main@@GLIBC_2.34", "do_syscall_64", "foo.cold", "_RESET", "_Rxyz"),
     *(
         "_ZN3foo",
+        "_D9foo",
+        "_DYNAMIC",
+        "$start",
+        "$s9foo",
         "_Zfoo",
         "_ZN99foo",
         "_RNvC9abc",
@@ -177,6 +186,11 @@ HOSTILE = {
     "expressions": "_Z1fIX" + "ng" * 900 + "Li1EEE",
     "locals": "_ZZ" * 680,
     "references of Rust": "_RIC1a" + "R" * 2_000 + "uE",
+    "pointers of D": "_D1aF" + "P" * 2_000 + "iZv",
+    "functions of D": "_D1aF" + "PF" * 900 + "Zv",
+    "references of D": "_D1aF" + "Qa" * 900 + "Zv",
+    "tuples of Swift": "$s1a1b" + "yyXE" * 450 + "F",
+    "substitutions of Swift": "$s1a1b" + "AaB" * 650 + "F",
 }
 
 
@@ -193,6 +207,8 @@ def test_hostile_names_take_bounded_time(what: str) -> None:
     st.text()
     | st.text("_ZRNSTIEKPLDpvi0123456789$./;:()[]<>h@").map("_Z{}".format)
     | st.from_regex(r"\A_R[BCIMNXYs_0-9a-zE]{0,40}\Z")
+    | st.text("FPQAaZiv0123SHTGMyX").map("_D4test{}".format)
+    | st.text("yFXESiVCOAaBtGd_0123m").map("$s4test{}".format)
 )
 @example("_R" + "N" * 2000)
 @example("_Z" + "P" * 2000 + "i")

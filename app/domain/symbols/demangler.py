@@ -44,4 +44,4 @@ def may_be_encoded(name: str) -> bool:
     return slash == 2 or (slash > 0 and name[:slash] in PACKAGE_ROOTS)
 
 
-_PREFIXES = frozenset({"_Z", "_R", "__"})
+_PREFIXES = frozenset({"_Z", "_R", "_D", "__"})

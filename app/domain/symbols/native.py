@@ -1,4 +1,4 @@
-"""Mangled names of C++ (Itanium ABI) and Rust.
+"""Mangled names of C++ (Itanium ABI), Rust, D and Swift.
 
 The package demangle prints names of C++ as c++filt does, and limits depth and length. The package multi-demangle tries
 alternatives for each level of nesting of an invalid name: 233 characters take a minute.
@@ -16,7 +16,9 @@ SLOW_S = 0.01
 MAX_SLOW_S = 2.0
 """CPU time for slow names. Then the remaining names of a file are not demangled."""
 
-_MANGLED = re.compile(r"__?(?:Z|R\d*[BCIMNXY])")
+_MANGLED = re.compile(r"__?(?:Z|R\d*[BCIMNXY])|_D\d|_?\$[sS]\w")
+_LANGUAGES = {"_D": "d", "_$": "swift", "$s": "swift", "$S": "swift"}
+"""By the beginning of a name, besides those of C++ and Rust."""
 _LEGACY_HASH = re.compile(r"17h[0-9a-f]{16}E")
 _SUFFIXES = r"((?:\.[\w$]+)*)((?:@[\w$.@-]*)?)"
 _WHOLE = re.compile(rf"([\w$]+){_SUFFIXES}")
@@ -63,6 +65,7 @@ class NativeDemangler:
             return None
         symbol, clones, version = parts.groups()
         is_rust = legacy is not None or symbol[1] == "R"
-        language, style = ("rust", None) if is_rust else ("itanium", "gnu")
+        language = "rust" if is_rust else _LANGUAGES.get(symbol[:2], "itanium")
+        style = "gnu" if language == "itanium" else None
         text = self._package(symbol, language=language, style=style, limits=self._limits)
         return None if text == symbol else text + "".join(f" [clone {one}]" for one in _CLONE.findall(clones)) + version
