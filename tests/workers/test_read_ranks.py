@@ -14,14 +14,17 @@ from benchmarks.ranks import read
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import get_column
+from perfloom.domain.tables import get_column, get_strings
 from perfloom.domain.validation import find_error
 from perfloom.ingest import archive
+from perfloom.ingest.compression import open_decompressed
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import Store
 from perfloom.workers.read import rank_archive, reading
+from perfloom.workers.read.rank_folders import rank_folders
 from tests.support import paths
 from tests.support.parts import require
+from tests.support.perf.recordings import USER_MARK, MadeRecording
 
 DATA = paths.DATA / "perf"
 
@@ -151,6 +154,40 @@ def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path:
     assert all("resolved on this machine" in row["note"] for row in profile.ranks.to_pylist())
 
 
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_what_was_found_for_recordings_without_text_is_kept(
+    ranks: int | None, settings: Settings, store: Store, tmp_path: Path
+) -> None:
+    root = write_plan(tmp_path / "job", ranks=ranks)
+    made = MadeRecording()
+    made.map(7, 0x1000, 0x1000, b"/nowhere/program")
+    made.sample(7, 100, USER_MARK, 0x1010)
+    for rank in range(ranks or 1):
+        folder = write_rank(root, rank if ranks else "all", state={"text": "failed No space left."})
+        (folder / "perf.data").write_bytes(made.build())
+    result = reading.read_to_result(
+        settings, store, "abcdefabcdef", [root], name="x", meta_changes={}, progress=lambda part, text: None
+    )
+    (tmp_path / "copy").mkdir()
+    copies = []
+    for original in store.results.original(result.id):
+        copies.append(tmp_path / "copy" / original.name)
+        copies[-1].write_bytes(original.path.read_bytes())
+    if ranks:
+        with open_decompressed(copies[0], 1 << 20) as stream:
+            rank_archive.unpack(stream, tmp_path / "again", 1 << 20, "x")
+        kept = [folder.files["perf.data.symbols.zst"] for folder in rank_folders(tmp_path / "again")]
+    else:
+        kept = [path for path in copies if path.name == "perf.data.symbols.zst"]
+    assert len(kept) == (ranks or 1)
+    for path in kept:
+        lines = zstandard.decompress(path.read_bytes(), 1 << 20).replace(b'"row":[-1]', b'"row":[0]')
+        lines = lines.replace(b'"names":[]', b'"names":["burn"]').replace(b'"starts":[]', b'"starts":[4]')
+        path.write_bytes(zstandard.compress(lines))
+    again = reading.read_profile(settings, [tmp_path / "again"] if ranks else copies)
+    assert get_strings(again.functions, "name") == ["burn"]
+
+
 def test_damaged_rank_loses_only_that_rank(settings: Settings, tmp_path: Path) -> None:
     root = job(tmp_path / "job", 8)
     text = [root / "run0" / str(rank) / "perf.script.zst" for rank in range(8)]
@@ -239,7 +276,7 @@ def test_archives_that_would_write_elsewhere(settings: Settings, tmp_path: Path,
 
 def test_archives_that_are_cut(settings: Settings, tmp_path: Path) -> None:
     root = job(tmp_path / "job")
-    rank_archive.pack(root, tmp_path / "whole.tar")
+    rank_archive.pack(root, tmp_path / "whole.tar", tmp_path)
     raw = (tmp_path / "whole.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(raw[: len(raw) // 2])
     with pytest.raises(UnreadableInput, match="is truncated"):

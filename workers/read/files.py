@@ -20,6 +20,7 @@ from perfloom.readers import perf_data
 from perfloom.store.files.disk import disk_errors
 
 from . import ncu_tool, perf_tool
+from .rank_folders import PACKED_TEXT, SYMBOLS
 from .request import AnswerWriter, Input, Request
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ class FileReading:
 
         self._report_symbols(0)
         stored = None if self.input.symbols is None else Path(self.input.symbols)
-        out = Path(self.request.text, perf_tool.symbols_name(self._name_of_text()))
+        out = self._make_path(perf_tool.symbols_name(self._name_of_text()), SYMBOLS)
         try:
             limit = self.request.limits.unpacked_bytes
             profile = read_records(path, stored, out, self.request.buildid_dir, limit, self.request.symbols)
@@ -243,6 +244,15 @@ class FileReading:
         self.written += [out] if stored is None else []
         return profile
 
+    def _make_path(self, name: str, of_rank: str) -> Path:
+        """Where a file is written. of_rank: its name in the directory of a rank."""
+        if self.input.folder is None:
+            return Path(self.request.text, name)
+        folder = Path(self.request.text, self.input.folder)
+        with disk_errors(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder / of_rank
+
     def _name_of_text(self) -> str:
         """The name of the file, for files that are written from it: different for each."""
         alike = sum(one.name == self.input.name for one in self.request.inputs) > 1
@@ -251,7 +261,7 @@ class FileReading:
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
         """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         perf = perf_tool.find_perf(self.request.perf)
-        out = Path(self.request.text, perf_tool.script_name(self._name_of_text()))
+        out = self._make_path(perf_tool.script_name(self._name_of_text()), PACKED_TEXT)
         symbols = self.request.buildid_dir
         self._report_symbols(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:

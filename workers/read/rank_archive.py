@@ -5,7 +5,7 @@ An imported archive is untrusted: only the file names of a planned job are accep
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -29,12 +29,14 @@ def sniff(head: bytes) -> bool:
     return archive.is_archive(head, FOLDER + PLAN)
 
 
-def pack(root: Path, out: Path) -> None:
-    """Write the archive of a planned job's directory. Raises OSError."""
+def pack(root: Path, out: Path, beside: Path, added: Sequence[Path] = ()) -> None:
+    """Write the archive of a planned job's directory. added: more files of ranks, in directories of `beside` with the
+    same names. Raises OSError."""
     with open(out, "wb") as target:
-        for path in (root / PLAN, *_files(root)):
-            with open(path, "rb") as file:
-                _add(target, FOLDER + path.relative_to(root).as_posix(), file)
+        for above, paths in ((root, (root / PLAN, *_files(root))), (beside, added)):
+            for path in paths:
+                with open(path, "rb") as file:
+                    _add(target, FOLDER + path.relative_to(above).as_posix(), file)
         target.write(archive.make_end())
         target.flush()
         os.fsync(target.fileno())

@@ -24,10 +24,12 @@ from perfloom.domain.rank_state import (
 PLAN = "plan.json"
 STATE = "state"
 RECORDING = RECORDING_FILE
-TEXTS = TEXT_FILES
+SYMBOLS, PACKED_TEXT = f"{RECORDING}.symbols.zst", f"{RECORDING}.script.zst"
+"""What is written when a recording without text is read."""
+TEXTS = (*TEXT_FILES, PACKED_TEXT)
 COUNTS = tuple(f"{COUNTS_FILE}{packed}" for packed in ("", ".zst", ".gz"))
 BUILD_IDS = BUILD_IDS_FILE
-KNOWN_FILES = (STATE, RECORDING, *TEXTS, BUILD_IDS, *COUNTS)
+KNOWN_FILES = (STATE, RECORDING, SYMBOLS, *TEXTS, BUILD_IDS, *COUNTS)
 PLAN_BYTES = 4 << 20
 STATE_BYTES = 64 << 10
 

@@ -21,6 +21,7 @@ from .rank_folders import (
     PLAN,
     PLAN_BYTES,
     RECORDING,
+    SYMBOLS,
     TEXTS,
     RankFolder,
     rank_folders,
@@ -115,7 +116,13 @@ def _symbolize_and_read(
         if counts is not None:
             _add_result(counts, folder, ranks)
         return ()
-    input = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
+    symbols = folder.files.get(SYMBOLS)
+    input = Input(
+        str(recording),
+        ranks.format_file_name(folder.rank, recording.name),
+        symbols=None if symbols is None else str(symbols),
+        folder=_find_folder(request, recording),
+    )
     found = read_one(request, answers, input, number, count)
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
@@ -128,3 +135,11 @@ def _symbolize_and_read(
         folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."
     )
     return found.written
+
+
+def _find_folder(request: Request, recording: Path) -> str | None:
+    """The directory of a rank within that of the job; None for an archive, which is stored as it is."""
+    assert request.planned is not None
+    if Path(request.planned).is_relative_to(request.scratch):
+        return None
+    return str(recording.parent.relative_to(request.planned))

@@ -95,7 +95,9 @@ def read_to_result(
             )
             written = _answer(request, progress, keeper, early.reader if early else None)
             packed = compression.wait()
-        originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
+        originals = (
+            [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch, written)
+        )
         return store.results.publish(
             job_id,
             staged,
@@ -295,13 +297,14 @@ def _find_planned_directory(files: Sequence[Path | str]) -> Path | None:
     return folder
 
 
-def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
-    """The original files of a planned job: those of its only rank, or one archive with those of all ranks."""
+def _collect_originals(planned: Path, scratch: Path, written: Sequence[Path]) -> list[Path]:
+    """The original files of a planned job: those of its only rank, or one archive with those of all ranks. written:
+    symbols and texts of recordings, which belong to them."""
     found = list(rank_folders(planned))
     if len(found) == 1 and found[0].rank.number is None:
-        return [path for name, path in found[0].files.items() if name not in (STATE, BUILD_IDS)]
+        return [*(path for name, path in found[0].files.items() if name not in (STATE, BUILD_IDS)), *written]
     with disk_errors(scratch):
-        rank_archive.pack(planned, scratch / rank_archive.NAME)
+        rank_archive.pack(planned, scratch / rank_archive.NAME, scratch / TEXT_FOLDER, written)
     return [scratch / rank_archive.NAME]
 
 

@@ -32,12 +32,14 @@ class Limits:
 @dataclass(frozen=True)
 class Input:
     """A file to read. path: "-" for standard input. name: for messages. script: the output of perf script for this
-    perf.data file, symbols: the file with its symbols, null if there is none."""
+    perf.data file, symbols: the file with its symbols, null if there is none. folder: of the rank in a planned job's
+    directory, null for other files; what is written for it gets the name that such a file has there."""
 
     path: str
     name: str
     script: str | None = None
     symbols: str | None = None
+    folder: str | None = None
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,8 @@ class _Formatter:
         for number, rows in zip(numbers.tolist(), groups, strict=True):
             space = kernel if number == _KERNEL_SPACE else AddressSpace() if number == _NOWHERE else spaces[number]
             found = space.find(locations.address[rows])
-            self._text[rows[found < 0]] = self._intern(UNKNOWN, UNKNOWN)
+            if (found < 0).any():
+                self._text[rows[found < 0]] = self._intern(UNKNOWN, UNKNOWN)
             by_mapping = np.argsort(found, kind="stable")
             which, starts = np.unique(found[by_mapping], return_index=True)
             for place, own in zip(which.tolist(), np.split(rows[by_mapping], starts[1:]), strict=True):

@@ -102,7 +102,8 @@ class Fuzzing:
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
             self.findings.append(Finding(target.name, outcome, data))
-        self.outcomes[f"{target.name}: {outcome[:60]}"] += 1
+        kind = re.sub(r"\d[\d,]*", "N", outcome[:60])
+        self.outcomes[f"{target.name}: {kind}"] += 1
         seconds = time.process_time() - start
         if seconds > MAX_SECONDS:
             self.findings.append(Finding(target.name, f"took {seconds:.1f} s", data))
