@@ -89,6 +89,8 @@ def read(
         )
         stack = ids[stacks.code[rows]]
         tokens = _make_tokens(part, stack, prefix, prefixes, events)
+        if not kind & SampleType.TIME:
+            tokens = replace(tokens, time_ns=np.full(len(stack), -1))
         assembly.add_columns(tokens, stack >= 0, stack, 1 + start)
     del samples, position, history, stacks, code, ids
     release()

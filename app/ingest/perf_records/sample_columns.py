@@ -36,9 +36,9 @@ _NO_TIMES = np.array((0, 2**64 - 1), np.uint64)
 
 @dataclass(frozen=True, eq=False)
 class RecordedSamples:
-    """Samples. flags: of the header of the record. event: number. pid, tid: int32. cpu: -1 if unknown. period: that of
-    the event if it is not in the samples. chain: where in the words its call chain begins. length: of the call chain,
-    -1 without one."""
+    """Samples. time: 0 if it was not recorded. flags: of the header of the record. event: number. pid, tid: int32. cpu:
+    -1 if unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain
+    begins. length: of the call chain, -1 without one."""
 
     time: Array
     flags: Array
@@ -79,9 +79,9 @@ def check_events(events: Sequence[RecordedEvent]) -> SampleType:
             raise UnsupportedRecords("its events have different fields")
         if _trailer(kind) != _trailer(types[0]) or not event.attributes.has("sample_id_all"):
             raise UnsupportedRecords("the fields of its records differ")
-    needed = SampleType.TID | SampleType.TIME | SampleType.IP
+    needed = SampleType.TID | SampleType.IP
     if types[0] & needed != needed:
-        raise UnsupportedRecords("its samples have no time, thread or address")
+        raise UnsupportedRecords("its samples have no thread or address")
     if len(events) > 1 and any(not kind & (SampleType.ID | SampleType.IDENTIFIER) for kind in types):
         raise UnsupportedRecords("its samples do not say to which event they belong")
     if len({_place_of_id(kind) for kind in types}) > 1:
@@ -158,7 +158,7 @@ def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[Recor
         length = lengths.astype(np.int32)
     task = column(SampleType.TID)
     return RecordedSamples(
-        time=column(SampleType.TIME),
+        time=column(SampleType.TIME) if kind & SampleType.TIME else np.zeros(len(rows), np.uint64),
         flags=index.flags[rows],
         event=number,
         ip=column(SampleType.IP),
@@ -175,9 +175,12 @@ def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[Recor
 
 def order_records(index: RecordIndex, kind: SampleType) -> Int64Array:
     """The rows of the records in the order in which perf delivers them: by time, those of the same time as in the file.
+    Without times as in the file.
 
     kind: what all samples contain.
     """
+    if not kind & SampleType.TIME:
+        return np.arange(len(index.place))
     times = np.zeros(len(index.place), np.uint64)
     samples = index.kind == SAMPLE
     at = _place(kind, SampleType.TIME)

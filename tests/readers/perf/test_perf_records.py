@@ -131,8 +131,9 @@ def test_events_that_share_identifiers_are_left_to_perf() -> None:
         ("-e", "cpu-clock,page-faults,context-switches", "-F", "1999", "--sample-cpu"),
         ("-k", "CLOCK_MONOTONIC", "-e", "{cpu-clock,page-faults}", "-g", "--buildid-mmap"),
         ("-c", "500000", "-e", "cpu-clock", "-d", "--namespaces", "-g"),
+        ("--per-thread", "-g", "-F", "1999"),
     ],
-    ids=["stacks", "compressed", "events", "clock", "period"],
+    ids=["stacks", "compressed", "events", "clock", "period", "no times"],
 )
 def test_fresh_recordings(program: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "perf.data"
@@ -242,7 +243,7 @@ def read_bytes(data: bytes) -> Profile:
         (lambda made: replace(made, sample_type=made.sample_type | 0x800), "branch stacks"),
         (lambda made: replace(made, sample_type=made.sample_type | 0x10), "counts of other events"),
         (lambda made: replace(made, sample_type=made.sample_type | 1 << 30), "not known"),
-        (lambda made: replace(made, sample_type=made.sample_type & ~4), "no time"),
+        (lambda made: replace(made, sample_type=made.sample_type & ~2), "no thread"),
         (lambda made: replace(made, records=[*made.records, record(14, bytes(32))]), "switches"),
         (lambda made: replace(made, records=[*made.records, record(11, bytes(48))]), "trace"),
         (lambda made: replace(made, records=[*made.records, record(9, bytes(48), flags=5)]), "virtual machine"),
