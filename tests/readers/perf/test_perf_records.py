@@ -131,7 +131,7 @@ def test_events_that_share_identifiers_are_left_to_perf() -> None:
         ("-e", "cpu-clock,page-faults,context-switches", "-F", "1999", "--sample-cpu"),
         ("-k", "CLOCK_MONOTONIC", "-e", "{cpu-clock,page-faults}", "-g", "--buildid-mmap"),
         ("-c", "500000", "-e", "cpu-clock", "-d", "--namespaces", "-g"),
-        ("--per-thread", "-g", "-F", "1999"),
+        ("--per-thread", "-g", "-e", "page-faults", "-c", "1"),
     ],
     ids=["stacks", "compressed", "events", "clock", "period", "no times"],
 )
