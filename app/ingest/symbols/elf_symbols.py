@@ -145,7 +145,8 @@ def list_plt_sections(code: ElfImage) -> list[SectionHeader]:
 
 def read_plt_symbols(code: ElfImage) -> SymbolTable:
     """The entries of the procedure linkage table: "puts@plt"."""
-    entries = list_plt_entries(code)
+    # A hostile file may have sections that end past all addresses.
+    entries = [entry for entry in list_plt_entries(code) if entry[1] < 2**64]
     low, high = (np.array([entry[at] for entry in entries], np.uint64) for at in (0, 1))
     starts = code.find_offsets(low, np.zeros(len(low), np.uint64))
     order = np.argsort(starts, kind="stable")

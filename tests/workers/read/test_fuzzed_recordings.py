@@ -44,7 +44,7 @@ def test_sections_at_the_end_of_the_address_space(binary: bytes, tmp_path: Path)
     (target,) = (one for one in make_targets(tmp_path, [binary], []) if one.name == "binary")
     start = int.from_bytes(binary[40:48], "little")
     for number in range(int.from_bytes(binary[60:62], "little")):
-        for field in (24, 32):
+        for field in (16, 24, 32):
             changed = bytearray(binary)
             at = start + 64 * number + field
             changed[at : at + 8] = (2**64 - 8).to_bytes(8, "little")
