@@ -19,8 +19,11 @@ def profile(
     events: int = 3,
     depth: int = 40,
     seed: int = 1,
+    run: int = 0,
 ) -> Profile:
-    """Call stacks grown at random from one tree with hot paths, in phases of time like those of a program."""
+    """Call stacks grown at random from one tree with hot paths, in phases of time like those of a program.
+
+    run: above 0, other samples of the same stacks, as of another run of the program."""
     random = np.random.default_rng(seed)
     builder = ProfileBuilder("synthetic")
     modules = [f"/usr/lib/libpart{n}.so" for n in range(40)]
@@ -68,6 +71,8 @@ def profile(
         builder.set_thread_name(named, 0, COMMS[n % len(COMMS)])
     # The popularity of stacks differs by orders of magnitude. Half of the samples follow it; the other half come in
     # phases, in which a thread stays in one part of the program.
+    if run:
+        random = np.random.default_rng((seed, run))
     order = np.argsort(nodes)
     known = np.array(nodes, np.int64)[order]
     share = np.cumsum(np.exp(np.array(popularity)[order]))

@@ -114,13 +114,13 @@ def diff_runs(
 def format_markdown(comparison: "Comparison") -> str:
     """The sentence and the functions with evidence, for a comment on GitHub or GitLab. Names are code, so that nothing
     in them is markup."""
-    from ..analysis.compare.verdicts import Verdict
+    from ..analysis.compare.verdicts import Verdict, list_found
 
     of = "Growth is in percentage points" if comparison.as_shares else "Growth is in percent of the total of the base"
     lines = [f"**{comparison.sentence(_code)}**", ""]
     rows = [
         (row, measure)
-        for row in comparison.rows.records()
+        for row in list_found(comparison.rows)
         for measure in ("self", "total")
         if row[f"{measure}_verdict"] not in (Verdict.NONE, Verdict.UNTESTED)
     ]

@@ -11,7 +11,7 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT
 from ..core.flame_groups import FlameGroup, effective_group, groups_of
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples, weight_spread
-from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
+from ..core.sample_rollup import sum_call_weights, sum_thread_weights
 from ..core.sample_selection import clip_weights, filter_samples
 from ..stacks.flame_tree import FlameTree, FrameEvidence, build_flame_tree
 from ..stacks.layout import SiblingOrder, subtree_totals
@@ -121,12 +121,11 @@ def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[s
     """(the names of all threads with weight, those with at least `MIN_SHARE` of the total)."""
     groups = groups_of(profile, FlameGroup.COMM)
     if groups.sample_groups is None or event == NO_ID:
-        found = roll_up_filtered_samples(profile, selection, event)
-        number, weight = groups.thread_groups[found.thread], found.weight
+        number, weight = groups.thread_groups, sum_thread_weights(profile, selection, event)
     else:
         rows = filter_samples(profile, selection, event)
-        number, weight = groups.for_samples(profile, rows), clip_weights(profile, selection, rows)
-    share = np.bincount(number, np.abs(weight), len(groups.labels))
+        number, weight = groups.for_samples(profile, rows), np.abs(clip_weights(profile, selection, rows))
+    share = np.bincount(number, weight, len(groups.labels))
     least = MIN_SHARE * share.sum()
     named = zip(groups.labels, share.tolist(), strict=True)
     some = [(label, weighs) for label, weighs in named if weighs > 0]

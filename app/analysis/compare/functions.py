@@ -1,8 +1,8 @@
 """Differences between two profiles, by function or stack."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_strings
-from ..core.functions import functions_of
+from ..core.functions import FunctionIndex, functions_of
 from ..core.measurements import find_share_only_events
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
 from ..core.sample_rollup import sum_call_weights
@@ -20,7 +20,7 @@ from ..core.sample_selection import event_names
 from ..core.schema import Column, TableRows, build_rows, table_function
 from ..formulas.measures import evaluate_weights
 from ..formulas.resolution import ResolvedFormula
-from ..stacks.call_tree import build_call_tree
+from ..stacks.call_tree import CallTree, build_call_tree
 from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
 from .matching import NOT_FOUND, locate_frames, map_functions, pair_events, pair_formulas
@@ -107,7 +107,7 @@ class _Aligned:
     base: _Side
     other: _Side
     shown: Array
-    describe: Callable[[list[int]], dict[str, list[Any]]]
+    describe: Callable[[list[int]], dict[str, Any]]
 
 
 @table_function
@@ -143,7 +143,7 @@ def diff_functions(
     if formulas is not None:
         return _diff_formula(base, other, base_selection, other_selection, *formulas, align, status_of)
     names, units = event_names(other), get_strings(other.events, "unit")
-    values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
+    parts: list[dict[str, Any]] = []
     for before, after in pair_events(base, other, base_selection, other_selection):
         unknown = unknown_columns(base, other, before, after)
         scaled = normalize or bool(unknown)
@@ -152,12 +152,18 @@ def diff_functions(
         part = aligned.describe(order) | columns
         for side in unknown:
             for name in (f"{side}_self", f"{side}_total"):
-                part[name] = [None] * len(part["name"])
-        part["event"] = [names[after]] * len(part["name"])
-        part["unit"] = [units[after]] * len(part["name"])
-        for column, added in part.items():
-            values[column] += added
-    return build_rows(COLUMNS, values)
+                part[name] = np.full(len(order), None)
+        parts.append(part | {"event": [names[after]] * len(order), "unit": [units[after]] * len(order)})
+    return build_rows(COLUMNS, {column.name: _join([part[column.name] for part in parts]) for column in COLUMNS})
+
+
+def _join(parts: list[Any]) -> Any:
+    """The values of a column from those of several events."""
+    if len(parts) == 1:
+        return parts[0]
+    if parts and all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return [value for part in parts for value in part]
 
 
 def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
@@ -236,21 +242,45 @@ def _align_stacks(
     base_nodes = np.flatnonzero(alone)
     known_here, known_there = functions_of(other), functions_of(base)
 
-    def describe(order: list[int]) -> dict[str, list[Any]]:
-        names, modules = [], []
-        for i in order:
-            here = i < len(tree)
-            functions, of = (known_here, tree) if here else (known_there, base_tree)
-            node = i if here else int(base_nodes[i - len(tree)])
-            modules.append(functions.module_of(int(of.function[node])))
-            path = []
-            while node != ROOT:
-                path.append(functions.name_of(int(of.function[node])))
-                node = int(of.parent[node])
-            names.append(";".join(reversed(path)))
-        return {"name": names, "module": modules}
+    def describe(order: list[int]) -> dict[str, Any]:
+        item = np.array(order, np.int64)
+        here = item < len(tree)
+        node = item.copy()
+        node[~here] = base_nodes[item[~here] - len(tree)]
+        modules = np.empty(len(item), object)
+        for mine, functions, of in ((here, known_here, tree), (~here, known_there, base_tree)):
+            modules[mine] = functions.modules_of(of.function[node[mine]])
+        names = _StackNames(((known_here, tree), (known_there, base_tree)), (~here).astype(int).tolist(), node.tolist())
+        return {"name": names, "module": modules.tolist()}
 
     return _Aligned(one, two, rows, describe)
+
+
+@dataclass(frozen=True, eq=False)
+class _StackNames(Sequence[str]):
+    """The names of stacks, made where they are read: those of all stacks of a recording are many times as long as it.
+    trees: of both sides; side, node: of each stack."""
+
+    trees: tuple[tuple[FunctionIndex, CallTree], tuple[FunctionIndex, CallTree]]
+    side: list[int]
+    node: list[int]
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        (functions, tree), node = self.trees[self.side[at]], self.node[at]
+        path = []
+        while node != ROOT:
+            path.append(functions.name_of(int(tree.function[node])))
+            node = int(tree.parent[node])
+        return ";".join(reversed(path))
 
 
 def _diff_formula(
@@ -328,7 +358,7 @@ def _align_base(count: int, known: Array, match: Array, measured: tuple[Array, .
 
 def _measure_columns(
     base: _Side, other: _Side, shown: Array, normalize: bool, status_of: str | None
-) -> tuple[dict[str, list[Any]], list[int]]:
+) -> tuple[dict[str, Array], list[int]]:
     """The numeric columns for the items `shown`, and the items in the order of the rows."""
     factor = other.whole / base.whole if normalize and base.whole and other.whole else 1.0
     data: dict[str, Array] = {}
@@ -348,9 +378,9 @@ def _measure_columns(
         few = np.maximum(getattr(base, of), getattr(other, of))[shown] < MIN_COMPARED_SAMPLES
         data["status"][few & (data["status"] != "same")] = FEW_SAMPLES
     for name, side in (("base_samples", base), ("other_samples", other)):
-        data[name] = side.total_samples[shown].astype(object) if sampled else np.full(len(shown), None)
+        data[name] = side.total_samples[shown] if sampled else np.full(len(shown), None)
     order = np.lexsort((shown, -np.abs(data["delta_total"]), -np.abs(data["delta_self"])))
-    return {name: values[order].tolist() for name, values in data.items()}, shown[order].tolist()
+    return {name: values[order] for name, values in data.items()}, shown[order].tolist()
 
 
 def _status(data: dict[str, Array], of: str | None) -> Array:

@@ -6,6 +6,7 @@ from the root down, each among the callees of the match of its caller.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import ref
 
 import numpy as np
 
@@ -118,15 +119,18 @@ def main_event_pair(
 def map_functions(profile: Profile, target: Profile, wanted: Array) -> Array:
     """For rows of `functions` of one profile, the same function's canonical id in another; NOWHERE for none."""
 
-    def build() -> dict[tuple[str, str], int]:
-        known = functions_of(target)
+    def build() -> Array:
+        known, functions = functions_of(target), functions_of(profile)
         ids = np.unique(known.canonical)
-        return dict(zip(zip(known.names_of(ids), known.modules_of(ids), strict=True), ids.tolist(), strict=True))
+        index = dict(zip(known.keys_of(ids), ids.tolist(), strict=True))
+        found = np.full(len(functions.canonical), NOT_FOUND, np.int64)
+        own = np.unique(functions.canonical)
+        found[own] = [index.get(key, NOT_FOUND) for key in functions.keys_of(own)]
+        return found[functions.canonical]
 
-    index = memoize(target, "function index", build)
-    functions = functions_of(profile)
-    pairs = zip(functions.names_of(wanted), functions.modules_of(wanted), strict=True)
-    return np.array([index.get(pair, NOT_FOUND) for pair in pairs], np.int64)
+    # A value kept for a profile must not keep another one.
+    mapped: Array = memoize(profile, ("functions in", ref(target)), build)[wanted]
+    return mapped
 
 
 def map_labels(labels: Sequence[str], target: Sequence[str]) -> Array:

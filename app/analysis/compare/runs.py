@@ -15,13 +15,13 @@ from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
-from ..core.sample_counts import count_call_samples
-from ..core.sample_rollup import roll_up_filtered_samples
-from ..core.sample_selection import clip_weights, event_id, event_names, filter_samples, samples_of, sum_by_index
+from ..core.sample_counts import count_call_samples, list_run_spreads
+from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
+from ..core.sample_selection import event_id, event_names, sum_by_index
 from ..stacks.hotspots import function_weights
 from .evidence import RunValues
 from .history import find_levels
-from .matching import pair_events
+from .matching import NOT_FOUND, map_functions, pair_events
 
 MIN_EARLIER = 5
 """With fewer earlier runs, the noise between runs is unknown."""
@@ -50,9 +50,10 @@ class RunGroups:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """A run: functions with their own and total weights and samples (NaN: not sampled), and the whole."""
+    """A run: functions (rows of `functions` that represent them) with their own and total weights and samples (NaN:
+    not sampled), and the whole."""
 
-    functions: list[FunctionKey]
+    functions: Array
     values: Array
     whole: float
     whole_samples: float
@@ -68,15 +69,16 @@ def collect_runs(
     if a side has no run or more than `MAX_RUNS`, or if a run has no weight in the selection.
     """
     name = find_event(base, other, base_selection, other_selection)
-    sides = [
-        [run for profile in side for run in _read_runs(profile, selection, event_id(profile, name))]
+    found = [
+        [(profile, run) for profile in side for run in _read_runs(profile, selection, event_id(profile, name))]
         for side, selection in ((base, base_selection), (other, other_selection))
     ]
-    for side, found in zip(("base", "other"), sides, strict=True):
-        if len(found) > MAX_RUNS:
-            raise InvalidRequest(f"The {side} has {len(found)} runs. Compare at most {MAX_RUNS} on each side.")
-        empty = [number for number, run in enumerate(found, 1) if run.whole <= 0]
-        if not found or empty:
+    sides = [[run for _, run in side] for side in found]
+    for side, runs in zip(("base", "other"), sides, strict=True):
+        if len(runs) > MAX_RUNS:
+            raise InvalidRequest(f"The {side} has {len(runs)} runs. Compare at most {MAX_RUNS} on each side.")
+        empty = [number for number, run in enumerate(runs, 1) if run.whole <= 0]
+        if not runs or empty:
             which = f"run {empty[0]} of the {side}" if empty else f"the {side}"
             raise InvalidRequest(
                 f"Nothing of {name} is selected in {which}, so there is nothing to compare. Leave out that run, or "
@@ -95,23 +97,51 @@ def collect_runs(
             "verdicts, or their table memory.",
             "event",
         )
-    index: dict[FunctionKey, int] = {}
-    for run in (run for side in sides for run in side):
-        for function in run.functions:
-            index.setdefault(function, len(index))
     first = other[0]
+    numbers = _FunctionNumbers(first)
+    rows = [[numbers.find(profile, run.functions) for profile, run in side] for side in found]
     only_shares = any(event_id(profile, name) in find_share_only_events(profile) for profile in (*base, *other))
     unit = get_strings(first.events, "unit")[event_id(first, name)]
-    groups = [_build_group(side, index) for side in sides]
-    return RunGroups(name, unit, list(index), groups[0], groups[1], only_shares)
+    groups = [_build_group(*both, len(numbers.keys)) for both in zip(sides, rows, strict=True)]
+    return RunGroups(name, unit, numbers.keys, groups[0], groups[1], only_shares)
+
+
+class _FunctionNumbers:
+    """Numbers the functions of several recordings. Most are those of the first one, in which they are looked up once
+    for each pair of recordings. keys: the functions by number."""
+
+    def __init__(self, first: Profile) -> None:
+        self._first = first
+        self._of_first = np.full(first.functions.num_rows, -1, np.int64)
+        self._others: dict[FunctionKey, int] = {}
+        self.keys: list[FunctionKey] = []
+
+    def find(self, profile: Profile, functions: Array) -> Array:
+        """The numbers of different functions of a recording."""
+        place = map_functions(profile, self._first, functions)
+        there = place != NOT_FOUND
+        new = place[there][self._of_first[place[there]] < 0]
+        self._of_first[new] = np.arange(len(self.keys), len(self.keys) + len(new))
+        self.keys += functions_of(self._first).keys_of(new)
+        numbers = np.empty(len(functions), np.int64)
+        numbers[there] = self._of_first[place[there]]
+        for at in np.flatnonzero(~there).tolist():
+            (key,) = functions_of(profile).keys_of(functions[at : at + 1])
+            if key not in self._others:
+                self._others[key] = len(self.keys)
+                self.keys.append(key)
+            numbers[at] = self._others[key]
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
 class EarlierRuns:
-    """The runs of an earlier recording, none without the event or the selected part. sampling: of the event."""
+    """The runs of an earlier recording, none without the event or the selected part. sampling: of the event. functions:
+    of each run."""
 
     sampling: tuple[object, ...]
     runs: tuple[_Run, ...]
+    functions: tuple[list[FunctionKey], ...] = ()
 
 
 def read_earlier_runs(profile: Profile, selection: Selection, event: str) -> EarlierRuns:
@@ -124,12 +154,13 @@ def read_earlier_runs(profile: Profile, selection: Selection, event: str) -> Ear
         # The selection does not exist there, such as a thread.
         return EarlierRuns((), ())
     positive = [run for run in runs if run.whole > 0 and not (run.values[:2] < 0).any()]
-    return EarlierRuns(sampling_of(profile, event), tuple(map(_without_small, positive)))
+    large, known = tuple(map(_without_small, positive)), functions_of(profile)
+    return EarlierRuns(sampling_of(profile, event), large, tuple(known.keys_of(run.functions) for run in large))
 
 
 def _without_small(run: _Run) -> _Run:
     kept = np.flatnonzero(run.values[:2].max(axis=0, initial=0.0) >= MIN_EARLIER_SHARE * run.whole)
-    return replace(run, functions=[run.functions[place] for place in kept.tolist()], values=run.values[:, kept])
+    return replace(run, functions=run.functions[kept], values=run.values[:, kept])
 
 
 def add_earlier_runs(groups: RunGroups, recordings: Sequence[EarlierRuns], compared: Profile) -> RunGroups:
@@ -138,11 +169,18 @@ def add_earlier_runs(groups: RunGroups, recordings: Sequence[EarlierRuns], compa
     `MIN_EARLIER` runs, there are none.
     """
     wanted = sampling_of(compared, groups.event)
-    found = [run for recording in recordings if recording.sampling == wanted for run in recording.runs]
+    alike = [recording for recording in recordings if recording.sampling == wanted]
+    found = [run for recording in alike for run in recording.runs]
     if len(found) < MIN_EARLIER:
         return groups
     index = {function: number for number, function in enumerate(groups.functions)}
-    return replace(groups, earlier=divide_at_changes(_build_group(found, index)))
+    # They may have functions that are not compared.
+    rows = [
+        np.array([index.get(key, NOT_FOUND) for key in functions], np.int64)
+        for recording in alike
+        for functions in recording.functions
+    ]
+    return replace(groups, earlier=divide_at_changes(_build_group(found, rows, len(index))))
 
 
 def divide_at_changes(runs: RunValues) -> tuple[RunValues, ...]:
@@ -188,49 +226,52 @@ def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]
 
 
 def _sum_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:
-    rollup = roll_up_filtered_samples(profile, selection, event)
-    size = profile.calls.num_rows
     counts = count_call_samples(profile, selection, event)
-    of_thread = get_column(profile.threads, "run") if profile.threads.num_rows else np.zeros(1, np.int64)
-    if counts is not None:
-        rows = filter_samples(profile, selection, event)
-        weights = clip_weights(profile, selection, rows).astype(np.float64)
-        thread = samples_of(profile).thread[rows]
+    runs = np.unique(get_column(profile.threads, "run"), return_inverse=True)[1] if profile.threads.num_rows else None
+    if runs is None or not runs.any():
+        spread = 1.0 if counts is None else list_run_spreads(profile, selection, event, None)[0]
+        weights = sum_call_weights(profile, selection, event)
+        return [_sum_functions(profile, selection, event, weights, counts, spread)] if weights.any() else []
+    rollup = roll_up_filtered_samples(profile, selection, event)
+    spreads = list_run_spreads(profile, selection, event, runs)
+    size = profile.calls.num_rows
     found = []
-    for run in np.unique(of_thread[rollup.thread]).tolist():
-        inside = np.flatnonzero(of_thread[rollup.thread] == run)
-        weight = sum_by_index(rollup.call[inside], rollup.weight[inside], size)
-        functions, own, total, whole = function_weights(profile, selection, event, calls=weight)
-        own_samples = total_samples = np.full(len(own), np.nan)
-        whole_samples, spread = np.nan, 1.0
-        if counts is not None:
-            # Without times, all runs are one.
-            alone = len(inside) == len(rollup.thread)
-            calls = counts if alone else sum_by_index(rollup.call[inside], rollup.count[inside], size)
-            _, own_samples, total_samples, whole_samples = function_weights(profile, selection, event, calls=calls)
-            if whole_samples == len(weights) or not alone:
-                mine = np.abs(weights[of_thread[thread] == run])
-                spread = float((mine**2).mean() / mine.mean() ** 2) if mine.any() else 1.0
-        shown = np.flatnonzero((own != 0) | (total != 0))
-        known = functions_of(profile)
-        keys = zip(known.names_of(functions[shown]), known.modules_of(functions[shown]), strict=True)
-        values = np.array([own, total, own_samples, total_samples], np.float64)[:, shown]
-        found.append(_Run(list(keys), values, float(whole), float(whole_samples), spread))
+    for run in np.unique(runs[rollup.thread]).tolist():
+        part = rollup.filter(runs[rollup.thread] == run)
+        weights = sum_by_index(part.call, part.weight, size)
+        # Without times, all runs are one.
+        inside = counts if len(part.call) == len(rollup.call) else sum_by_index(part.call, part.count, size)
+        of_run = None if counts is None else inside
+        found.append(_sum_functions(profile, selection, event, weights, of_run, spreads[run]))
     return found
 
 
-def _build_group(runs: Sequence[_Run], index: dict[FunctionKey, int]) -> RunValues:
-    values = np.zeros((4, len(index), len(runs)))
-    for number, run in enumerate(runs):
+def _sum_functions(
+    profile: Profile, selection: Selection, event: int, weights: Array, counts: Array | None, spread: float
+) -> _Run:
+    """A run. weights, counts: of its samples by node of `calls`; counts: None if nothing was sampled."""
+    functions, own, total, whole = function_weights(profile, selection, event, calls=weights)
+    own_samples = total_samples = np.full(len(own), np.nan)
+    whole_samples = np.nan
+    if counts is None:
+        spread = 1.0
+    else:
+        _, own_samples, total_samples, whole_samples = function_weights(profile, selection, event, calls=counts)
+    shown = np.flatnonzero((own != 0) | (total != 0))
+    values = np.array([own, total, own_samples, total_samples], np.float64)[:, shown]
+    return _Run(functions[shown], values, float(whole), float(whole_samples), spread)
+
+
+def _build_group(runs: Sequence[_Run], rows: Sequence[Array], count: int) -> RunValues:
+    """The values of `count` functions. rows: the numbers of the functions of each run, `NOT_FOUND` for none."""
+    values = np.zeros((4, len(runs), count))
+    for number, (run, row) in enumerate(zip(runs, rows, strict=True)):
         if np.isnan(run.whole_samples):
-            values[2:, :, number] = np.nan
-        # Several functions may have one name in one module. Those of earlier runs may be in none that is compared.
-        known = [place for place, one in enumerate(run.functions) if one in index]
-        rows = np.array([index[run.functions[place]] for place in known], np.int64)
-        for measure, of_run in zip(values, run.values[:, known], strict=True):
-            np.add.at(measure[:, number], rows, of_run)
+            values[2:, number] = np.nan
+        known = np.flatnonzero(row != NOT_FOUND)
+        values[:, number, row[known]] = run.values[:, known]
     whole = np.array([run.whole for run in runs])
     whole_samples = np.array([run.whole_samples for run in runs])
     spread = np.array([run.spread for run in runs])
-    own, total, own_samples, total_samples = values
+    own, total, own_samples, total_samples = values.transpose(0, 2, 1)
     return RunValues(np.vstack([total, own]), np.vstack([total_samples, own_samples]), whole, whole_samples, spread)

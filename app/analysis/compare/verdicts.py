@@ -168,10 +168,10 @@ class Comparison:
     def _causes(self, quote: Callable[[str], str]) -> list[str]:
         """The functions that explain the change: what grew by itself, or, if the growth is spread over many functions,
         the innermost caller of most of it."""
-        records = self.rows.records()
+        records = list_found(self.rows)
         rows = [row for row in records if _is_found(row["self_verdict"])]
         causes = [(row, "self") for row in rows]
-        callers = [row for row in records if _is_found(row["total_verdict"]) and row not in rows]
+        callers = [row for row in records if not _is_found(row["self_verdict"])]
         for caller in sorted(callers, key=lambda row: row["other_total_percent"]):
             growth = caller["growth_total_percent"]
             explained = sum(row["growth_self_percent"] for row in rows if row["growth_self_percent"] * growth > 0)
@@ -195,6 +195,13 @@ class Comparison:
         return f"{name}{with_callees} costs {size} {'more' if delta > 0 else 'less'}"
 
 
+def list_found(rows: TableRows) -> list[dict[str, Any]]:
+    """The rows of a comparison with evidence on self or total, in their order: of thousands mostly few."""
+    verdicts = (rows.values[f"{measure}_verdict"] for measure in MEASURES)
+    found = [any(map(_is_found, pair)) for pair in zip(*verdicts, strict=True)]
+    return rows.take(np.flatnonzero(found)).records()
+
+
 class GateResult(StrEnum):
     """Of a gate."""
 
@@ -208,7 +215,7 @@ def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
     evidence. UNCERTAIN: the runs could not have shown a growth of `most`, or the noise between them is unknown and
     something grew by more than the noise of sampling. With the reason."""
     grown = [("everything selected", 100 * comparison.whole.ratio, comparison.whole.found)] if comparison.whole else []
-    for row in comparison.rows.records():
+    for row in list_found(comparison.rows):
         for measure in MEASURES:
             growth = row[f"growth_{measure}_percent"]
             if _is_found(row[f"{measure}_verdict"]) and growth is not None:
@@ -302,6 +309,8 @@ def _is_moved(groups: RunGroups) -> bool:
     """Whether most of the base is in functions that the other side has in modules of another directory."""
     count = len(groups.functions)
     own = [side.weight[count:].sum(axis=1) for side in (groups.base, groups.other)]
+    if own[0][own[1] == 0].sum() <= MOST * own[0].sum():
+        return False
     rows = [
         ((name, base_name(module)), before, after)
         for (name, module), before, after in zip(groups.functions, *(side.tolist() for side in own), strict=True)
@@ -373,15 +382,13 @@ def _build_rows(
             shown = known[part] & ~np.isnan(evidence.q[part])
             values[f"{name}_{measure}_percent"] = np.where(shown, _percent(value[part]), np.nan)
     size = np.maximum(np.abs(values["growth_self_percent"]), 0)
-    evident = np.array([_is_found(one) for one in values["self_verdict"]], bool) | np.array(
-        [_is_found(one) for one in values["total_verdict"]], bool
-    )
+    evident = evidence.found[:count] | evidence.found[count:]
     order = np.lexsort((-np.abs(values["growth_total_percent"]), -size, ~evident))
     return build_rows(
         COLUMNS,
         {
-            "name": [groups.functions[n][0] for n in order],
-            "module": [groups.functions[n][1] for n in order],
+            "name": [groups.functions[n][0] for n in order.tolist()],
+            "module": [groups.functions[n][1] for n in order.tolist()],
             "event": [groups.event] * count,
             "unit": [groups.unit] * count,
             **{name: value[order] for name, value in values.items()},
@@ -407,11 +414,10 @@ def _least_growth(comparison: Comparison) -> float:
     """The smallest growth that the runs could show, in percent of the whole of the base: of the whole or of a function,
     whichever is larger."""
     least = 0.0 if comparison.whole is None else 100 * comparison.whole.detectable
-    for row in comparison.rows.records():
-        for measure in MEASURES:
-            detectable = row[f"detectable_{measure}_percent"]
-            if detectable is not None:
-                least = max(least, detectable * row[f"base_{measure}_percent"] / 100)
+    for measure in MEASURES:
+        values = comparison.rows.values
+        growth = values[f"detectable_{measure}_percent"] * values[f"base_{measure}_percent"] / 100
+        least = max(least, float(growth[~np.isnan(growth)].max(initial=0.0)))
     return least
 
 

@@ -47,11 +47,15 @@ class FunctionIndex:
 
     def names_of(self, functions: Array) -> list[str]:
         """Display names of rows of `functions`."""
-        return [_text(self.names, code) for code in self.name[functions].tolist()]
+        return _texts(self.names, self.name[functions])
 
     def modules_of(self, functions: Array) -> list[str]:
         """Modules of rows of `functions`."""
-        return [_text(self.modules, code) for code in self.module[functions].tolist()]
+        return _texts(self.modules, self.module[functions])
+
+    def keys_of(self, functions: Array) -> list[tuple[str, str]]:
+        """(display name, module) of rows of `functions`."""
+        return list(zip(self.names_of(functions), self.modules_of(functions), strict=True))
 
 
 def functions_of(profile: Profile) -> FunctionIndex:
@@ -113,6 +117,11 @@ def function_id(profile: Profile, function: int | str) -> Array:
 
 def _text(texts: list[str], code: int) -> str:
     return texts[code] if code >= 0 else ""
+
+
+def _texts(texts: list[str], codes: Array) -> list[str]:
+    # The code of null, -1, is the last place.
+    return list(map([*texts, ""].__getitem__, codes.tolist()))
 
 
 def _null_is_no_text(texts: list[str], codes: Array) -> Array:

@@ -20,6 +20,7 @@ MEMO_LIMIT_BYTES = 256 << 20
 """The limit for one profile; the least recently used value is evicted first. The last built value always remains."""
 VALUE_BYTES = 64
 """Approximate size of a text or number in a list."""
+_PLAIN = str | int | float | None
 
 
 @dataclass
@@ -78,6 +79,13 @@ def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: boo
         return cast(T, value)
 
 
+def derived_bytes(profile: Profile) -> int:
+    """Bytes of the values that are kept for a profile, without the pinned ones."""
+    with _memos_lock:
+        shelf = _memos.get(profile)
+    return 0 if shelf is None else shelf.bytes
+
+
 def size_of(value: Any) -> int:
     """Bytes of the arrays in a value (arrays, tables, dataclasses, tuples, lists); a nominal size for other objects.
 
@@ -91,7 +99,7 @@ def _size_of(value: Any, ids: set[int]) -> int:
         known = id(value) in ids
         ids.add(id(value))
         return 0 if known else value.nbytes
-    if isinstance(value, list) and value and isinstance(value[0], str | int | float | None):
+    if isinstance(value, list) and value and isinstance(value[0], _PLAIN):
         return VALUE_BYTES * len(value)
     if isinstance(value, Mapping):
         return sum(_size_of(part, ids) for part in value.values()) + 64

@@ -9,7 +9,7 @@ from ...domain.tables import NO_ID
 from ...domain.timed_events import IN_ORDER
 from .memo import memoize
 from .sample_rollup import count_calls, sum_call_weights
-from .sample_selection import samples_of
+from .sample_selection import clip_weights, samples_of, select_samples
 from .sample_spans import SampleSpan, spans_of
 
 MIN_COMPARED_SAMPLES = 30
@@ -46,11 +46,30 @@ def weight_spread(profile: Profile, event: int) -> float:
 
     def build() -> float:
         samples = samples_of(profile)
-        weight = np.abs(samples.weight[samples.event == event]).astype(np.float64)
-        mean = float(weight.mean()) if len(weight) else 0.0
-        return float((weight**2).mean()) / mean**2 if mean else 1.0
+        return _spread(samples.weight[samples.event == event])
 
     return memoize(profile, ("spread of weights", event), build, pin=True)
+
+
+def list_run_spreads(profile: Profile, selection: Selection, event: int, run_of_thread: Array | None) -> list[float]:
+    """`weight_spread` of the selected samples, by number of the run; patterns do not apply, because the samples of a
+    function have the weights of their thread and time. run_of_thread: the number of the run by row of `threads`, None
+    for one run."""
+    count = 1 if run_of_thread is None else int(run_of_thread.max(initial=0)) + 1
+    if event == NO_ID or not _has_single_samples(profile):
+        return [1.0] * count
+    rows = select_samples(profile, selection, event)
+    weight = clip_weights(profile, selection, rows)
+    if run_of_thread is None:
+        return [_spread(weight)]
+    run = run_of_thread[samples_of(profile).thread[rows]]
+    return [_spread(weight[run == number]) for number in range(count)]
+
+
+def _spread(weight: Array) -> float:
+    size = np.abs(weight).astype(np.float64)
+    mean = float(size.mean()) if len(size) else 0.0
+    return float((size**2).mean()) / mean**2 if mean else 1.0
 
 
 def _has_single_samples(profile: Profile) -> bool:

@@ -90,9 +90,14 @@ def list_rollups(profile: Profile, selection: Selection, event: int) -> list[Sam
 
 def count_calls(profile: Profile, selection: Selection, event: int) -> Array:
     """How many of the selected samples of an event were taken on each node of `calls` itself: int64."""
-    counts, calls = np.zeros(profile.calls.num_rows, np.int64), profile.calls.num_rows
-    for part in list_rollups(profile, selection, event):
-        counts += np.rint(np.bincount(part.call, part.count, calls)).astype(np.int64)
+    parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
+    if parts is not None:
+        counts = np.zeros(calls, np.int64)
+        for part in parts:
+            counts += np.rint(np.bincount(part.call, part.count, calls)).astype(np.int64)
+    else:
+        samples, rows = samples_of(profile), select_samples(profile, selection, event)
+        counts = sum_by_index(samples.call, np.bincount(samples.stack[rows], minlength=len(samples.call)), calls)
     kept = filter_calls(profile, selection)
     if kept is not None:
         counts[~kept] = 0
@@ -115,6 +120,16 @@ def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Arra
     if kept is not None:
         weights[~kept] = 0
     return weights
+
+
+def sum_thread_weights(profile: Profile, selection: Selection, event: int) -> Array:
+    """The absolute weight of the selected samples of an event by row of `threads`: float64."""
+    kept = filter_calls(profile, selection)
+    sums = np.zeros(profile.threads.num_rows)
+    for part in list_rollups(profile, selection, event):
+        weight = np.abs(part.weight) if kept is None else np.abs(part.weight) * kept.take(part.call)
+        sums += np.bincount(part.thread, weight, len(sums))
+    return sums
 
 
 def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRollup:

@@ -41,7 +41,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """The rows of a table. values: one numpy array or list for each column; None and NaN are missing."""
+    """The rows of a table. values: one numpy array or sequence for each column; None and NaN are missing."""
 
     columns: tuple[Column, ...]
     values: Mapping[str, Any]
@@ -101,7 +101,8 @@ class TableRows:
     def _typed_columns(self) -> Iterator[tuple[Column, Any, str]]:
         for column in self.columns:
             values = self.values[column.name]
-            yield column, values, _number_type(values) if column.dtype == "number" else column.dtype
+            plain = values if isinstance(values, np.ndarray | list) else list(values)
+            yield column, plain, _number_type(plain) if column.dtype == "number" else column.dtype
 
 
 class TableFunction(Generic[P]):

@@ -139,7 +139,9 @@ def function_weights(
     labels = label_functions(profile, selection.frame_filter, by)
     own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
-    own_sum = sum_by_index(labels.label[1:], own[1:], size)
+    # Few nodes are the end of a stack.
+    ends = np.flatnonzero(own[1:]) + 1
+    own_sum = sum_by_index(labels.label[ends], own[ends], size)
     total_sum = sum_by_index(labels.label[labels.outer], total[labels.outer], size)
     return labels.function, own_sum, total_sum, int(total[ROOT])
 

@@ -218,7 +218,13 @@ def _nodes(tree: CallTree, profile: Profile) -> Array:
 
 def _mask_sampled_nodes(profile: Profile) -> Array:
     """Whether some sample ends at each node of `calls`."""
-    samples = samples_of(profile)
-    found = np.zeros(profile.calls.num_rows, bool)
-    found[samples.call[samples.stack]] = True
-    return found
+
+    def build() -> Array:
+        samples = samples_of(profile)
+        stacks = np.zeros(len(samples.call), bool)
+        stacks[samples.stack] = True
+        found = np.zeros(profile.calls.num_rows, bool)
+        found[samples.call[stacks]] = True
+        return found
+
+    return memoize(profile, "sampled nodes", build)

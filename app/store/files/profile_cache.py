@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ...domain.profile import Profile
 
 MAX_PROFILES = 8
+"""Profiles that are always kept, however much was derived from them."""
+MAX_SMALL_PROFILES = 64
+"""Profiles that are kept while little was derived from them: a comparison of groups of runs reads all of them."""
+MAX_DERIVED_BYTES = 2 << 30
+"""With more derived from all of them, only `MAX_PROFILES` are kept."""
 
 _all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
 
@@ -20,8 +25,8 @@ _all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
 class ProfileCache:
     """The most recently used profiles. Thread-safe and fork-safe."""
 
-    def __init__(self, size: int = MAX_PROFILES) -> None:
-        self._size = size
+    def __init__(self, size: int = MAX_PROFILES, most: int = MAX_SMALL_PROFILES) -> None:
+        self._size, self._most = size, max(size, most)
         self._profiles: OrderedDict[Path, tuple[tuple[int, int], Profile]] = OrderedDict()
         self._lock = threading.Lock()
         _all.add(self)
@@ -44,6 +49,7 @@ class ProfileCache:
             known = self._profiles.get(directory)
             if known is not None and known[0] == version:
                 self._profiles.move_to_end(directory)
+                self._evict_oldest()
                 return known[1]
         profile = columns.read(directory)
         if cache is not None:
@@ -54,9 +60,19 @@ class ProfileCache:
                 return known[1]
             self._profiles[directory] = (version, profile)
             self._profiles.move_to_end(directory)
-            while len(self._profiles) > self._size:
-                self._profiles.popitem(last=False)
+            self._evict_oldest()
         return profile
+
+    def _evict_oldest(self) -> None:
+        """What was derived grows after a profile was added. The caller holds the lock."""
+        from ...analysis.core.memo import derived_bytes
+
+        if len(self._profiles) <= self._size:
+            return
+        derived = sum(derived_bytes(profile) for _, profile in self._profiles.values())
+        while len(self._profiles) > self._most or (len(self._profiles) > self._size and derived > MAX_DERIVED_BYTES):
+            _, (_, oldest) = self._profiles.popitem(last=False)
+            derived -= derived_bytes(oldest)
 
     def evict(self, directory: Path) -> None:
         """Remove the profile in `directory` from the cache."""

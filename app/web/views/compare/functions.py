@@ -1,6 +1,6 @@
 """/compare: differences of two results by function, as a table and as a differential flame graph."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pandas as pd
@@ -13,15 +13,15 @@ from ....analysis.compare.matching import list_common_formulas, main_event_pair,
 from ....analysis.compare.tables import COMPARED_TABLES, has_table
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
+from ....analysis.core.schema import TableRows
 from ....analysis.formulas.measures import display_unit, use_lead_event
 from ....analysis.formulas.resolution import ResolvedFormula
 from ....analysis.nsight.matching import pair_trace_with_report
-from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
 from ....domain.tables import get_strings
-from ....domain.units import TIME_UNIT_PARAMETER, Quantity, format_percent, format_quantity, format_utc, format_utc_iso
+from ....domain.units import TIME_UNIT_PARAMETER, Quantity, format_percent, format_quantity
 from ....store import Result
 from ...pages import Chip, Pairs, result_url, selection_chips, with_query
 from ...parameters import parse_choice
@@ -47,6 +47,7 @@ from ..results.tables import (
     table_file_url,
     table_response,
 )
+from .choice import find_pair, render_choice
 from .columns import change_bar, change_tone, status_column, status_links
 from .flamegraph import DifferenceView, difference
 from .name_choice import PARAMETER, NameChoice, build_name_choice, open_compared
@@ -54,36 +55,8 @@ from .name_choice import PARAMETER, NameChoice, build_name_choice, open_compared
 blueprint = Blueprint("compare", __name__)
 MEASURES = ("self", "total")
 SCALES = (("", "Normalized"), ("0", "Absolute"))
-PICK_LIMIT = 200
 MAX_STACK_FRAMES = 8
 SEARCHED_COLUMNS = ("name", "module")
-
-
-@dataclass(frozen=True)
-class ResultChoice:
-    """A result that can be chosen. recorded: time, "" if unknown; created: when it was stored."""
-
-    id: str
-    name: str
-    about: str
-    recorded_text: str
-    recorded_iso: str
-    created_text: str
-    created_iso: str
-    is_base: bool
-    is_other: bool
-
-
-@dataclass(frozen=True)
-class PickPage(Page):
-    """`/compare` while one of the two is missing."""
-
-    template: ClassVar[str] = "compare/pick.html"
-    choices: tuple[ResultChoice, ...]
-    search: str
-    base: str
-    other: str
-    total: int
 
 
 @dataclass(frozen=True)
@@ -176,20 +149,28 @@ class _FunctionsQuery:
 @blueprint.get("/compare")
 def show() -> Response:
     """The comparison, or the choice of what to compare."""
-    pair = _pair()
+    pair = find_pair()
     if pair is not None:
         rest = [(k, v) for k, v in request.args.items(multi=True) if k not in ("result", "base", "other")]
         return redirect(with_query("/compare", [("base", pair[0]), ("other", pair[1]), *rest]), 303)
     if not (request.args.get("base") and request.args.get("other")):
-        return _pick()
+        return render_choice()
     profiles = [current_services().store.results.open(request.args[word]) for word in ("base", "other")]
     if any(is_counts_only(profile) for profile in profiles):
         # Counts have no functions.
         words = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
         return redirect(with_query("/compare/counts", words), 303)
     query = _parse_query()
-    everything = _rows(query)
+    found = _compute(query)
+    names = found.values["name"]
+    # Names of stacks are long: if they decide nothing, only those of this page are made.
+    is_read = bool(parse_search()) or request.args.get("sort", "").removeprefix("-") == "name"
+    everything = (found if is_read else replace(found, values={**found.values, "name": [""] * len(found)})).to_frame()
     rows, order = _filter_and_sort(query, everything)
+
+    def complete(part: pd.DataFrame, _: slice) -> pd.DataFrame:
+        return part.assign(name=[names[row] for row in part.index])
+
     unit = get_strings(query.other_profile.events, "unit")[query.event] if query.event >= 0 else "count"
     totals = [
         _total(profile, result, event)
@@ -227,6 +208,7 @@ def show() -> Response:
                 bar=change_bar(rows, query.delta),
                 bar_label="Relative to the largest change",
                 wide=False,
+                complete=complete,
             ),
             csv=table_file_url("compare.csv"),
         )
@@ -253,50 +235,6 @@ def get_json() -> Response:
     query = _parse_query()
     rows = filter_rows(_with_status(query, _rows(query)), parse_search(), SEARCHED_COLUMNS)
     return table_response(f"{query.base.name} to {query.other.name}", rows, *query.profiles, columns=COLUMNS)
-
-
-def _pair() -> tuple[str, str] | None:
-    """(base, other) of the results ticked in the list, the older one first; None if none was."""
-    ids = list(dict.fromkeys(request.args.getlist("result")))
-    if not ids:
-        return None
-    if len(ids) > 2:
-        raise InvalidRequest(
-            f"Select two results to compare, not {len(ids)}. Further runs are added on the page Verdicts.", "result"
-        )
-    results = [current_services().store.results.get(id) for id in ids]
-    # If the recording time of any is unknown, they are sorted by when they were stored.
-    known = all(result.recorded is not None for result in results)
-    found = sorted(results, key=lambda result: (result.recorded or 0.0 if known else 0.0, result.created))
-    return ("" if len(found) == 1 else found[0].id), found[-1].id
-
-
-def _pick() -> Response:
-    search = request.args.get("search", "")
-    base, other = request.args.get("base", ""), request.args.get("other", "")
-    found, total = current_services().store.results.search(search, limit=PICK_LIMIT)
-    return render(
-        PickPage(
-            choices=tuple(
-                ResultChoice(
-                    id=result.id,
-                    name=result.name,
-                    about=" · ".join(part for part in (result.host, result.command) if part),
-                    recorded_text=format_utc(result.recorded) if result.recorded is not None else "",
-                    recorded_iso=format_utc_iso(result.recorded) if result.recorded is not None else "",
-                    created_text=format_utc(result.created),
-                    created_iso=format_utc_iso(result.created),
-                    is_base=result.id == base,
-                    is_other=result.id == other,
-                )
-                for result in found
-            ),
-            search=search,
-            base=base,
-            other=other,
-            total=total,
-        )
-    )
 
 
 def _parse_query() -> _FunctionsQuery:
@@ -331,10 +269,14 @@ def _parse_query() -> _FunctionsQuery:
 
 
 def _rows(asked: _FunctionsQuery) -> pd.DataFrame:
+    return _compute(asked).to_frame()
+
+
+def _compute(asked: _FunctionsQuery) -> TableRows:
     selection = asked.selection
     if asked.event >= 0 and asked.formula is None:
         selection = selection.replace(event=event_names(asked.other_profile)[asked.event])
-    return diff_functions(
+    return diff_functions.rows(
         asked.base_profile, asked.other_profile, selection, selection, asked.by, asked.normalize, asked.measure
     )
 

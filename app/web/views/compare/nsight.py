@@ -27,7 +27,8 @@ from ..results.functions import MAX_URL
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
-from .functions import PICK_LIMIT, ComparedResult, ResultChoice, SelectionBar, compared_result, comparison_tabs
+from .choice import PICK_LIMIT, ResultChoice
+from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
 
 blueprint = Blueprint("compare_nsight", __name__)
