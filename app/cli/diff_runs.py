@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,6 +35,19 @@ SHOWN_COLUMNS = (
     "module",
 )
 """The columns for people; CSV, JSON and Parquet have all of them."""
+FORMULA_COLUMNS = (
+    "name",
+    "self_verdict",
+    "base_self",
+    "other_self",
+    "growth_self_percent",
+    "low_self_percent",
+    "high_self_percent",
+    "total_verdict",
+    "growth_total_percent",
+    "module",
+)
+"""Of a formula, which has no share of a total."""
 
 
 def diff_runs(
@@ -54,15 +67,12 @@ def diff_runs(
     """Write what changed, and return the exit status. as_shares: None for the default of `compare_runs`; find_earlier:
     see there."""
     from ..analysis.compare import functions, matching
-    from ..analysis.compare.verdicts import compare_runs
+    from ..analysis.compare.formula_verdicts import compare_groups
 
-    if matching.pair_formulas(base[0], other[0], selection, selection):
-        if len(base) + len(other) > 2 or output_format in (MARKDOWN, FOLDED) or fail_above is not None:
-            raise InvalidRequest(
-                "Verdicts are on events, not on formulas. Name an event, or compare two recordings without "
-                f"--fail-above and --format {MARKDOWN} or {FOLDED}.",
-                "event",
-            )
+    is_formula = matching.pair_formulas(base[0], other[0], selection, selection) is not None
+    if is_formula and output_format == FOLDED:
+        raise InvalidRequest(f"--format {FOLDED} has the weights of an event. Name an event with --event.", "event")
+    if is_formula and len(base) + len(other) == 2 and output_format != MARKDOWN and fail_above is None:
         found = functions.diff_functions.rows(base[0], other[0], selection, selection, by=by)
         write_table("Comparison", found, output_format, output, selection)
         return 0
@@ -71,7 +81,7 @@ def diff_runs(
         return 0
     several = len(base) + len(other) > 2
     try:
-        comparison = compare_runs(
+        comparison = compare_groups(
             base,
             other,
             selection,
@@ -95,10 +105,10 @@ def diff_runs(
         return 0
     if output_format == MARKDOWN:
         _write_text(format_markdown(comparison), output)
-    elif several or comparison.base_runs + comparison.other_runs > 2:
+    elif several or is_formula or comparison.base_runs + comparison.other_runs > 2:
         rows = comparison.rows
         if output_format == "table":
-            rows = rows.select(SHOWN_COLUMNS)
+            rows = rows.select(FORMULA_COLUMNS if is_formula else SHOWN_COLUMNS)
         write_table("Comparison", rows, output_format, output, selection)
     else:
         found = functions.diff_functions.rows(
@@ -117,6 +127,9 @@ def format_markdown(comparison: "Comparison") -> str:
     from ..analysis.compare.verdicts import Verdict, list_found
 
     of = "Growth is in percentage points" if comparison.as_shares else "Growth is in percent of the total of the base"
+    end = f"{of}; base and other are shares."
+    if comparison.formula:
+        end = f"Growth is in percent of the value of the base; values of {_code(comparison.formula)}."
     lines = [f"**{comparison.sentence(_code)}**", ""]
     rows = [
         (row, measure)
@@ -132,7 +145,7 @@ def format_markdown(comparison: "Comparison") -> str:
     for row, measure in rows[:MAX_ROWS]:
         low, high = row[f"low_{measure}_percent"], row[f"high_{measure}_percent"]
         interval = "–" if low is None or not comparison.is_certain else f"{low:+.1f} % to {high:+.1f} %"
-        shares = " | ".join(f"{row[f'{side}_{measure}_percent']:.2f} %" for side in ("base", "other"))
+        shares = " | ".join(_format_value(row, f"{side}_{measure}", comparison) for side in ("base", "other"))
         growth = f"{row[f'growth_{measure}_percent']:+.2f}"
         # Otherwise it would end the cell, even in code.
         name = _code(row["name"]).replace("|", "\\|")
@@ -140,8 +153,13 @@ def format_markdown(comparison: "Comparison") -> str:
     if len(rows) > MAX_ROWS:
         lines.append(f"\n{len(rows) - MAX_ROWS} more are left out.")
     if rows:
-        lines.append(f"\n{of}; base and other are shares.")
+        lines.append(f"\n{end}")
     return "\n".join(lines) + "\n"
+
+
+def _format_value(row: dict[str, Any], column: str, comparison: "Comparison") -> str:
+    """The value of a side: of an event its share."""
+    return f"{row[column]:.4g}" if comparison.formula else f"{row[f'{column}_percent']:.2f} %"
 
 
 def _quote(name: str) -> str:

@@ -22,6 +22,7 @@ from perfloom.store.files import columns
 from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 from tests.support.parts import require
+from tests.support.perf.counted_runs import CPI, record_cycles
 
 DATA = paths.DATA
 SPIN = str(DATA / "perf" / "spin.script.txt")
@@ -378,3 +379,21 @@ def test_earlier_results_tell_the_noise_between_runs(run: Run, tmp_path: Path) -
     # Of four earlier runs, nothing is known.
     status, out, _ = run("diff", *ids[:2], "--with", ids[-1], "--format", "json")
     assert {row["earlier_runs"] for row in json.loads(out)} == {None}
+
+
+def test_formulas_have_verdicts_and_a_gate(run: Run, tmp_path: Path) -> None:
+    def write(name: str, seeds: range, **cpi: float) -> list[str]:
+        paths = [tmp_path / f"{name}-{seed}.perfloom.tar" for seed in seeds]
+        for path, seed in zip(paths, seeds, strict=True):
+            profile = record_cycles(seed, 2_000, cpi=CPI | cpi)
+            path.write_bytes(b"".join(archive.write(profile, Selection(), {})))
+        return [str(path) for path in paths]
+
+    base, other = write("base", range(3)), write("other", range(3, 6), lookup=4.0)
+    words = ("diff", *base, "--with", *other, "--event", "CPI", "--fail-above", "10")
+    status, out, err = run(*words, "--format", "markdown")
+    assert status == 1, err
+    assert "more `CPI` (" in err and "everything selected grew by" in err
+    assert "| `lookup` | self | more | " in out and "`cycles / instructions`" in out
+    # One run a side cannot tell.
+    assert run("diff", base[0], other[0], "--event", "CPI", "--fail-above", "10")[0] == 3

@@ -14,6 +14,7 @@ import pytest
 from perfloom.domain.jobs import JobDetails, JobSpec, SeriesRun, Side
 from perfloom.store import NewRun, Store
 from perfloom.store.files import columns
+from tests.support.perf.counted_runs import CPI, record_cycles
 from tests.web.conftest import EVIL, HOSTILE, TOKEN, Browser, profile
 from tests.web.html import read
 
@@ -171,3 +172,18 @@ def test_earlier_results_of_the_command_tell_how_much_runs_vary(
     assert "“renamed” is new" in text and "slower 1" in text
     # Parts of results differ for other reasons than runs do.
     assert "unknown" in text_of(browser_client.page(f"/compare/runs?{query}&other.thread=worker-0"))
+
+
+def test_formulas_are_compared(browser_client: Browser, stored: Callable[..., str]) -> None:
+    for number in range(3):
+        stored(record_cycles(number, 2_000), BASE[number])
+        stored(record_cycles(10 + number, 2_000, cpi=CPI | {"lookup": 4.0}), OTHER[number])
+    groups = "&".join([*(f"base={id}" for id in BASE[:3]), *(f"other={id}" for id in OTHER[:3])])
+    page = browser_client.page(f"/compare/runs?{groups}&event=CPI&scale=shares")
+    text = text_of(page)
+    assert "more “CPI” (" in text and "lookup" in text and "cycles / instructions" in text
+    assert "scale=absolute" not in page and ">IPC<" in page
+    answer = browser_client.client.get(f"/api/v1/compare/runs?{groups}&event=CPI", headers=BEARER)
+    rows = {row["name"]: row for row in answer.get_json()}
+    assert rows["lookup"]["self_verdict"] == "more" and rows["lookup"]["base_self_percent"] is None
+    assert ">CPI<" in browser_client.page(f"/compare/runs?{groups}")

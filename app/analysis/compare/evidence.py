@@ -177,6 +177,29 @@ def compare_measured(base: Array, other: Array, tested: BoolArray) -> Evidence:
     return _test(contrast.difference, variance * contrast.factor, degrees, tested & positive & enough)
 
 
+def compare_logarithms(
+    base: tuple[Array, Array],
+    other: tuple[Array, Array],
+    tested: BoolArray,
+    *,
+    paired: bool = False,
+    variation: float | None = None,
+) -> Evidence:
+    """The evidence that values of the whole, which is row 0, and of items differ, as one family. base, other:
+    (logarithms, their variances from sampling), float64 [1 + items, runs]. paired, variation: as in `compare_values`.
+    """
+    enough = min(base[0].shape[1], other[0].shape[1]) >= MIN_RUNS
+    variation = 0.0 if variation is None and not enough else variation
+    contrast = _contrast(base, other, paired, shares=False)
+    variance, degrees = (one.copy() for one in _known_or_own(contrast, variation))
+    if variation is None:
+        items = tested.copy()
+        items[0] = False
+        moderated = _moderate(contrast, items)
+        variance[1:], degrees[1:] = (one[1:] for one in moderated)
+    return _test(contrast.difference, variance * contrast.factor, degrees, tested)
+
+
 def exceeds_sampling_noise(base: RunValues, other: RunValues, *, as_shares: bool) -> BoolArray:
     """Which items of one run a side differ by more than `NOISE_ERRORS` standard errors of sampling. The noise between
     runs is unknown. Tests are not corrected for their number, so that the answer for an item does not depend on which

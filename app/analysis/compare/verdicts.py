@@ -34,13 +34,19 @@ _PERF_OUTPUT = re.compile(r"\s(-o\s*|--output[=\s])\S+")
 
 
 class Verdict(StrEnum):
-    """Of a row. NOISE: it differs by more than the noise of sampling, but the noise between runs is unknown."""
+    """Of a row. MORE, LESS: of a formula, which may be better when it grows. NOISE: it differs by more than the noise
+    of sampling, but the noise between runs is unknown."""
 
     SLOWER = "slower"
     FASTER = "faster"
+    MORE = "more"
+    LESS = "less"
     NONE = "no evidence"
     NOISE = "beyond sampling noise"
     UNTESTED = "not tested"
+
+
+_FOUND = frozenset(str(one) for one in Verdict) - {str(Verdict.NONE), str(Verdict.UNTESTED)}
 
 
 def _columns(measure: str, what: str) -> tuple[Column, ...]:
@@ -55,7 +61,8 @@ def _columns(measure: str, what: str) -> tuple[Column, ...]:
         Column(
             f"growth_{measure}_percent",
             "%",
-            "Difference in percent of everything selected in the base; of shares, the difference in percentage points.",
+            "Difference in percent of everything selected in the base; of shares, the difference in percentage points; "
+            "of a formula, in percent of its value in the base.",
             "Float64",
         ),
         Column(f"change_{measure}_percent", "%", "Ratio other ÷ base of the geometric means, minus 1.", "Float64"),
@@ -126,7 +133,8 @@ class EarlierNoise:
 class Comparison:
     """A comparison of two groups of runs. whole: how their total weight changed; None if only shares were compared.
     is_certain: whether the noise between runs is known. notes: sentences on
-    what else differs between the recordings. noise: where the noise between runs is from, if not from these runs."""
+    what else differs between the recordings. noise: where the noise between runs is from, if not from these runs.
+    formula: the expression that was compared instead of an event; then growth is in percent of the value itself."""
 
     rows: TableRows
     event: str
@@ -138,6 +146,7 @@ class Comparison:
     whole: WholeChange | None
     notes: tuple[Note, ...] = ()
     noise: EarlierNoise | None = None
+    formula: str = ""
 
     def sentence(self, quote: Callable[[str], str] = shorten) -> str:
         """The result in a sentence: only what there is evidence for. quote: how to write a name from a file."""
@@ -145,7 +154,7 @@ class Comparison:
         if self.whole is None:
             first = f"Shares of {event}, {runs}"
         elif self.whole.found:
-            times = self.unit == "ns" and self.is_certain
+            times = self.unit == "ns" and self.is_certain and not self.formula
             more = self.whole.ratio > 0
             word = ("slower" if more else "faster") if times else f"{'more' if more else 'less'} {event}"
             ends = sorted(abs(100 * end) for end in (self.whole.low, self.whole.high))
@@ -170,6 +179,9 @@ class Comparison:
         the innermost caller of most of it."""
         records = list_found(self.rows)
         rows = [row for row in records if _is_found(row["self_verdict"])]
+        if self.formula:
+            grown = [f"{quote(row['name'])} {_signed(row['growth_self_percent'])} %" for row in rows]
+            return grown[:MAX_CAUSES]
         causes = [(row, "self") for row in rows]
         callers = [row for row in records if not _is_found(row["self_verdict"])]
         for caller in sorted(callers, key=lambda row: row["other_total_percent"]):
@@ -213,9 +225,11 @@ class GateResult(StrEnum):
 def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
     """Whether something grew by more than `most` percent of the whole of the base (of shares: percentage points), with
     evidence. UNCERTAIN: the runs could not have shown a growth of `most`, or the noise between them is unknown and
-    something grew by more than the noise of sampling. With the reason."""
+    something grew by more than the noise of sampling. Of a formula, only the whole is considered, in percent of its
+    value. With the reason."""
     grown = [("everything selected", 100 * comparison.whole.ratio, comparison.whole.found)] if comparison.whole else []
-    for row in list_found(comparison.rows):
+    # Of a formula, the value of a small function says little about the program.
+    for row in [] if comparison.formula else list_found(comparison.rows):
         for measure in MEASURES:
             growth = row[f"growth_{measure}_percent"]
             if _is_found(row[f"{measure}_verdict"]) and growth is not None:
@@ -300,7 +314,7 @@ def compare_runs(
         as_shares,
         certain,
         whole,
-        (*_find_notes((*base, *other), groups.event), *([MOVED] if _is_moved(groups) else [])),
+        (*find_notes((*base, *other), groups.event), *([MOVED] if _is_moved(groups) else [])),
         noise,
     )
 
@@ -326,7 +340,8 @@ def _program_of(profile: Profile) -> str | None:
     return _PERF_OUTPUT.sub("", command) if command and _PERF.match(command) else command
 
 
-def _find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
+def find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
+    """What differs between recordings that are compared."""
     incomplete = sum(not profile.meta.complete for profile in profiles)
     if incomplete:
         verb = "is" if incomplete == 1 else "are"
@@ -414,7 +429,7 @@ def _least_growth(comparison: Comparison) -> float:
     """The smallest growth that the runs could show, in percent of the whole of the base: of the whole or of a function,
     whichever is larger."""
     least = 0.0 if comparison.whole is None else 100 * comparison.whole.detectable
-    for measure in MEASURES:
+    for measure in () if comparison.formula else MEASURES:
         values = comparison.rows.values
         growth = values[f"detectable_{measure}_percent"] * values[f"base_{measure}_percent"] / 100
         least = max(least, float(growth[~np.isnan(growth)].max(initial=0.0)))
@@ -422,7 +437,7 @@ def _least_growth(comparison: Comparison) -> float:
 
 
 def _is_found(verdict: str) -> bool:
-    return verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.NOISE)
+    return verdict in _FOUND
 
 
 def _percent(logarithm: Array) -> Array:

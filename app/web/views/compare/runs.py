@@ -7,10 +7,14 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
+from ....analysis.compare.formula_verdicts import compare_groups
+from ....analysis.compare.matching import list_common_formulas
 from ....analysis.compare.runs import MAX_RUNS
-from ....analysis.compare.verdicts import COLUMNS, Comparison, Verdict, compare_runs
+from ....analysis.compare.verdicts import COLUMNS, Comparison, Verdict
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
+from ....analysis.formulas.measures import display_unit, find_formula
+from ....analysis.formulas.resolution import ResolvedFormula
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
@@ -22,7 +26,14 @@ from ...pages import Chip, result_url, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
-from ..results.result_frame import PageLink, measure_text, page_params, request_selection, time_unit_links
+from ..results.result_frame import (
+    PageLink,
+    formula_links,
+    measure_text,
+    page_params,
+    request_selection,
+    time_unit_links,
+)
 from ..results.sheets import Bar as RowBar
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
@@ -55,7 +66,13 @@ PART_FIELDS = {
 """The parameters of a selection in the form of a side; the address accepts all."""
 CHOICES = 50
 """Results that can be added, the newest."""
-TONES = {Verdict.SLOWER: "more", Verdict.FASTER: "less", Verdict.NOISE: ""}
+TONES = {
+    Verdict.SLOWER: "more",
+    Verdict.FASTER: "less",
+    Verdict.MORE: "more",
+    Verdict.LESS: "less",
+    Verdict.NOISE: "",
+}
 
 
 @dataclass(frozen=True)
@@ -137,6 +154,11 @@ class _RunsQuery:
     def name(self) -> str:
         return f"{self.results[0][0].name} to {self.results[1][0].name} runs"
 
+    @property
+    def formula(self) -> ResolvedFormula | None:
+        """The formula that is compared instead of an event."""
+        return find_formula(self.profiles[1][0], self.side_selections[1].event or self.side_selections[0].event)
+
 
 @blueprint.get("/compare/runs")
 def show() -> Response:
@@ -145,7 +167,7 @@ def show() -> Response:
     comparison = _compare(query)
     measure = query.measure
     everything = comparison.rows.to_frame()
-    columns = _columns(comparison, measure)
+    columns = _columns(query, comparison)
     rows, order = filter_and_sort(
         _with_verdict(query, everything),
         columns,
@@ -180,7 +202,7 @@ def show() -> Response:
             ),
             tabs=comparison_tabs((base_profile, other_profile), "runs"),
             scale=query.scale,
-            scales=_links("scale", SCALES, query.scale),
+            scales=() if query.formula else _links("scale", SCALES, query.scale),
             measures=_links("of", MEASURES, measure),
             pairs=_pair_link(query, comparison),
             verdicts=_verdict_links(everything[f"{measure}_verdict"], query.verdict),
@@ -238,10 +260,10 @@ def _parse_query() -> _RunsQuery:
 
 
 def _compare(query: _RunsQuery) -> Comparison:
-    found = compare_runs(
+    found = compare_groups(
         *query.profiles,
         *query.side_selections,
-        as_shares={"absolute": False, "shares": True}.get(query.scale),
+        as_shares=None if query.formula else {"absolute": False, "shares": True}.get(query.scale),
         paired=query.paired,
         find_earlier=read_earlier_results(
             current_services().store.results,
@@ -265,15 +287,15 @@ def _flatten(query: _RunsQuery) -> tuple[Profile, ...]:
     return (*query.profiles[0], *query.profiles[1])
 
 
-def _columns(comparison: Comparison, measure: str) -> tuple[ColumnView, ...]:
-    shares = comparison.as_shares
+def _columns(query: _RunsQuery, comparison: Comparison) -> tuple[ColumnView, ...]:
+    shares, measure, formula = comparison.as_shares, query.measure, query.formula
 
     def tone(row: dict[str, Any]) -> str:
         verdict = row[f"{measure}_verdict"]
         return TONES.get(verdict, "faint")
 
     suffix = f"{measure}_percent" if shares else measure
-    unit = "percent" if shares else comparison.unit
+    unit = "percent" if shares else display_unit(formula) if formula else comparison.unit
     found = (
         ColumnView("name", "Function", "name", shorten_page=shorten_distinct),
         ColumnView("module", "Module", "text", shorten=base_name),
@@ -285,7 +307,7 @@ def _columns(comparison: Comparison, measure: str) -> tuple[ColumnView, ...]:
             "Growth",
             "value",
             unit="percent",
-            unit_label="points" if shares else "% of the base’s total",
+            unit_label="points" if shares else "% of the base" if formula else "% of the base’s total",
             sort="growth",
             signed=True,
             tone=tone,
@@ -421,15 +443,18 @@ def _build_bar(query: _RunsQuery, comparison: Comparison) -> SelectionBar:
     def url(selection: Selection) -> str:
         return with_query(request.path, selection.to_query() + own)
 
+    formula, first = query.formula, query.profiles[0][0]
+    event = event_names(profile)[formula.lead] if formula else comparison.event
     common = [name for name in event_names(profile) if all(name in event_names(one) for one in _flatten(query))]
     return SelectionBar(
         selection=query.selection,
-        event=comparison.event,
+        event=event,
         unit=comparison.unit,
-        measure=measure_text(profile, comparison.event),
+        measure=formula.formula.expression if formula else measure_text(profile, event),
         events=tuple(
             PageLink(name, name, url(query.selection.replace(event=name)), name == comparison.event) for name in common
         ),
+        formulas=formula_links([one for _, one in list_common_formulas(first, profile, True)], query.selection, url),
         time_units=time_unit_links(profile),
         chips=selection_chips(query.selection, url),
         reset=url(Selection(event=query.selection.event)),
