@@ -136,14 +136,17 @@ class JobSeries:
                 continue
             if fails_always(series):
                 self.request_cancel(series)
-            elif self._make_due(job.id, progress_text=""):
+            elif self._make_due(job.id, is_waiting=True, progress_text=""):
                 begun.append(job.id)
         return tuple(begun)
 
-    def _make_due(self, id: str, **columns: Any) -> bool:
-        """Change a job that has not ended, and make it due now. False if it has ended."""
+    def _make_due(self, id: str, *, is_waiting: bool = False, **columns: Any) -> bool:
+        """Change a job that has not ended, and make it due now. False if it has ended. is_waiting: only if it is not
+        due yet, because another process may have started it."""
         now = time.time()
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(ACTIVE_STATES))
+        if is_waiting:
+            change = change.where(JobRow.due_at.is_(None))
         with self._database.write() as session:
             rowcount: int = session.execute(  # type: ignore[attr-defined]
                 change.values(due_at=now, changed=now, **columns)

@@ -59,6 +59,11 @@ def test_counts_and_absent_rows() -> None:
     assert rows["softmax"]["other"] == pytest.approx(2 / 3) and rows["softmax"]["verdict"] == "not tested"
 
 
+def test_copies_of_a_trace_have_no_noise_and_no_verdict() -> None:
+    rows = compare([make_trace(100)] * 3, [make_trace(120)] * 3)
+    assert (rows["gemm"]["verdict"], rows["gemm"]["delta"]) == ("not tested", 20)
+
+
 def test_few_runs_have_no_verdict_and_the_values_of_two_traces() -> None:
     one, two = make_trace(100), make_trace(120)
     rows = compare([one], [two])

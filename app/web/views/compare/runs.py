@@ -416,8 +416,8 @@ def _links(word: str, choices: dict[str, str], now: str) -> tuple[PageLink, ...]
 
 
 def _pair_link(query: _RunsQuery, comparison: Comparison) -> PageLink | None:
-    """Switches pairs; None if the sides have different numbers of runs."""
-    if comparison.base_runs != comparison.other_runs or comparison.base_runs < 2:
+    """Switches pairs; None if the sides have different numbers of runs, or noise from earlier runs has no pairs."""
+    if comparison.noise or comparison.base_runs != comparison.other_runs or comparison.base_runs < 2:
         return None
     url = current_url_with(("paired", None if query.paired else "1"), ("page", None))
     return PageLink("paired", "Runs were interleaved: compare pairs", url, query.paired)

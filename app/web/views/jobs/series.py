@@ -220,6 +220,8 @@ def comparison_url(series: RunSeries) -> str:
 def count_missing(series: RunSeries) -> str:
     """How many runs ended without a result, as a sentence; empty if none did."""
     missing, total = len(series.without_result()), sum(len(series.compared(side)) for side in Side)
+    if total == missing == 1:
+        return "The run has no result."
     return f"{missing} of {total} runs {'has' if missing == 1 else 'have'} no result." if missing else ""
 
 
