@@ -11,7 +11,7 @@ import click
 
 from ..domain.errors import InvalidRequest
 from ..domain.text import shorten
-from .diff_runs import EXIT_GATE_FAILED, FOLDED, MARKDOWN, diff_runs
+from .diff_runs import EXIT_GATE_FAILED, EXIT_UNCERTAIN, FOLDED, MARKDOWN, diff_runs
 from .files import build_selection, filter_options, open_sources, prefork_reader
 from .ids import Source
 from .options import data_option, load_settings, output_option
@@ -28,7 +28,8 @@ COUNTS = "counts"
 """The comparison of counts of perf stat."""
 
 
-MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS = 3, 100
+MIN_RUNS, MAX_SELF_TEST_RUNS = 3, 100
+"""With fewer runs on a side there are no verdicts."""
 WITH = "--with"
 BETWEEN = "\0with"
 """Replaces --with among the arguments: what follows it is the other side."""
@@ -104,7 +105,7 @@ class _TwoSidedCommand(click.Command):
 )
 @click.option(
     "--runs",
-    type=click.IntRange(MIN_SELF_TEST_RUNS, MAX_SELF_TEST_RUNS),
+    type=click.IntRange(MIN_RUNS, MAX_SELF_TEST_RUNS),
     default=5,
     show_default=True,
     help="With --record and --self-test: the runs of each side.",
@@ -164,9 +165,9 @@ def diff(
     can be detected: perfloom diff --self-test -- COMMAND. To record both sides: perfloom diff --record -- BASE_COMMAND
     --with OTHER_COMMAND.
 
-    Without TABLE, it compares functions or stacks; with operators, kernels, modules, memory or steps, the rows of that
-    table, per step if both have steps; with counts, the counts of perf stat. Files with only counts need no TABLE. --by
-    kind, tensor, layer and device apply to operators.
+    Without TABLE, which comes last, it compares functions or stacks; with operators, kernels, modules, memory or steps,
+    the rows of that table, per step if both have steps; with counts, the counts of perf stat. Files with only counts
+    need no TABLE. --by kind, tensor, layer and device apply to operators.
     """
     if self_test:
         from .self_test import print_self_test, run_self_test
@@ -224,8 +225,8 @@ def diff(
             output=output,
         )
     several = len(base_names) + len(other_names) > 2
-    if several and (table or by == "stack"):
-        raise click.UsageError(f"Several runs are compared by function only; leave out {table or '--by stack'}.")
+    if several and (table == COUNTS or by == "stack"):
+        raise click.UsageError(f"Several runs are not compared by {table or 'stack'}; compare one with one.")
     bases, others = ([open_sources(settings, [name]) for name in side] for side in (base_names, other_names))
     base, other = bases[0], others[0]
     if not table and all(counts.is_counts_only(profile) for profile in (*bases, *others)):
@@ -244,9 +245,15 @@ def diff(
         if table == COUNTS:
             found, growths = _compare_counts(base, other, selection)
         else:
-            found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
+            found, growths = _compare_table(bases, others, selection, table, by or "", of or "", absolute)
         write_table("Comparison", found, output_format, output, selection)
-        return 0 if fail_above is None else _gate(growths, fail_above)
+        if fail_above is None:
+            return 0
+        if several and min(len(bases), len(others)) < MIN_RUNS:
+            text = f"From {MIN_RUNS} recordings on each side, rows have verdicts; these cannot tell."
+            click.echo(f"perfloom: {text}", err=True)
+            return EXIT_UNCERTAIN
+        return _gate(growths, fail_above)
     bases, others = _merge_names(bases, others, rules)
     return diff_runs(
         bases,
@@ -347,15 +354,23 @@ def _split_sides(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]
     """(base, other, table). Raises UsageError."""
     if words.count(BETWEEN) == 1:
         at = words.index(BETWEEN)
-        base, other = tuple(words[:at]), tuple(words[at + 1 :])
+        base, other, table = tuple(words[:at]), tuple(words[at + 1 :]), ""
+        if len(other) > 1 and other[-1] in _list_tables() and not os.path.exists(other[-1]):
+            other, table = other[:-1], other[-1]
         if base and other:
-            return base, other, ""
+            return base, other, table
     elif BETWEEN not in words and len(words) in (2, 3):
         return (words[0],), (words[1],), words[2] if len(words) == 3 else ""
     raise click.UsageError(
         "Name a base and an other recording, or several of each with --with in between: BASE1 BASE2 --with OTHER1 "
         "OTHER2."
     )
+
+
+def _list_tables() -> tuple[str, ...]:
+    from ..analysis.compare.tables import COMPARED_TABLES
+
+    return (*COMPARED_TABLES, COUNTS)
 
 
 def _compare_counts(
@@ -382,10 +397,17 @@ def _compare_counts(
 
 
 def _compare_table(
-    base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
+    bases: "Sequence[Profile]",
+    others: "Sequence[Profile]",
+    selection: "Selection",
+    table: str,
+    by: str,
+    of: str,
+    absolute: bool,
 ) -> "tuple[TableRows, list[tuple[str, float]]]":
     """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,
-    else of the row's value in the base."""
+    else of the row's value in the base. Of several recordings on a side, only that of rows with evidence."""
+    from ..analysis.compare.group_tables import NO_EVIDENCE, UNTESTED, diff_table_groups
     from ..analysis.compare.tables import (
         COMPARED_TABLES,
         diff_table,
@@ -395,17 +417,25 @@ def _compare_table(
         resolve_measure,
     )
 
-    if not any(has_table(profile, table) for profile in (base, other)):
-        raise InvalidRequest(f"Neither of them has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
-    by = resolve_grouping(base, other, table, by)
-    measure = resolve_measure(list_measures(COMPARED_TABLES[table], base, other), of)
-    each_step = not absolute and measure.additive and all(profile.steps.num_rows for profile in (base, other))
-    found = diff_table.rows(base, other, selection, table, measure.column, each_step=each_step, by=by)
+    every = (*bases, *others)
+    if not any(has_table(profile, table) for profile in every):
+        none = "Neither" if len(every) == 2 else "None"
+        raise InvalidRequest(f"{none} of them has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
+    asked = by
+    for profile in every[1:]:
+        by = resolve_grouping(every[0], profile, table, asked)
+    measure = resolve_measure(list_measures(COMPARED_TABLES[table], *every), of)
+    each_step = not absolute and measure.additive and all(profile.steps.num_rows for profile in every)
+    how = (selection, table, measure.column, each_step, by)
+    is_grouped = len(every) > 2
+    found = diff_table_groups.rows(bases, others, *how) if is_grouped else diff_table.rows(bases[0], others[0], *how)
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
     base_total = sum(value or 0.0 for value in found.column("base"))
     return found, [
-        (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"])) for row in found.records()
+        (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"]))
+        for row in found.records()
+        if not is_grouped or row["verdict"] not in (NO_EVIDENCE, UNTESTED)
     ]
 
 

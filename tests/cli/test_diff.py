@@ -23,6 +23,7 @@ from tests.cli.conftest import Run, collapsed
 from tests.support import paths
 from tests.support.parts import require
 from tests.support.perf.counted_runs import CPI, record_cycles
+from tests.support.traced import Trace
 
 DATA = paths.DATA
 SPIN = str(DATA / "perf" / "spin.script.txt")
@@ -397,3 +398,25 @@ def test_formulas_have_verdicts_and_a_gate(run: Run, tmp_path: Path) -> None:
     assert "| `lookup` | self | more | " in out and "`cycles / instructions`" in out
     # One run a side cannot tell.
     assert run("diff", base[0], other[0], "--event", "CPI", "--fail-above", "10")[0] == 3
+
+
+def test_tables_of_groups_have_verdicts(run: Run, tmp_path: Path) -> None:
+    def write(name: str, lengths: Sequence[int]) -> list[str]:
+        paths = [tmp_path / f"{name}{number}.perfloom.tar" for number in range(len(lengths))]
+        for path, length in zip(paths, lengths, strict=True):
+            trace = Trace()
+            host, stream = trace.thread(1, "python"), trace.thread(7, stream=True)
+            launch = trace.slice(host, 0, 100, "cudaLaunchKernel", "runtime")
+            trace.slice(stream, 200, 200 + length, "gemm", "kernel", launch)
+            path.write_bytes(b"".join(archive.write(trace.finish(), Selection(), {})))
+        return [str(path) for path in paths]
+
+    base, other = write("base", (100_000, 101_000, 99_000)), write("other", (120_000, 122_000, 121_000))
+    words = (*base, "--with", *other, "kernels", "--fail-above", "5")
+    status, out, err = run("diff", *words, "--format", "json")
+    (row,) = json.loads(out)
+    assert status == 1 and "'gemm' grew by 21.00 %" in err
+    assert (row["verdict"], row["base"], row["other"]) == ("slower", 100, 121)
+    assert run("diff", *other, "--with", *base, "kernels", "--fail-above", "5")[0] == 0
+    status, _, err = run("diff", *base[:2], "--with", *other[:2], "kernels", "--fail-above", "5")
+    assert status == 3 and "From 3 recordings on each side" in err
