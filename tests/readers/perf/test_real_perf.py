@@ -20,7 +20,7 @@ from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
 from perfloom.workers.read import reading
 from tests.support import paths
-from tests.support.parts import require
+from tests.support.parts import require, require_reference_perf
 from tests.support.samples import has_additional_name, samples_of, without_additional_names
 
 pytestmark = pytest.mark.heavy
@@ -97,6 +97,7 @@ def printed(text: str) -> Iterator[Printed]:
 
 
 def test_stacks_equal_perf_script_sample_by_sample(recording: Path, profile: Profile) -> None:
+    require_reference_perf()
     fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
     wanted = list(printed(perf("script", "-i", recording, "--ns", "--no-inline", "-F", fields)))
     found = [
@@ -159,6 +160,7 @@ def test_units_and_sampling(profile: Profile) -> None:
 
 def test_text_import_equals_perf_data_import(recording: Path, profile: Profile, tmp_path: Path) -> None:
     """Other fields in the text, and the same samples."""
+    require_reference_perf()
     text = tmp_path / "x.txt"
     text.write_text(perf("script", "-i", recording, "--ns", "--no-inline", "--header"), errors="backslashreplace")
     with open(text, "rb") as file:
