@@ -89,7 +89,7 @@ def write_text(binary: Path, samples: int) -> tuple[bytes, int]:
     places: list[tuple[int, str, int]] = []
     with open(binary, "rb") as file:
         opened = open_binary(file)
-        engine = Disassembler(opened.machine, opened.elf.little_endian)
+        engine = Disassembler(opened.machine, opened.image.order == "<")
         for row, start in enumerate(opened.symbols.start.tolist()):
             name = opened.symbols.name_of(row)
             code = opened.read(start, int(opened.symbols.end[row]) - start)

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from elftools.elf.elffile import ELFFile
-
+from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
-from perfloom.ingest.machine_code.elf import DAMAGED, is_same_build, read_build_id
+from perfloom.ingest.machine_code.elf import is_same_build
+from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.machine_code.source_text import NOT_SOURCE, decode_source, is_source_name
 from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
@@ -84,10 +84,9 @@ class Binaries:
         if stream is None:
             return None
         try:
-            if is_same_build(read_build_id(ELFFile(stream)), build_id):
-                stream.seek(0)
+            if is_same_build(ElfImage.read(stream).build_id, build_id):
                 return stream
-        except DAMAGED:
+        except (UnreadableInput, OSError):
             pass
         stream.close()
         return None

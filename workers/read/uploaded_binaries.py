@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.text import sanitize_line
-from perfloom.ingest.machine_code.elf import DAMAGED, is_same_build, read_build_id
+from perfloom.ingest.machine_code.elf import is_same_build
+from perfloom.ingest.machine_code.elf_image import SHF_EXECINSTR, SHT_PROGBITS, ElfImage
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
 MAX_LISTED = 5
@@ -32,10 +31,10 @@ def _inspect(path: str, name: str) -> tuple[str, FileKind]:
     """(build id, what it is) of an ELF file."""
     try:
         with open(path, "rb") as stream:
-            elf = ELFFile(stream)
-            build_id = read_build_id(elf)
-            kind = FileKind.EXECUTABLE if _has_code(elf) else FileKind.DEBUG
-    except DAMAGED:
+            image = ElfImage.read(stream)
+            build_id = image.build_id
+            kind = FileKind.EXECUTABLE if _has_code(image) else FileKind.DEBUG
+    except (UnreadableInput, OSError):
         raise UnreadableInput(f"{name} is not a valid ELF file. {_AGAIN}") from None
     if not build_id:
         raise UnreadableInput(
@@ -45,9 +44,9 @@ def _inspect(path: str, name: str) -> tuple[str, FileKind]:
     return build_id, kind
 
 
-def _has_code(elf: ELFFile) -> bool:
+def _has_code(image: ElfImage) -> bool:
     """Whether it contains machine code: in a debug file, the sections of code have no content."""
-    return any(section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 4 for section in elf.iter_sections())
+    return any(section.type == SHT_PROGBITS and section.flags & SHF_EXECINSTR for section in image.sections)
 
 
 def _explain_other_build(name: str, build_id: str, build_ids: Mapping[str, str]) -> str:

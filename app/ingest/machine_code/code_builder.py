@@ -8,7 +8,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from elftools.elf.elffile import ELFFile
 
 from ...domain.arrays import Array, BoolArray
 from ...domain.errors import UnreadableInput
@@ -18,8 +17,10 @@ from ...domain.symbols.demangler import Demangler
 from ...domain.tables import FrameKind, get_column, get_strings
 from ...domain.text import shorten
 from .debug_lines import DebugLines, InlinedCall, LineRows, OutOfTime
+from .debug_sections import MAX_BYTES, NAMES, DebugSections
 from .disassembly import Disassembler, Instructions
 from .elf import DAMAGED, Binary, is_same_build, open_binary
+from .elf_image import ElfImage
 from .placement import place_addresses
 
 MAX_INSTRUCTIONS = 3_000_000
@@ -27,9 +28,7 @@ MAX_FUNCTION_BYTES = 8 << 20
 BATCH_BYTES = 128 << 10
 """Of functions that are disassembled together."""
 MAX_NAME = 100
-MAX_DEBUG_BYTES = 1 << 30
 UNKNOWN = np.uint64(2**64 - 1)
-_DEBUG_SECTIONS = (".debug_info", ".debug_line", ".debug_str", ".debug_abbrev", ".debug_line_str", ".debug_rnglists")
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class CodeBuilder:
 
     def _add_functions(self, binary: Binary, rows: Array, number: int) -> tuple[CodeStatus, str]:
         """Add functions of a binary. Returns its status, and a detail or an empty text."""
-        engine = Disassembler(binary.machine, binary.elf.little_endian)
+        engine = Disassembler(binary.machine, binary.image.order == "<")
         if not engine.is_known:
             return CodeStatus.NO_LINES, f"Code of {binary.machine} cannot be disassembled."
         addresses: dict[int, Array] = {}
@@ -208,10 +207,10 @@ class CodeBuilder:
         place_of = {start: np.full(len(found), -1, np.int32) for start, found in addresses.items()}
         status, detail = CodeStatus.NO_LINES, ""
         try:
-            dwarf, detail = _open_debug(binary.debug)
-            if dwarf is not None:
+            sections, detail = _open_debug(binary.debug)
+            if sections is not None:
                 status = CodeStatus.COMPLETE
-                lines = DebugLines(dwarf, self.deadline_s)
+                lines = DebugLines(sections, self.deadline_s)
                 for offset, starts in lines.find_units(list(addresses)).items():
                     try:
                         rows = lines.read_lines(offset)
@@ -291,15 +290,14 @@ class CodeBuilder:
         return [symbol, address, size, texts, targets, _join(self.instruction_places)]
 
 
-def _open_debug(elf: ELFFile) -> tuple[Any, str]:
+def _open_debug(image: ElfImage) -> tuple[DebugSections | None, str]:
     """(the debug information of a binary, why there is none)."""
-    sections = [elf.get_section_by_name(name) for name in _DEBUG_SECTIONS]
-    if sections[0] is None or sections[1] is None:
+    found = [image.find_section(name) for name in NAMES]
+    if found[0] is None or found[1] is None:
         return None, ""
-    # Of a compressed section, the size after decompression.
-    if sum(section.data_size for section in sections if section is not None) > MAX_DEBUG_BYTES:
+    if sum(image.measure_section(section) for section in found if section is not None) > MAX_BYTES:
         return None, "Its debug information is larger than 1 GiB, and was not read."
-    return elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False), ""
+    return DebugSections.of_image(image), ""
 
 
 def _transpose(rows: Sequence[tuple[Any, ...]], count: int) -> list[Any]:

@@ -1,24 +1,20 @@
 """What is needed of an ELF file: functions, machine code, build id.
 
-Headers are read by pyelftools. Symbols are read as columns, because there may be hundreds of thousands.
+Symbols are read as columns, because there may be hundreds of thousands.
 """
 
-import os
 import struct
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
-from elftools.common.exceptions import DWARFError, ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
-from .elf_image import ElfImage
+from .elf_image import PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, ElfImage
 from .plt import PltEntry, list_plt_entries
 
 MAX_TABLE_BYTES = 512 << 20
@@ -27,12 +23,25 @@ MAX_NAME_BYTES = 4096
 PERF_DIGITS = 40
 """Of a build id in perf.data."""
 DAMAGED = (
-    *(ELFError, DWARFError, zlib.error, struct.error, OSError, LookupError, ValueError, TypeError, AttributeError),
-    *(AssertionError, ArithmeticError, RecursionError, NotImplementedError, MemoryError),
+    *(UnreadableInput, zlib.error, struct.error, OSError, LookupError, ValueError, TypeError, ArithmeticError),
+    *(RecursionError, MemoryError),
 )
-"""What pyelftools raises for damaged files."""
+"""What readers of damaged files raise."""
 _EXECUTABLE = 1
-_TABLES = ("SHT_SYMTAB", "SHT_DYNSYM")
+_MACHINES = {
+    3: "x86",
+    8: "MIPS",
+    20: "PowerPC",
+    21: "64-bit PowerPC",
+    22: "IBM S/390",
+    40: "ARM",
+    43: "SPARC",
+    62: "x64",
+    183: "AArch64",
+    243: "RISC-V",
+    258: "LoongArch",
+}
+_ARM = 40
 _FUNCTION_TYPES = (2, 10)
 """STT_FUNC and STT_GNU_IFUNC."""
 _SYMBOL_64 = [("name", "u4"), ("info", "u1"), ("other", "u1"), ("section", "u2"), ("value", "u8"), ("size", "u8")]
@@ -72,11 +81,11 @@ class Symbols:
 
 @dataclass(frozen=True, eq=False)
 class Binary:
-    """An opened ELF file. machine: "x64", "AArch64" …, as pyelftools names it. segments: (address, offset in the file,
-    bytes) of the executable parts. debug: the file with its debug information, which may be another one."""
+    """An opened ELF file. machine: "x64", "AArch64" …. segments: (address, offset in the file, bytes) of the executable
+    parts. debug: the file with its debug information, which may be another one."""
 
-    elf: ELFFile
-    debug: ELFFile
+    image: ElfImage
+    debug: ElfImage
     machine: str
     build_id: str | None
     symbols: Symbols
@@ -87,22 +96,9 @@ class Binary:
         for address, offset, length in self.segments:
             if address <= start < address + length:
                 with suppress(OSError, OverflowError):
-                    self.elf.stream.seek(offset + start - address)
-                    return bytes(self.elf.stream.read(min(size, address + length - start)))
+                    self.image.stream.seek(offset + start - address)
+                    return self.image.stream.read(min(size, address + length - start, self.image.size))
         return b""
-
-
-class _BoundedStream:
-    """A file that is never asked for more bytes than it has: a damaged header may give any size."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._size = stream.seek(0, os.SEEK_END)
-        self.seek, self.tell, self.close = stream.seek, stream.tell, stream.close
-
-    def read(self, size: int = -1) -> bytes:
-        rest = max(0, self._size - self._stream.tell())
-        return self._stream.read(rest if size < 0 else min(size, rest))
 
 
 def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] = lambda build_id: None) -> Binary:
@@ -111,45 +107,31 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
     Raises UnreadableInput for other files.
     """
     try:
-        elf = ELFFile(cast(BinaryIO, _BoundedStream(stream)))
-        segments = tuple(
-            (int(s["p_vaddr"]), int(s["p_offset"]), int(s["p_filesz"]))
-            for s in elf.iter_segments("PT_LOAD")
-            if s["p_flags"] & _EXECUTABLE
-        )
-        build_id = read_build_id(elf)
-        debug = _find_debug(elf, build_id, find_debug)
-        tables = [elf] if debug is elf else [debug, elf]
-        symbols = _read_symbols(tables)
+        image = ElfImage.read(stream)
+        loaded = image.segments[(image.segments["type"] == PT_LOAD) & (image.segments["flags"] & _EXECUTABLE > 0)]
+        columns = (loaded[name].tolist() for name in ("vaddr", "offset", "filesz"))
+        build_id = image.build_id
+        debug = _find_debug(image, build_id, find_debug)
+        symbols = _read_symbols([image] if debug is image else [debug, image])
         if len(symbols.start):
-            symbols = _add_entries(symbols, list_plt_entries(ElfImage.read(cast(BinaryIO, elf.stream))))
-        return Binary(elf, debug, elf.get_machine_arch(), build_id, symbols, segments)
+            symbols = _add_entries(symbols, list_plt_entries(image))
+        machine = _MACHINES.get(image.machine, f"machine {image.machine}")
+        return Binary(image, debug, machine, build_id, symbols, tuple(zip(*columns, strict=True)))
     except DAMAGED:
         raise UnreadableInput("It is not a valid ELF file.") from None
 
 
-def _find_debug(elf: ELFFile, build_id: str | None, find_debug: Callable[[str], BinaryIO | None]) -> ELFFile:
-    if build_id is None or elf.get_section_by_name(".debug_line") is not None:
-        return elf
+def _find_debug(image: ElfImage, build_id: str | None, find_debug: Callable[[str], BinaryIO | None]) -> ElfImage:
+    if build_id is None or image.find_section(b".debug_line") is not None:
+        return image
     stream = find_debug(build_id)
     if stream is None:
-        return elf
+        return image
     try:
-        beside = ELFFile(cast(BinaryIO, _BoundedStream(stream)))
-        return beside if read_build_id(beside) == build_id else elf
+        beside = ElfImage.read(stream)
+        return beside if beside.build_id == build_id else image
     except DAMAGED:
-        return elf
-
-
-def read_build_id(elf: ELFFile) -> str | None:
-    """The build id, hexadecimal; None without one."""
-    for section in elf.iter_sections("SHT_NOTE"):
-        if not isinstance(section, NoteSection):
-            continue
-        for note in section.iter_notes():
-            if note["n_type"] == "NT_GNU_BUILD_ID":
-                return str(note["n_desc"])
-    return None
+        return image
 
 
 def _add_entries(symbols: Symbols, entries: Sequence[PltEntry]) -> Symbols:
@@ -170,25 +152,25 @@ def _add_entries(symbols: Symbols, entries: Sequence[PltEntry]) -> Symbols:
     return Symbols(start, np.where(before & (end > following), following, end), name, names)
 
 
-def _read_symbols(elfs: Sequence[ELFFile]) -> Symbols:
+def _read_symbols(images: Sequence[ElfImage]) -> Symbols:
     parts, names = [], b""
-    for elf, table in [(one, s) for one in elfs for sort in _TABLES for s in one.iter_sections(sort)]:
-        order = "<" if elf.little_endian else ">"
-        kind = np.dtype([(name, order + code) for name, code in (_SYMBOL_64 if elf.elfclass == 64 else _SYMBOL_32)])
-        strings = elf.get_section(table["sh_link"])
-        if table["sh_size"] > MAX_TABLE_BYTES or strings is None or strings["sh_size"] > MAX_TABLE_BYTES:
+    kinds = (SHT_SYMTAB, SHT_DYNSYM)
+    for image, table in [(one, s) for one in images for kind in kinds for s in one.sections if s.type == kind]:
+        kind = np.dtype([(name, image.order + code) for name, code in (_SYMBOL_64 if image.is_64 else _SYMBOL_32)])
+        if not 0 <= table.link < len(image.sections):
             continue
-        data = table.data()
+        data = image.read_section(table, MAX_TABLE_BYTES)
+        strings = image.read_section(image.sections[table.link], MAX_TABLE_BYTES)
         found = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
         found = found[np.isin(found["info"] & 15, _FUNCTION_TYPES) & (found["section"] != 0) & (found["value"] != 0)]
         columns = [found[name].astype(np.uint64) for name in ("value", "size", "name")]
         columns.append((found["info"] >> 4).astype(np.uint64))
         columns[2] += np.uint64(len(names))
-        if elf["e_machine"] == "EM_ARM":
+        if image.machine == _ARM:
             # The lowest bit says that it is Thumb code.
             columns[0] &= ~np.uint64(1)
         parts.append(columns)
-        names += strings.data() + b"\0"
+        names += strings + b"\0"
     start, size, name, binding = (
         (np.concatenate(column) for column in zip(*parts, strict=True))
         if parts

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Self
 
 import numpy as np
+import zstandard
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
@@ -21,10 +22,10 @@ MAX_NAMES_BYTES = 4 << 20
 MAX_NOTE_BYTES = 1 << 16
 MAX_LINK_BYTES = 4096 + 8
 PT_LOAD, PT_NOTE = 1, 4
-SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
-SHF_ALLOC, SHF_COMPRESSED = 2, 0x800
+SHT_PROGBITS, SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 7, 8, 11
+SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 2, 4, 0x800
 NT_GNU_BUILD_ID = 3
-ELFCOMPRESS_ZLIB = 1
+ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD = 1, 2
 _SECTION = {
     True: "name u4, type u4, flags u8, addr u8, offset u8, size u8, link u4, info u4, align u8, entsize u8",
     False: "name u4, type u4, flags u4, addr u4, offset u4, size u4, link u4, info u4, align u4, entsize u4",
@@ -112,16 +113,31 @@ class ElfImage:
         data = _read_at(self.stream, self.size, section.offset, section.size)
         if not section.flags & SHF_COMPRESSED:
             return data
-        head = struct.Struct(f"{self.order}{'IIQQ' if self.is_64 else 'III'}")
-        if len(data) < head.size:
-            return b""
-        kind, *others = head.unpack_from(data)
-        if kind != ELFCOMPRESS_ZLIB or not 0 < others[-2] <= most:
+        kind, size, start = self._read_compression(data)
+        if not 0 < size <= most:
             return b""
         try:
-            return zlib.decompressobj().decompress(data[head.size :], others[-2])
-        except zlib.error:
-            return b""
+            if kind == ELFCOMPRESS_ZLIB:
+                return zlib.decompressobj().decompress(data[start:], size)
+            if kind == ELFCOMPRESS_ZSTD:
+                return zstandard.ZstdDecompressor().stream_reader(data[start:]).read(size)
+        except (zlib.error, zstandard.ZstdError):
+            pass
+        return b""
+
+    def measure_section(self, section: SectionHeader) -> int:
+        """How many bytes `read_section` would give at most."""
+        if section.type == SHT_NOBITS or not section.flags & SHF_COMPRESSED:
+            return 0 if section.type == SHT_NOBITS else section.size
+        return self._read_compression(_read_at(self.stream, self.size, section.offset, 24))[1]
+
+    def _read_compression(self, data: bytes) -> tuple[int, int, int]:
+        """(kind, bytes when decompressed, where the content begins) of a compressed section; zeros if it is damaged."""
+        head = struct.Struct(f"{self.order}{'IIQQ' if self.is_64 else 'III'}")
+        if len(data) < head.size:
+            return 0, 0, 0
+        kind, *others = head.unpack_from(data)
+        return kind, others[-2], head.size
 
     @property
     def build_id(self) -> str | None:

@@ -1,15 +1,15 @@
 """Line programs of DWARF (DWARF 5, section 6.2.5), run over their bytes.
 
-pyelftools reads their headers. Its own interpreter creates several objects for each opcode, which takes a hundred times
-as long as here, where all opcodes of a kind are decoded at once.
+All opcodes of a kind are decoded at once: creating objects for each opcode takes a hundred times as long.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from ...domain.arrays import Array
+from .line_header import LineHeader
 
 EXTENDED, COPY, ADVANCE_PC, ADVANCE_LINE, SET_FILE = range(5)
 CONST_ADD_PC, FIXED_ADVANCE_PC = 8, 9
@@ -23,7 +23,7 @@ _LEB_BYTES = 10
 
 
 def run_line_program(
-    code: bytes, header: Any, *, little_endian: bool, check: Callable[[], None]
+    header: LineHeader, *, little_endian: bool, check: Callable[[], None]
 ) -> tuple[Array, Array, Array]:
     """The rows of a line program: (address uint64, file int64 as it numbers files, line int64).
 
@@ -31,12 +31,12 @@ def run_line_program(
     Sequences at address 0 are left out: the linker removed their code. Addresses and lines are computed modulo 2^64.
     check: called now and then, may raise. Raises IndexError, ArithmeticError or LookupError for a damaged program.
     """
-    base, unit = header["opcode_base"], np.uint64(header["minimum_instruction_length"])
+    base, unit, code = header.opcode_base, np.uint64(header.min_instruction_bytes), header.code
     program = _Bytes(code)
-    at = _follow(program.list_ends(base, header["standard_opcode_lengths"]), check)
+    at = _follow(program.list_ends(base, header.operand_counts), check)
     op = program.data[at].astype(np.int64)
     standard = np.where(op < base, op, -1)
-    advance, more_lines = _decode_special(op, base, header["line_base"], header["line_range"])
+    advance, more_lines = _decode_special(op, base, header.line_base, header.line_range)
     advance *= unit
     rows = standard == ADVANCE_PC
     advance[rows] = program.read(at[rows] + 1) * unit

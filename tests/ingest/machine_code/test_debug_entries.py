@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import struct
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 from elftools.elf.elffile import ELFFile
 
 from perfloom.ingest.machine_code.debug_lines import DebugLines, OutOfTime
-from perfloom.ingest.machine_code.elf import DAMAGED
+from perfloom.ingest.machine_code.debug_sections import DebugSections
+from perfloom.ingest.machine_code.elf_image import ElfImage
 from tests.support.parts import require
 
 LOCAL_CLASS = """
@@ -34,15 +32,12 @@ def abbreviation(code: int, tag: int, has_children: bool, *fields: int) -> bytes
     return bytes((code, tag, has_children, *fields, 0, 0))
 
 
-def make_debug_information(entries: bytes, *abbreviations: bytes, ranges: bytes = b"") -> DWARFInfo:
+def make_debug_information(entries: bytes, *abbreviations: bytes, ranges: bytes = b"") -> DebugSections:
     """A unit of version 4 with these entries. Abbreviation 1 is that of the unit itself."""
     body = struct.pack("<HIB", 4, 0, 8) + b"\1" + struct.pack("<QQ", 0x1000, 0x1000) + entries
     table = abbreviation(1, UNIT, True, LOW_PC, ADDRESS, HIGH_PC, DATA_8) + b"".join(abbreviations) + b"\0"
     content = {"info": struct.pack("<I", len(body)) + body, "abbrev": table, "ranges": ranges}
-    sections: dict[str, Any] = {name: None for name in inspect.signature(DWARFInfo).parameters if name != "config"}
-    for name, data in content.items():
-        sections[f"debug_{name}_sec"] = DebugSectionDescriptor(io.BytesIO(data), f".debug_{name}", 0, len(data), 0)
-    return DWARFInfo(config=DwarfConfig(True, "x64", 8), **sections)
+    return DebugSections.of_contents(content)
 
 
 def test_functions_of_local_classes_are_found(tmp_path: Path) -> None:
@@ -51,7 +46,7 @@ def test_functions_of_local_classes_are_found(tmp_path: Path) -> None:
     subprocess.run(argv, input=LOCAL_CLASS, text=True, check=True)
     elf = ELFFile(io.BytesIO(program.read_bytes()))
     (symbol,) = (one for one in elf.get_section_by_name(".symtab").iter_symbols() if "Local" in one.name)
-    lines = DebugLines(elf.get_dwarf_info(), deadline_s=1e9)
+    lines = DebugLines(DebugSections.of_image(ElfImage.read(io.BytesIO(program.read_bytes()))), deadline_s=1e9)
     ((offset, starts),) = lines.find_units([symbol["st_value"]]).items()
     (calls,) = lines.list_scopes(offset, starts).values()
     assert [call.function for call in calls] == ["square"]
@@ -69,7 +64,7 @@ def test_functions_of_local_classes_are_found(tmp_path: Path) -> None:
     ],
     ids=["entries", "ranges"],
 )
-def test_the_time_is_limited(debug_information: DWARFInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_is_limited(debug_information: DebugSections, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = []
     monkeypatch.setattr(DebugLines, "_check_time", lambda lines: checks.append(1))
     DebugLines(debug_information, 1e9).list_scopes(0, [0x1500])
@@ -85,8 +80,3 @@ def test_an_entry_has_a_limited_number_of_attributes() -> None:
         DebugLines(
             make_debug_information(b"\2\0", abbreviation(2, FUNCTION, False, *fields)), deadline_s=1e9
         ).list_scopes(0, [0x1500])
-
-
-def test_segments_are_not_supported() -> None:
-    """pyelftools raises NotImplementedError for address ranges with segments."""
-    assert issubclass(NotImplementedError, DAMAGED)

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfloom.ingest.machine_code.elf import DAMAGED
+from perfloom.ingest.machine_code.line_header import LineHeader
 from perfloom.ingest.machine_code.line_program import run_line_program
 
 HEADER = {
@@ -42,7 +43,9 @@ steps = st.one_of(
 
 
 def run(code: bytes, header: dict[str, Any], *, little_endian: bool = True) -> list[Row]:
-    columns = run_line_program(code, header, little_endian=little_endian, check=lambda: None)
+    parameters = [header[name] for name in ("minimum_instruction_length", "line_base", "line_range", "opcode_base")]
+    read = LineHeader(*parameters, tuple(header["standard_opcode_lengths"]), code)
+    columns = run_line_program(read, little_endian=little_endian, check=lambda: None)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 

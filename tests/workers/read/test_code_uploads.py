@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
-from elftools.elf.elffile import ELFFile
 
 from perfloom.analysis.source.missing_code import (
     MissingObject,
@@ -22,7 +21,7 @@ from perfloom.analysis.source.missing_code import (
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, NotFound, Unavailable
 from perfloom.domain.schemas.code import Code
-from perfloom.ingest.machine_code.elf import read_build_id
+from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.storage_names import CODE_FOLDER
 from perfloom.store import Store
 from perfloom.store.code_uploads import AddedFile, sort_added_files, store_texts
@@ -214,7 +213,7 @@ def test_without_code_nothing_can_be_added(settings: Settings, store: Store, tmp
 def test_files_here_are_preferred_to_uploaded_ones(settings: Settings, tmp_path: Path) -> None:
     binary = compile_program("sum.c", tmp_path, optimized=True)
     with open(binary, "rb") as stream:
-        build_id = read_build_id(ELFFile(stream))
+        build_id = ElfImage.read(stream).build_id
     assert build_id is not None
     folder = binary_cache.open_origin(settings.data, binary_cache.UPLOADS)
     copy = tmp_path / "copy"
