@@ -15,11 +15,12 @@ from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
 from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks, encode
-from ..ingest.perf_records.code_objects import SymbolSource
+from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
 from ..ingest.perf_records.header_text import COMPRESSED, format_header
-from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD
+from ..ingest.perf_records.jit_maps import JitMaps
+from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD, UNTIMED_CODE
 from ..ingest.perf_records.record_index import RecordIndex, index_records
 from ..ingest.perf_records.sample_columns import SAMPLE, RecordedSamples, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
@@ -46,12 +47,13 @@ def read(
     changed_at: float,
     max_bytes: int,
     release: Callable[[], object] = lambda: None,
+    read_jit: JitSource = lambda code: None,
 ) -> Profile:
     """The profile of a whole perf.data file.
 
     symbols: finds the symbols of addresses. changed_at: when the file was last changed, seconds since the epoch.
-    max_bytes: of the records when decompressed. release: called when most of the data has been read. Raises
-    UnsupportedRecords if perf script has to read it.
+    max_bytes: of the records when decompressed. release: called when most of the data has been read. read_jit: reads
+    the dumps of just-in-time compilers. Raises UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
@@ -72,7 +74,7 @@ def read(
     assembly.feed_header(b"\n".join(lines))
     for number, count in count_unknown(index).items():
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
-    samples, position, history = _collect_samples(header, index, kind, assembly)
+    samples, position, history = _collect_samples(header, index, kind, read_jit, assembly)
     stacks = _build_stacks(index, samples, position, history, symbols, release)
     samples = samples.drop_code()
     # The records take more memory than what is kept of them.
@@ -112,7 +114,7 @@ def _read_build_ids(header: FileHeader) -> dict[str, str]:
 
 
 def _collect_samples(
-    header: FileHeader, index: RecordIndex, kind: SampleType, assembly: ScriptProfileBuilder
+    header: FileHeader, index: RecordIndex, kind: SampleType, read_jit: JitSource, assembly: ScriptProfileBuilder
 ) -> tuple[RecordedSamples, Int64Array, TaskHistory]:
     """(the samples in the order of perf's text, their positions among the records, what the other records say)."""
     rows = order_records(index, kind)
@@ -126,8 +128,14 @@ def _collect_samples(
         raise UnsupportedRecords("it contains samples of a virtual machine")
     if len(samples.time) and samples.time.max() > _MAX_NUMBER:
         raise UnsupportedRecords("a sample has an impossible time")
-    history = TaskHistory(_read_build_ids(header), _group_positions(samples.pid, position))
+    is_monotonic = all(event.attributes.is_monotonic for event in header.events)
+    jit = JitMaps(read_jit, samples.time, position, is_monotonic=is_monotonic)
+    history = TaskHistory(_read_build_ids(header), _group_positions(samples.pid, position), jit)
     history.feed(iterate_task_records(index, rows))
+    if jit.untimed:
+        assembly.add_loss(
+            UNTIMED_CODE, "record with -k mono, or code that replaced other code may be named wrong", jit.untimed
+        )
     del rows, is_sample
     for count in history.lost:
         assembly.add_loss(LOST_IN_KERNEL, f"the kernel lost {count:,} records", max(1, count))

@@ -13,7 +13,6 @@ import zstandard
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.ingest.perf_records.code_objects import SymbolSource
 from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.readers import perf_records
@@ -22,7 +21,7 @@ from perfloom.store.files.disk import disk_errors
 
 from .perf_tool import compressed_file
 from .request import SymbolPlaces
-from .symbol_files import make_symbol_source
+from .symbol_files import make_symbol_files
 
 DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
 """What a damaged file may cause in the reader, beyond what it checks."""
@@ -45,18 +44,18 @@ def read_records(
     if stored is not None:
         with open(stored, "rb") as file:
             symbols = StoredSymbols(file)
-        return _read(path, symbols.find, symbols.changed_at, max_bytes)
+        return _read(path, symbols, symbols.changed_at, max_bytes)
     folders = tuple(BinaryFolder(Path(folder)) for folder in places.folders)
-    source = make_symbol_source(buildid_dir, folders, public=places.public, recorded_here=places.recorded_here)
-    recorder = SymbolRecorder(source)
+    files = make_symbol_files(buildid_dir, folders, public=places.public, recorded_here=places.recorded_here)
+    recorder = SymbolRecorder(files.find, files.read_jit)
     changed_at = path.stat().st_mtime
-    profile = _read(path, recorder.find, changed_at, max_bytes)
+    profile = _read(path, recorder, changed_at, max_bytes)
     with disk_errors(out), compressed_file(out) as target:
         recorder.write(target, changed_at)
     return profile
 
 
-def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) -> Profile:
+def _read(path: Path, symbols: StoredSymbols | SymbolRecorder, changed_at: float, max_bytes: int) -> Profile:
     with open(path, "rb") as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -69,7 +68,7 @@ def _read(path: Path, symbols: SymbolSource, changed_at: float, max_bytes: int) 
                 mapped.madvise(mmap.MADV_DONTNEED)
 
         try:
-            return perf_records.read(memoryview(mapped), symbols, changed_at, max_bytes, release)
+            return perf_records.read(memoryview(mapped), symbols.find, changed_at, max_bytes, release, symbols.read_jit)
         except UnreadableInput as error:
             raise UnsupportedRecords(error.message) from None
         except DAMAGED:

@@ -7,6 +7,7 @@ debuginfod, and deleted files that were written again by the same build.
 
 import gzip
 import lzma
+import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from perfloom.domain.arrays import Array
 from perfloom.domain.errors import UnreadableInput
 from perfloom.ingest.machine_code.elf import is_same_build
 from perfloom.ingest.machine_code.elf_image import SHT_DYNSYM, SHT_SYMTAB, ElfImage, parse_build_id
-from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
+from perfloom.ingest.perf_records.code_objects import CodeObject, JitLoads, ObjectKind, SymbolNames, SymbolSource
 from perfloom.ingest.symbols.elf_symbols import (
     list_plt_sections,
     read_elf_symbols,
@@ -31,6 +32,8 @@ from perfloom.ingest.symbols.elf_symbols import (
     read_module_symbols,
     read_plt_symbols,
 )
+from perfloom.ingest.symbols.java_names import format_java_name
+from perfloom.ingest.symbols.jit_dump import JitDump, parse_jit_dump
 from perfloom.ingest.symbols.kallsyms import TEXT_STARTS, KernelSymbols, parse_kallsyms
 from perfloom.ingest.symbols.perf_map import parse_perf_map
 from perfloom.ingest.symbols.perf_names import PerfNames
@@ -75,6 +78,7 @@ class SymbolFiles:
     recorded_here: bool = True
     names: PerfNames = field(default_factory=PerfNames)
     _kernels: dict[Path, KernelSymbols | None] = field(default_factory=dict)
+    _dumps: dict[CodeObject, JitDump | None] = field(default_factory=dict)
 
     def find(self, code: CodeObject, addresses: Array) -> SymbolNames:
         """See SymbolSource."""
@@ -93,6 +97,11 @@ class SymbolFiles:
                 row[inside] = np.where(entry >= 0, entry + len(tables.table), row[inside])
         return _list_names(found, row, tables)
 
+    def read_jit(self, code: CodeObject) -> JitLoads | None:
+        """See JitSource."""
+        dump = self._read_dump(code)
+        return JitLoads(dump.has_times, dump.time, dump.start, dump.size, dump.place) if dump else None
+
     def _open(self, code: CodeObject, opened: ExitStack) -> _Tables:
         match code.kind:
             case ObjectKind.FILE:
@@ -105,6 +114,9 @@ class SymbolFiles:
                 return self._open_vdso(code)
             case ObjectKind.PERF_MAP:
                 return _Tables(parse_perf_map(self._read_perf_map(code.pid)))
+            case ObjectKind.JIT_DUMP:
+                dump = self._read_dump(code)
+                return _Tables(dump.table, self._format_jit_name) if dump else _Tables()
 
     def _open_file(self, code: CodeObject, opened: ExitStack) -> _Tables:
         binary, beside = self._choose(code, opened)
@@ -303,17 +315,50 @@ class SymbolFiles:
         return b""
 
     def _read_perf_map(self, pid: int) -> bytes:
-        """The text of a map that root or this user wrote; for root, of any user. Anyone can write into /tmp."""
-        if not self.recorded_here:
-            return b""
-        stream = open_regular(Path(f"/tmp/perf-{pid}.map"), public=False)
+        stream = self._open_trusted(Path(f"/tmp/perf-{pid}.map"))
         if stream is None:
             return b""
         with stream, suppress(OSError):
-            user = os.geteuid()
-            if not user or os.fstat(stream.fileno()).st_uid in (0, user):
-                return stream.read(MAX_TEXT_BYTES)
+            return stream.read(MAX_TEXT_BYTES)
         return b""
+
+    def _read_dump(self, code: CodeObject) -> JitDump | None:
+        """The dump of a just-in-time compiler, if it is of the process that was recorded."""
+        if code not in self._dumps:
+            stream = self._open_trusted(Path(code.path))
+            dump = None
+            if stream is not None:
+                with stream, suppress(OSError, ValueError):
+                    # It contains the code, which is not needed here.
+                    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                        dump = parse_jit_dump(data)
+            self._dumps[code] = dump if dump and dump.pid == code.pid else None
+        return self._dumps[code]
+
+    def _open_trusted(self, path: Path) -> BinaryIO | None:
+        """A file about a process that root or this user wrote; for root, of any user. Anyone can write into /tmp."""
+        stream = open_regular(path, public=False) if self.recorded_here else None
+        if stream is None:
+            return None
+        user = os.geteuid()
+        if not user or os.fstat(stream.fileno()).st_uid in (0, user):
+            return stream
+        stream.close()
+        return None
+
+    def _format_jit_name(self, raw: bytes) -> str:
+        return format_java_name(PerfNames.keep(raw)) or self.names.format(raw)
+
+
+def make_symbol_files(
+    buildid_dir: str | None,
+    folders: tuple[BinaryFolder, ...] = (),
+    *,
+    public: bool = False,
+    recorded_here: bool = True,
+) -> SymbolFiles:
+    """The files of this machine: see SymbolFiles."""
+    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here)
 
 
 def make_symbol_source(
@@ -323,8 +368,8 @@ def make_symbol_source(
     public: bool = False,
     recorded_here: bool = True,
 ) -> SymbolSource:
-    """A source of symbols from files of this machine: see SymbolFiles."""
-    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here).find
+    """A source of symbols from such files."""
+    return make_symbol_files(buildid_dir, folders, public=public, recorded_here=recorded_here).find
 
 
 def _list_names(tables: list[SymbolTable], row: Array, opened: _Tables) -> SymbolNames:

@@ -14,7 +14,7 @@ from .code_objects import CodeObject, ObjectKind
 from .task_records import KernelSymbolRecord, MapRecord
 
 KERNEL_NAME = "[kernel.kallsyms]"
-_ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage")
+ANONYMOUS = ("//anon", "/dev/zero", "/anon_hugepage")
 _WITHOUT_FILE = ("[stack", "/SYSV", "[heap]")
 _VDSO = ("[vdso]", "[vdso32]", "[vdsox32]")
 _X86_KERNEL, _X86_MODULES = 0xFFFFFFFF80000000, 0xFFFFFFFFC0000000
@@ -62,6 +62,11 @@ class AddressSpace:
         self.ends[first:last] = [piece[1] for piece in pieces]
         self.mappings[first:last] = [piece[2] for piece in pieces]
 
+    def is_free(self, start: int, end: int) -> bool:
+        """Whether only memory without a file is mapped there."""
+        first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
+        return all(mapping.object.kind is ObjectKind.PERF_MAP for mapping in self.mappings[first:last])
+
     def find(self, addresses: Array) -> Int64Array:
         """The index of the mapping at each address (uint64), -1 where there is none."""
         if not self.starts:
@@ -75,7 +80,7 @@ class AddressSpace:
 def make_user_mapping(record: MapRecord, build_ids: dict[str, str]) -> Mapping:
     """What a map of a process shows. build_ids: of the whole recording, by path."""
     path = record.path.decode("utf-8", "surrogateescape")
-    anonymous = path.startswith(_ANONYMOUS)
+    anonymous = path.startswith(ANONYMOUS)
     build_id = record.build_id or build_ids.get(path)
     if path in _VDSO:
         return Mapping(CodeObject(ObjectKind.VDSO, path, build_id), path, -record.start)

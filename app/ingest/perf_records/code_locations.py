@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from .address_maps import AddressSpace, Mapping
-from .code_objects import CodeObject, SymbolNames, SymbolSource
+from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
 
 MAX_DEPTH = 127
@@ -290,7 +290,8 @@ class _Formatter:
         known = symbol >= 0
         self._offset[rows[known]] = address[known] - found.starts[symbol[known]]
         if not code_object.is_in_kernel:
-            relative = self._locations.relative[rows]
+            # An address of a JIT_DUMP may be of several functions, one after another, but not a place in the file.
+            relative = self._locations.relative[rows] | (code_object.kind is ObjectKind.JIT_DUMP)
             self._address[rows[relative]] = address[relative]
         labels: dict[str, int] = {}
         label = np.repeat(

@@ -1,6 +1,7 @@
 """The attributes of an event, `struct perf_event_attr` of include/uapi/linux/perf_event.h, and how perf prints them."""
 
 import struct
+import time
 from dataclasses import dataclass
 from enum import IntFlag
 
@@ -90,6 +91,11 @@ class AttributeFields:
     def precise_ip(self) -> int:
         """0 to 3: how exact the address of a sample has to be."""
         return self.fields["flags"] >> FLAGS.index("precise_ip") & 3
+
+    @property
+    def is_monotonic(self) -> bool:
+        """Whether times are of CLOCK_MONOTONIC."""
+        return self.has("use_clockid") and self.fields["clockid"] == time.CLOCK_MONOTONIC
 
     @property
     def sample_type(self) -> SampleType:

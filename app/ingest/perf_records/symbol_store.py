@@ -2,7 +2,8 @@
 
 A line of JSON with the format and when the recording was last changed, then one for each code object, compressed: the
 object, the addresses (each as the difference from the one before), the row of each in `names` (-1 without a symbol),
-the names, and where their symbols start.
+the names, and where their symbols start. Lines for dumps of just-in-time compilers have "loads" instead: when code was
+where (see `JitLoads`).
 """
 
 import io
@@ -15,11 +16,12 @@ import zstandard
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
-from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
+from .code_objects import CodeObject, JitLoads, JitSource, ObjectKind, SymbolNames, SymbolSource
 
 FORMAT, VERSION = "perfloom symbols", 1
 MAX_LINE_BYTES = 256 << 20
 MAX_OBJECTS = 1 << 20
+_LOAD_COLUMNS = ("time", "start", "size", "place")
 MAX_TIME = 1 << 36
 """Seconds since the epoch: the year 4147. What is much later cannot be printed as a date."""
 
@@ -30,15 +32,23 @@ _NOTHING = SymbolNames(np.zeros(0, np.int64), [], np.zeros(0, np.uint64))
 class SymbolRecorder:
     """A source of symbols that keeps what it was asked for."""
 
-    def __init__(self, source: SymbolSource) -> None:
-        self._source = source
+    def __init__(self, source: SymbolSource, jit_source: JitSource = lambda code: None) -> None:
+        self._source, self._jit_source = source, jit_source
         self._found: dict[CodeObject, tuple[Array, SymbolNames]] = {}
+        self._loads: dict[CodeObject, JitLoads] = {}
 
     def find(self, code: CodeObject, addresses: Array) -> SymbolNames:
         """See SymbolSource."""
         names = self._source(code, addresses)
         self._found[code] = addresses, names
         return names
+
+    def read_jit(self, code: CodeObject) -> JitLoads | None:
+        """See JitSource."""
+        loads = self._jit_source(code)
+        if loads is not None:
+            self._loads[code] = loads
+        return loads
 
     def write(self, file: IO[bytes], changed_at: float) -> None:
         """Write the symbols, not compressed. changed_at: see `StoredSymbols`. Raises OSError."""
@@ -52,6 +62,10 @@ class SymbolRecorder:
                 "starts": names.starts.tolist(),
             }
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        for code, loads in self._loads.items():
+            columns = {name: getattr(loads, name).tolist() for name in _LOAD_COLUMNS}
+            line = {"loads": asdict(code), "has_times": loads.has_times, **columns}
+            file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
 
 class StoredSymbols:
@@ -60,6 +74,7 @@ class StoredSymbols:
     def __init__(self, stream: BinaryIO) -> None:
         """Raises UnreadableInput for a file that is damaged."""
         self._found: dict[CodeObject, tuple[Array, SymbolNames]] = {}
+        self._loads: dict[CodeObject, JitLoads] = {}
         try:
             with zstandard.ZstdDecompressor().stream_reader(stream) as reader, io.BufferedReader(reader) as lines:
                 head = json.loads(lines.readline(1000))
@@ -77,8 +92,14 @@ class StoredSymbols:
             ) from error
 
     def _add(self, line: dict[str, Any]) -> None:
-        fields = line["object"]
+        fields = line["loads"] if "loads" in line else line["object"]
         code = CodeObject(**{**fields, "kind": ObjectKind(fields["kind"])})
+        if "loads" in line:
+            columns = [np.array(line[name], np.uint64) for name in _LOAD_COLUMNS]
+            if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
+                raise ValueError("columns of different lengths")
+            self._loads[code] = JitLoads(bool(line["has_times"]), *columns)
+            return
         addresses = np.cumsum(np.array(line["addresses"], np.uint64), dtype=np.uint64)
         row, starts = np.array(line["row"], np.int64), np.array(line["starts"], np.uint64)
         names = line["names"]
@@ -87,6 +108,10 @@ class StoredSymbols:
         if len(row) != len(addresses) or len(starts) != len(names) or ((row < -1) | (row >= len(names))).any():
             raise ValueError("columns of different lengths")
         self._found[code] = addresses, SymbolNames(row, names, starts)
+
+    def read_jit(self, code: CodeObject) -> JitLoads | None:
+        """See JitSource."""
+        return self._loads.get(code)
 
     def find(self, code: CodeObject, addresses: Array) -> SymbolNames:
         """See SymbolSource."""

@@ -7,7 +7,9 @@ import numpy as np
 
 from ...domain.arrays import Array, Int64Array
 from .address_maps import AddressSpace, KernelSpace, Mapping, make_user_mapping
-from .task_records import ForkRecord, KernelSymbolRecord, LostRecord, MapRecord, NameRecord, TaskRecord
+from .code_objects import ObjectKind
+from .jit_maps import JitMaps
+from .task_records import ForkRecord, KernelSymbolRecord, LostRecord, NameRecord, TaskRecord
 from .unsupported import UnsupportedRecords
 
 MAX_SPACES = 1 << 17
@@ -16,6 +18,8 @@ MAX_MAPPINGS, MAX_IN_SPACE = 1 << 22, 1 << 17
 IDLE_NAME = b"swapper"
 _PART = 1 << 18
 """How many values are looked up at once, to need little memory."""
+_END = 2**63 - 1
+"""A position after all records."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,9 @@ class TaskHistory:
     records the kernel lost, each time.
     """
 
-    def __init__(self, build_ids: dict[str, str], sample_positions: dict[int, Int64Array]) -> None:
+    def __init__(self, build_ids: dict[str, str], sample_positions: dict[int, Int64Array], jit: JitMaps) -> None:
         """build_ids: see `make_user_mapping`. sample_positions: of the samples of each process, ascending."""
-        self._build_ids = build_ids
+        self._build_ids, self._jit = build_ids, jit
         self._sample_positions = sample_positions
         self.kernel = KernelSpace()
         self.spaces: list[AddressSpace] = [AddressSpace()]
@@ -84,6 +88,7 @@ class TaskHistory:
     def feed(self, records: Iterable[tuple[int, TaskRecord]]) -> None:
         """Take in records, each with its position, in the order of their delivery. Raises UnsupportedRecords."""
         for position, record in records:
+            self._add_jit(position)
             if isinstance(record, NameRecord):
                 self._name(record.tid, position, record.name)
             elif isinstance(record, ForkRecord):
@@ -94,8 +99,10 @@ class TaskHistory:
                 self.kernel.add_symbol(record)
             elif record.in_kernel:
                 self.kernel.add_map(record, self._build_ids)
-            else:
-                self._map(record, position)
+            elif not self._jit.take(record, position):
+                mapping = make_user_mapping(record, self._build_ids)
+                self._map(record.pid, position, record.start, record.end, mapping)
+        self._add_jit(_END)
 
     def look_up_names(self, tids: Array, positions: Int64Array) -> Array:
         """The index in `names` of each thread's name at a position, -1 for a thread without one."""
@@ -132,20 +139,26 @@ class TaskHistory:
         self._current[pid] = number, position
         self._space_times.set(pid, position, number)
 
-    def _map(self, record: MapRecord, position: int) -> None:
-        number, since = self._current.get(record.pid, (0, 0))
-        if number in self._shared or self._has_samples(record.pid, since, position):
+    def _add_jit(self, position: int) -> None:
+        """Add the code that just-in-time compilers loaded up to a position."""
+        for one in self._jit.pop(position):
+            self._map(one.pid, one.position, one.start, one.end, one.mapping)
+
+    def _map(self, pid: int, position: int, start: int, end: int, mapping: Mapping) -> None:
+        number, since = self._current.get(pid, (0, 0))
+        # Before code was loaded where no other was, no sample can be in it: then one state shows both times.
+        is_new = mapping.object.kind is ObjectKind.JIT_DUMP and self.spaces[number].is_free(start, end)
+        if number in self._shared or (not is_new and self._has_samples(pid, since, position)):
             space = self.spaces[number].copy()
             self._size += len(space.starts)
             number = len(self.spaces)
             self.spaces.append(space)
-            self._set_space(record.pid, position, number)
+            self._set_space(pid, position, number)
         self._size += 1
         many = len(self.spaces[number].starts) > MAX_IN_SPACE
         if many or len(self.spaces) > MAX_SPACES or self._size > MAX_MAPPINGS:
             raise UnsupportedRecords("its processes changed their memory very often")
-        mapping = make_user_mapping(record, self._build_ids)
-        self.spaces[number].add(record.start, record.end, self._mappings.setdefault(mapping, mapping))
+        self.spaces[number].add(start, end, self._mappings.setdefault(mapping, mapping))
 
     def _has_samples(self, pid: int, start: int, end: int) -> bool:
         """Whether a process has samples between two positions."""
