@@ -3,13 +3,14 @@
 The restricted child checks build ids. The present code is replaced only by one that knows at least as much.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfloom.analysis.source.missing_code import (
     AddedText,
+    MissingSource,
     add_texts,
     keep_texts,
     list_lost_objects,
@@ -72,6 +73,16 @@ class CodeChange:
         missing = list_missing_sources(self.code)
         if missing:
             self._add_sources(provider.fetch_sources(missing), provider.origin)
+
+    def replace_texts(self, provider: CodeProvider, sources: Sequence[MissingSource]) -> None:
+        """Replace the texts of source files by what a provider has."""
+        if sources:
+            self._add_sources(provider.fetch_sources(sources), provider.origin)
+
+    def remove_texts(self, paths: Sequence[str]) -> None:
+        """Remove the texts of source files."""
+        removed = {path: AddedText(None, "Its uploaded text was removed.") for path in paths}
+        self.code, self.is_changed = add_texts(self.code, removed), True
 
     def read_again(self, uploads: Mapping[str, Path] | None = None) -> None:
         """Read the code, with received files and uploads (by the name that the user knows). Raises UnreadableInput,

@@ -9,24 +9,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from perfloom.analysis.source.missing_code import list_missing_objects, list_missing_sources
+from perfloom.analysis.source.missing_code import list_known_sources, list_missing_objects, list_missing_sources
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.schemas.code import Code, CodeStatus
 from perfloom.domain.targets import LOCAL, Target
 from perfloom.store import Store, open_store
+from perfloom.store.code_uploads import list_uploaded_texts
 from perfloom.store.files import binary_cache
 from perfloom.store.files.code_folder import write_note
 from perfloom.store.files.locks import try_lock
 from perfloom.store.jobs import Job
 
+from . import code_reading
 from .base import processes
 from .base.context import JobContext, open_context
-from .code_change import open_change
+from .code_change import list_folders, open_change
 from .read.code_provider import CodeProvider, ReceivedTexts, select_objects
 
 SLOTS = 2
@@ -142,8 +144,13 @@ def _add_files(context: JobContext, id: str, request: binary_cache.FileRequest) 
         if request.uploads:
             add_uploads(context.settings, context.store, id, request.uploads)
     with _noting(notes):
-        if request.texts:
-            add_received_texts(context.settings, context.store, id)
+        if request.texts or request.removed:
+            change_texts(context.settings, context.store, id, request.removed)
+    if request.read:
+        try:
+            repeat_reading(context, id)
+        except (PerfloomError, OSError, RuntimeError) as error:
+            code_reading.note_failure(context, id, error)
     with _noting(notes):
         if request.fetch:
             notes += fetch_missing(context, id)
@@ -198,11 +205,27 @@ def add_uploads(settings: Settings, store: Store, id: str, uploads: Mapping[str,
         change.publish()
 
 
-def add_received_texts(settings: Settings, store: Store, id: str) -> None:
-    """Add uploaded texts of source files to the code of a result. Raises NotFound, Unavailable."""
+def change_texts(settings: Settings, store: Store, id: str, removed: Sequence[str] = ()) -> None:
+    """Add and replace uploaded texts of source files in the code of a result, and remove those of the files `removed`.
+    Raises NotFound, Unavailable."""
+    texts = ReceivedTexts(binary_cache.open_origin(settings.data, binary_cache.UPLOADS))
     with open_change(settings, store, id, list_origins(store, store.jobs.find(id))) as change:
-        change.use(ReceivedTexts(binary_cache.open_origin(settings.data, binary_cache.UPLOADS)))
+        if removed:
+            change.remove_texts(removed)
+        change.replace_texts(texts, list_uploaded_texts(settings.data, list_known_sources(change.code)))
+        change.use(texts)
         change.publish()
+
+
+def repeat_reading(context: JobContext, id: str) -> None:
+    """Read the code of a result that has none, from its stored files. Raises NotFound, UnreadableInput, Unavailable."""
+    from .read.prefork import ReaderKeeper
+
+    job, results = context.store.jobs.get(id), context.store.results
+    inputs = tuple(original.path for original in results.original(id))
+    folders = list_folders(context.settings, list_origins(context.store, job))
+    with ReaderKeeper() as keeper:
+        code_reading.read_code(context, job, inputs, keeper, folders)
 
 
 def fetch_missing(context: JobContext, id: str) -> list[str]:

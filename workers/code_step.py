@@ -1,27 +1,17 @@
 """Reads the machine code of a result's functions, right after it was stored: binaries and sources may change soon."""
 
-import logging
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import LOCAL
-from perfloom.store.files.code_folder import MIN_SAMPLES, write_reason
-from perfloom.store.files.locks import wait_for_lock
+from perfloom.store.files.code_folder import MIN_SAMPLES
 from perfloom.store.jobs import Job
 from perfloom.store.result import Result
 
+from . import code_reading
 from .base.context import JobContext
 from .read.prefork import ReaderKeeper
-from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
 from .read.request import SymbolPlaces
-
-BY_COMMAND = "by_command"
-"""In the specification of an import by the user of this machine, not of the web page."""
-log = logging.getLogger(__name__)
-
-
-LOCK_S = 60.0
 
 
 def needs_code(result: Result) -> bool:
@@ -37,45 +27,25 @@ def read_code(
 
     Without it the result has all other pages, so that an error is only logged, and written down for the page.
     """
-    from .read import reading
-
     results = context.store.results
     try:
         if not needs_code(results.get(job.id)):
             return
-        with (
-            nullcontext()
-            if is_locked
-            else wait_for_lock(results.code_lock(job.id), LOCK_S, "Another process reads the machine code.")
-        ):
-            reading.read_code(
-                context.settings,
-                context.store,
-                job.id,
-                _list_recordings(inputs),
-                recorded_here=job.kind == "record" and job.target == LOCAL,
-                started=job.started if job.kind == "record" else None,
-                progress=lambda part, text: None,
-                keeper=keeper,
-                folders=_list_folders(context, job),
-            )
+        code_reading.read_code(context, job, inputs, keeper, _list_folders(context, job), is_locked=is_locked)
         if _is_remote(job) or context.settings.debuginfod_urls:
             from . import code_files
 
             code_files.request_missing(context, job)
     except (PerfloomError, OSError, RuntimeError) as error:
-        log.warning("result %s is stored, but without source lines: %s", job.id, error)
-        reason = error.message if isinstance(error, PerfloomError) else f"An unexpected error: {error}."
-        with suppress(PerfloomError):
-            write_reason(context.store.results.path(job.id), reason)
+        code_reading.note_failure(context, job.id, error)
 
 
 def find_symbol_places(context: JobContext, job: Job) -> SymbolPlaces:
     """Where symbols of the recordings of a job are looked for. Who uploads a file must not choose files of this machine
     by their path alone, so that their build ids have to be right."""
-    by_command = job.kind == "import" and bool(job.spec.get(BY_COMMAND))
+    by_command = code_reading.is_by_command(job)
     return SymbolPlaces(
-        recorded_here=by_command or (job.kind == "record" and job.target == LOCAL),
+        recorded_here=by_command or code_reading.is_recorded_here(job),
         public=bool(context.settings.run_as) and not by_command,
         folders=_list_folders(context, job),
     )
@@ -96,11 +66,3 @@ def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:
     from .code_files import list_origins
 
     return list_folders(context.settings, list_origins(context.store, job))
-
-
-def _list_recordings(inputs: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The recordings among the inputs, or of the ranks in a directory the lists of their build ids and recordings."""
-    if len(inputs) == 1 and (inputs[0] / PLAN).is_file():
-        names = (BUILD_IDS, RECORDING)
-        return tuple(rank.files[name] for rank in rank_folders(inputs[0]) for name in names if name in rank.files)
-    return tuple(path for path in inputs if path.is_file())

@@ -28,7 +28,7 @@ from .base.context import JobContext, open_context
 from .base.facts_probe import host_name
 from .base.jobfiles import JobFiles, save_environment
 from .base.secret_provider import SecretProvider, no_secrets
-from .code_step import BY_COMMAND
+from .code_reading import BY_COMMAND
 from .local import supervisor_client
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
 

@@ -29,7 +29,7 @@ from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.files.locks import open_locked
 from perfloom.store.jobs import Job
 
-from . import code_step, postprocess
+from . import code_reading, code_step, postprocess
 from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
 from .base.jobfiles import JobFiles
 from .base.json_files import read_json
@@ -275,7 +275,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot, keeper
 def _complete_in_background(context: JobContext, id: str) -> None:
     """Let another process read the code of a result and postprocess it. It gets the lock of the code from this one, so
     that at no moment the code seems to be missing."""
-    locked = open_locked(context.store.results.code_lock(id), code_step.LOCK_S)
+    locked = open_locked(context.store.results.code_lock(id), code_reading.LOCK_S)
     if locked is not None:
         postprocess.start_process(context.settings, id, locked)
         os.close(locked)

@@ -41,7 +41,7 @@ COMMAND_MODULES = {
         "report": "Print a table of a file or a result.",
         "convert": "Write a file or a result in another format.",
     },
-    "source": {"source": "Add binaries and source files to the source lines of a result."},
+    "source": {"source": "Binaries and source files behind the source lines of a result."},
     "diff": {"diff": "Compare two files or results."},
     "history": {"history": "Show the results of a tag or a name over time."},
 }

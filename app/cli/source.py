@@ -1,4 +1,4 @@
-"""source: list and add the binaries and source files that the lines of a result lack."""
+"""source: list, add and remove binaries and source files behind the lines of a result, and read its code again."""
 
 import shutil
 import time
@@ -62,9 +62,11 @@ def list_(output_format: str, data: Path | None, id: str) -> int:
 def add(path: str, data: Path | None, id: str, files: tuple[str, ...]) -> int:
     """Add binaries, debug files and texts of source files, and read the lines of ID again.
 
-    Build ids must be those of the recording. A source file is found by the end of the path of FILE.
+    Build ids must be those of the recording. A source file is found by the end of the path of FILE. A text that was
+    added before is replaced.
     """
-    from ..store.code_uploads import AddedFile, sort_added_files, store_texts
+    from ..analysis.source.missing_code import list_known_sources
+    from ..store.code_uploads import AddedFile, list_uploaded_texts, sort_added_files, store_texts
     from ..store.files.binary_cache import open_incoming
     from ..store.files.disk import disk_errors, remove_tree
     from ..workers import code_files
@@ -76,7 +78,8 @@ def add(path: str, data: Path | None, id: str, files: tuple[str, ...]) -> int:
     with open_store(data) as store:
         code = _open_code(store, id)
         added = [AddedFile(file, Path(file).absolute()) for file in files]
-        binaries, texts = sort_added_files(code, added, path)
+        replaceable = list_uploaded_texts(settings.data, list_known_sources(code))
+        binaries, texts = sort_added_files(code, added, path, replaceable)
         if binaries:
             copies = open_incoming(settings.data).root
             try:
@@ -89,7 +92,7 @@ def add(path: str, data: Path | None, id: str, files: tuple[str, ...]) -> int:
                 remove_tree(copies)
         if texts:
             store_texts(settings.data, texts)
-            code_files.add_received_texts(settings, store, id)
+            code_files.change_texts(settings, store, id)
     return 0
 
 
@@ -109,6 +112,40 @@ def fetch(data: Path | None, id: str) -> int:
         click.echo(f"perfloom: {note}", err=True)
     if notes:
         raise InvalidRequest("What is missing could not be fetched completely.")
+    return 0
+
+
+@source.command()
+@data_option
+@click.argument("id", type=ResultId())
+@click.argument("path", metavar="PATH")
+def remove(data: Path | None, id: str, path: str) -> int:
+    """Remove the text that was added for the source file PATH of ID."""
+    from ..store.code_uploads import remove_text
+    from ..workers import code_files
+
+    settings = load_settings(data)
+    with open_store(data) as store:
+        remove_text(settings.data, _open_code(store, id), path)
+        code_files.change_texts(settings, store, id, (path,))
+    return 0
+
+
+@source.command()
+@data_option
+@click.argument("id", type=ResultId())
+def read(data: Path | None, id: str) -> int:
+    """Read the machine code of ID from its stored files, if it has none."""
+    from ..workers import code_files
+    from ..workers.base.context import open_context
+
+    settings = load_settings(data)
+    with open_store(data) as store:
+        if store.results.open_code(id) is not None:
+            raise InvalidRequest(f"The result {id} has machine code. To add what it lacks, use perfloom source add.")
+        code_files.repeat_reading(open_context(settings, store), id)
+        if store.results.open_code(id) is None:
+            raise NotFound(f"The machine code of the result {id} is not known. Import the recording again.")
     return 0
 
 

@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..analysis.source.missing_code import MissingSource, find_missing_source, list_missing_sources
+from ..analysis.source.missing_code import (
+    MissingSource,
+    find_missing_source,
+    list_known_sources,
+    list_missing_sources,
+)
 from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.schemas.code import Code
+from ..domain.text import sanitize_line
 from ..domain.units import format_bytes
 from .files.binary_cache import UPLOADS, is_build_id, open_origin
 from .files.disk import disk_errors
@@ -25,11 +31,12 @@ class AddedFile:
 
 
 def sort_added_files(
-    code: Code, files: Sequence[AddedFile], source: str = ""
+    code: Code, files: Sequence[AddedFile], source: str = "", replaceable: Sequence[MissingSource] = ()
 ) -> tuple[tuple[AddedFile, ...], dict[MissingSource, Path]]:
     """(the binaries and debug files, the texts of source files) among added files.
 
-    source: the path of the only text, instead of its name. Raises InvalidRequest for what cannot be added.
+    source: the path of the only text, instead of its name. replaceable: source files that have a text. Raises
+    InvalidRequest for what cannot be added.
     """
     binaries = tuple(file for file in files if _is_binary(file.path))
     texts = [file for file in files if file not in binaries]
@@ -37,7 +44,7 @@ def sort_added_files(
         _check_size(one, MAX_BINARY_BYTES)
     if source and len(texts) != 1:
         raise InvalidRequest("A source file was chosen for one text: add exactly one text with it.", "source")
-    missing = list_missing_sources(code) if texts else ()
+    missing = (*list_missing_sources(code), *replaceable) if texts else ()
     found: dict[MissingSource, Path] = {}
     for one in texts:
         _check_size(one, MAX_TEXT_BYTES)
@@ -51,6 +58,29 @@ def sort_added_files(
             raise InvalidRequest(f"Several files are texts of {wanted.path}. Add one of them.")
         found[wanted] = one.path
     return binaries, found
+
+
+def list_uploaded_texts(data: Path, sources: Sequence[MissingSource]) -> tuple[MissingSource, ...]:
+    """Those of these source files whose text was uploaded, maybe for another result with the same binary."""
+    folder = open_origin(data, UPLOADS)
+    return tuple(
+        one
+        for one in sources
+        if any(folder.source(build_id, one.path).is_file() for build_id in filter(is_build_id, one.build_ids))
+    )
+
+
+def remove_text(data: Path, code: Code, path: str) -> None:
+    """Remove the uploaded text of a source file, so that the code of no result gets it any more. Raises InvalidRequest
+    if it has none, Unavailable."""
+    found = next((one for one in list_uploaded_texts(data, list_known_sources(code)) if one.path == path), None)
+    if found is None:
+        raise InvalidRequest(f"No text of {sanitize_line(path)[:200]} was uploaded, so that none can be removed.")
+    folder = open_origin(data, UPLOADS)
+    for build_id in filter(is_build_id, found.build_ids):
+        uploaded = folder.source(build_id, path)
+        with disk_errors(uploaded.parent):
+            uploaded.unlink(missing_ok=True)
 
 
 def store_texts(data: Path, texts: dict[MissingSource, Path]) -> None:

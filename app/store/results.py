@@ -205,7 +205,7 @@ class Results:
         from .files.code_folder import read_note
 
         if is_requested(self.data, id):
-            return "Binaries and source files are being added to this page: reload it later."
+            return "Binaries and source files are being added to this page, which then shows them."
         return read_note(self.path(id))
 
     def open_once(self, id: str) -> "Profile":

@@ -8,8 +8,9 @@ import pytest
 
 from perfloom.domain.errors import Unavailable
 from perfloom.domain.jobs import JobState
+from perfloom.store.files import binary_cache
 from perfloom.store.jobs import Job
-from perfloom.workers import postprocess, recovery, steps
+from perfloom.workers import code_files, postprocess, recovery, steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.read import reading
@@ -71,7 +72,9 @@ def test_postprocessed_result_stays_unmapped(context: JobContext) -> None:
     assert str(context.store.results.path(job.id)) not in Path("/proc/self/maps").read_text()
 
 
-def test_reason_why_machine_code_is_missing_is_kept(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_that_could_not_be_read_is_read_again(
+    context: JobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **options: object) -> None:
         raise Unavailable("The disk is full.")
 
@@ -79,3 +82,11 @@ def test_reason_why_machine_code_is_missing_is_kept(context: JobContext, monkeyp
     job = imported(context)
     assert job.state is JobState.STORED
     assert context.store.results.explain_missing_code(job.id) == "The disk is full."
+    binary_cache.request_files(context.settings.data, job.id, read=True)
+    code_files.answer_request(context, job.id)
+    assert context.store.results.open_code(job.id) is None
+    monkeypatch.undo()
+    binary_cache.request_files(context.settings.data, job.id, read=True)
+    code_files.answer_request(context, job.id)
+    assert context.store.results.open_code(job.id) is not None
+    assert context.store.results.explain_missing_code(job.id) == ""

@@ -45,9 +45,9 @@ class MissingSource:
 
 @dataclass(frozen=True)
 class AddedText:
-    """The text of a source file, and what may be wrong with it, empty for nothing."""
+    """The text of a source file, None to remove it, and what may be wrong with it, empty for nothing."""
 
-    text: str
+    text: str | None
     detail: str = ""
 
 
@@ -84,16 +84,24 @@ def list_missing_objects(profile: Profile, code: Code) -> tuple[MissingObject, .
 
 def list_missing_sources(code: Code) -> tuple[MissingSource, ...]:
     """The source files without a text."""
-    paths, texts = code.files.column("path").to_pylist(), code.files.column("text").is_null().to_pylist()
-    missing = {
-        row for row, (path, empty) in enumerate(zip(paths, texts, strict=True)) if empty and is_source_name(path)
-    }
-    if not missing:
+    return _list_sources(code, have_text=False)
+
+
+def list_known_sources(code: Code) -> tuple[MissingSource, ...]:
+    """The source files with a text, which may be replaced or removed."""
+    return _list_sources(code, have_text=True)
+
+
+def _list_sources(code: Code, *, have_text: bool) -> tuple[MissingSource, ...]:
+    paths, texts = code.files.column("path").to_pylist(), code.files.column("text").is_valid().to_pylist()
+    pairs = enumerate(zip(paths, texts, strict=True))
+    rows = {row for row, (path, has) in pairs if has is have_text and is_source_name(path)}
+    if not rows:
         return ()
     build_ids = code.objects.column("build_id").to_pylist()
-    users: dict[int, dict[str, None]] = {row: {} for row in sorted(missing)}
+    users: dict[int, dict[str, None]] = {row: {} for row in sorted(rows)}
     for owner, file in _pair_objects_with_files(code):
-        if file in missing and build_ids[owner]:
+        if file in rows and build_ids[owner]:
             users[file][build_ids[owner]] = None
     return tuple(MissingSource(paths[row], tuple(ids)) for row, ids in users.items())
 

@@ -33,7 +33,8 @@ REQUESTS = ".requests"
 """The directory with a directory for each result to which files are to be added."""
 UPLOAD_S = 60.0
 """How long a request may be without a file, before its uploads are taken for lost."""
-_FETCH, _TEXTS = ".fetch-", ".texts-"
+_FETCH, _TEXTS, _READ, _REMOVED = ".fetch-", ".texts-", ".read-", ".removed-"
+_MAX_PATH_BYTES = 1 << 16
 DIGITS = 40
 """Of the build ids in the names of directories. perf records so many."""
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
@@ -117,25 +118,36 @@ def open_incoming(data: Path) -> BinaryFolder:
 @dataclass(frozen=True)
 class FileRequest:
     """What is to be added to the machine code of a result. fetch: what is missing, from elsewhere. texts: uploaded
-    texts of source files, which are in the cache. uploads: binaries, by the name that the user knows. paths: the files
-    of the request. is_new: whether it is so new that uploads may still be written."""
+    texts of source files, which are in the cache. read: all, if the result has no machine code. removed: the source
+    files whose text was removed. uploads: binaries, by the name that the user knows. paths: the files of the request.
+    is_new: whether it is so new that uploads may still be written."""
 
     fetch: bool
     texts: bool
     uploads: dict[str, Path]
     paths: tuple[Path, ...] = ()
     is_new: bool = False
+    read: bool = False
+    removed: tuple[str, ...] = ()
 
 
-def request_files(data: Path, id: str, *, fetch: bool = False, texts: bool = False) -> Path:
+def request_files(
+    data: Path, id: str, *, fetch: bool = False, texts: bool = False, read: bool = False, removed: str = ""
+) -> Path:
     """Note that files are to be added to the machine code of a result: see FileRequest. Returns the directory for
     uploaded ones, in which `name_upload` names them. Raises Unavailable."""
     folder = _request_folder(data, id)
     with disk_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for is_wanted, name in ((fetch, _FETCH), (texts, _TEXTS)):
+        for is_wanted, name in ((fetch, _FETCH), (texts, _TEXTS), (read, _READ)):
             if is_wanted:
                 (folder / f"{name}{secrets.token_hex(4)}").touch(mode=0o600)
+        if removed:
+            token = secrets.token_hex(4)
+            # A worker that reads the request meanwhile sees the whole path, or no file.
+            written = folder.parent / f".{token}"
+            written.write_bytes(removed.encode(errors="surrogateescape"))
+            written.rename(folder / f"{_REMOVED}{token}")
     return folder
 
 
@@ -159,11 +171,18 @@ def read_request(data: Path, id: str) -> FileRequest | None:
         return None
     uploads: dict[str, Path] = {}
     for path in paths:
-        if not path.name.startswith((_FETCH, _TEXTS)):
+        if not path.name.startswith((_FETCH, _TEXTS, _READ, _REMOVED)):
             token, _, name = path.name.partition("-")
             uploads[f"{name} ({token})" if name in uploads else name] = path
-    fetch, texts = (any(path.name.startswith(name) for path in paths) for name in (_FETCH, _TEXTS))
-    return FileRequest(fetch, texts, uploads, tuple(paths), is_new)
+    fetch, texts, read = (any(path.name.startswith(name) for path in paths) for name in (_FETCH, _TEXTS, _READ))
+    removed = tuple(_read_path(path) for path in paths if path.name.startswith(_REMOVED))
+    return FileRequest(fetch, texts, uploads, tuple(paths), is_new, read, removed)
+
+
+def _read_path(file: Path) -> str:
+    with suppress(OSError), open(file, "rb") as stream:
+        return stream.read(_MAX_PATH_BYTES).decode(errors="surrogateescape")
+    return ""
 
 
 def end_request(data: Path, id: str, request: FileRequest) -> None:

@@ -32,6 +32,7 @@ def publish_code(staged: Path, result: Path) -> None:
                 if not (result / CODE_FOLDER).exists():
                     raise
             sync_directory(result)
+        (result / REASON_FILE).unlink(missing_ok=True)
     finally:
         remove_tree(staged)
 

@@ -134,3 +134,27 @@ def test_fetching_needs_a_token_of_the_form(incomplete: str, store: Store, brows
     assert browser_client.post(f"{PAGE}/fetch").status_code == 303
     request = binary_cache.read_request(store.results.data, ID)
     assert request is not None and request.fetch
+
+
+def test_an_added_text_can_be_replaced_and_removed(
+    stored: Callable[..., str], store: Store, browser_client: Browser
+) -> None:
+    stored(make_profile(SAMPLES))
+    code = make_code(store.results.open(ID), "/src/made.c")
+    row = {"module": MODULE, "build_id": BUILD_ID, "machine": "x64", "status": "complete", "detail": None}
+    staged = stage_code(store.results.path(ID))
+    write_code(replace(code, objects=pa.Table.from_pylist([row], schema=code.objects.schema)), staged)
+    publish_code(staged, store.results.path(ID))
+    assert "Added source file" not in browser_client.page(PAGE)
+    browser_client.post(f"{PAGE}/remove", source="/src/made.c")
+    assert "No text of /src/made.c was uploaded" in browser_client.page(PAGE)
+    folder = binary_cache.open_origin(store.results.data, binary_cache.UPLOADS)
+    folder.add_source(BUILD_ID, "/src/made.c", b"int wrong;\n", None)
+    page = browser_client.page(f"{PAGE}?function=f1")
+    assert "Added source file" in page and f'action="{PAGE}/remove?function=f1"' in page
+    assert "being added" in send(browser_client, "made.c", b"int right;\n")
+    assert folder.source(BUILD_ID, "/src/made.c").read_bytes() == b"int right;\n"
+    assert browser_client.post(f"{PAGE}/remove", source="/src/made.c").status_code == 303
+    assert not folder.source(BUILD_ID, "/src/made.c").exists()
+    request = binary_cache.read_request(store.results.data, ID)
+    assert request is not None and request.removed == ("/src/made.c",)

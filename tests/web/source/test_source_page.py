@@ -86,6 +86,15 @@ def test_without_code_the_page_says_why(stored: Callable[..., str], store: Store
     for query in ("", "?function=f1"):
         page = browser_client.page(PAGE + query)
         assert "could not be read: The disk is full" in text_of(page) and HOSTILE[0] not in page
+        assert f'action="{PAGE}/read' in page
+    assert browser_client.client.get(f"{PAGE}/waiting").json == {"waiting": False}
+    answer = browser_client.post(f"{PAGE}/read?function=f1")
+    assert answer.status_code == 303 and answer.headers["Location"] == f"{PAGE}?function=f1"
+    page = browser_client.page(PAGE)
+    assert "are being read" in text_of(page) and f'action="{PAGE}/read' not in page
+    assert f'data-waiting="{PAGE}/waiting"' in page
+    assert browser_client.client.get(f"{PAGE}/waiting").json == {"waiting": True}
+    assert browser_client.client.get("/results/nothing00000/source/waiting").status_code == 404
 
 
 def test_without_code_the_page_says_what_is_missing(stored: Callable[..., str], browser_client: Browser) -> None:

@@ -15,6 +15,7 @@ from perfloom.analysis.source.missing_code import (
     MissingObject,
     MissingSource,
     find_missing_source,
+    list_known_sources,
     list_missing_objects,
     list_missing_sources,
 )
@@ -24,7 +25,7 @@ from perfloom.domain.schemas.code import Code
 from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.storage_names import CODE_FOLDER
 from perfloom.store import Store
-from perfloom.store.code_uploads import AddedFile, sort_added_files, store_texts
+from perfloom.store.code_uploads import AddedFile, list_uploaded_texts, remove_text, sort_added_files, store_texts
 from perfloom.store.files import binary_cache
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.store.files.code_folder import read_note
@@ -107,8 +108,26 @@ def test_source_files_are_added_and_kept(context: JobContext, moved: tuple[Path,
     assert (row["text"], row["detail"]) == ("int uploaded;\n", None)
     with pytest.raises(InvalidRequest, match="neither a binary nor"):
         sort_added_files(code_of(context), [AddedFile("sum.c", text)])
-    code_files.add_received_texts(context.settings, context.store, ID)
+    code_files.change_texts(context.settings, context.store, ID)
     assert status_of(code_of(context), before) == "complete"
+    text.write_text("int replaced;\n")
+    replaceable = list_uploaded_texts(context.settings.data, list_known_sources(code_of(context)))
+    _, texts = sort_added_files(code_of(context), [AddedFile("sum.c", text)], "", replaceable)
+    store_texts(context.settings.data, texts)
+    assert ask(context, texts=True) == ""
+    assert read_text(context, wanted.path) == ("int replaced;\n", None)
+    remove_text(context.settings.data, code_of(context), wanted.path)
+    binary_cache.request_files(context.settings.data, ID, removed=wanted.path)
+    assert ask(context) == ""
+    assert read_text(context, wanted.path) == (None, "Its uploaded text was removed.")
+    with pytest.raises(InvalidRequest, match="No text of"):
+        remove_text(context.settings.data, code_of(context), wanted.path)
+
+
+def read_text(context: JobContext, path: str) -> tuple[str | None, str | None]:
+    """The text and the detail of a source file."""
+    row = next(row for row in code_of(context).files.to_pylist() if row["path"] == path)
+    return row["text"], row["detail"]
 
 
 def test_other_builds_and_damaged_files_are_refused(

@@ -19,7 +19,8 @@ from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, Sy
 from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
 from perfloom.store import Store
 from perfloom.workers.base.context import open_context
-from perfloom.workers.code_step import BY_COMMAND, find_symbol_places
+from perfloom.workers.code_reading import BY_COMMAND
+from perfloom.workers.code_step import find_symbol_places
 from perfloom.workers.read import reading
 from tests.support import paths
 from tests.support.parts import require

@@ -3,19 +3,26 @@
 from dataclasses import dataclass
 from typing import cast
 
-from flask import Blueprint, flash, redirect, request
+from flask import Blueprint, flash, jsonify, redirect, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import base_name, function_id, functions_of
 from ....analysis.core.memo import memoize
-from ....analysis.source.missing_code import MissingObject, MissingSource, list_missing_objects, list_missing_sources
+from ....analysis.source.missing_code import (
+    MissingObject,
+    MissingSource,
+    list_known_sources,
+    list_missing_objects,
+    list_missing_sources,
+)
 from ....domain.errors import Conflict, InvalidRequest
 from ....domain.profile import Profile
 from ....domain.schemas.code import Code
 from ....domain.targets import LOCAL
 from ....domain.units import format_percent
-from ....store.code_uploads import AddedFile, sort_added_files, store_texts
-from ....store.files.binary_cache import name_upload, request_files
+from ....store.code_uploads import AddedFile, list_uploaded_texts, remove_text, sort_added_files, store_texts
+from ....store.files.binary_cache import is_requested, name_upload, request_files
+from ....store.files.code_folder import MIN_SAMPLES
 from ....store.files.disk import safe_name
 from ...pages import with_query
 from ...services import current_services
@@ -43,7 +50,7 @@ class MissingBinary:
 @dataclass(frozen=True)
 class MissingFiles:
     """What the page lacks. more_binaries, more_sources: how many are not listed. upload, fetch: the addresses of the
-    forms; fetch is empty where files can only be uploaded."""
+    forms; fetch is empty where files can only be uploaded. added: source files whose text was uploaded."""
 
     binaries: tuple[MissingBinary, ...]
     more_binaries: int
@@ -51,6 +58,8 @@ class MissingFiles:
     more_sources: int
     upload: str
     fetch: str
+    added: tuple[str, ...]
+    remove: str
 
 
 def find_missing_files(
@@ -68,7 +77,8 @@ def find_missing_files(
         objects = tuple(one for one in objects if one.module in modules)
         build_ids = {row["build_id"] for row in code.objects.to_pylist() if row["module"] in modules}
         sources = tuple(one for one in sources if build_ids.intersection(one.build_ids))
-    if not objects and not sources:
+    added = _list_added(profile, code)
+    if not objects and not sources and not added:
         return None
     pairs = list(request.args.items(multi=True))
     return MissingFiles(
@@ -77,13 +87,37 @@ def find_missing_files(
         sources=tuple(one.path for one in sources[:MAX_SOURCES]),
         more_sources=max(0, len(sources) - MAX_SOURCES),
         upload=with_query(f"/results/{result_id}/source/files", pairs),
-        fetch=with_query(f"/results/{result_id}/source/fetch", pairs) if _can_fetch(result_id) else "",
+        fetch=with_query(f"/results/{result_id}/source/fetch", pairs)
+        if (objects or sources) and _can_fetch(result_id)
+        else "",
+        added=tuple(one.path for one in added[:MAX_SOURCES]),
+        remove=with_query(f"/results/{result_id}/source/remove", pairs),
     )
+
+
+def find_repeat_address(result_id: str, profile: Profile, code: Code | None) -> str:
+    """The address of the form that reads the machine code of a result that has none; empty if that cannot help."""
+    is_long = profile.samples.num_rows >= MIN_SAMPLES and profile.meta.format.startswith("perf")
+    has_failed = current_services().store.results.explain_missing_code(result_id) != ""
+    if code is not None or not (is_long or has_failed):
+        return ""
+    return with_query(f"/results/{result_id}/source/read", list(request.args.items(multi=True)))
+
+
+def is_waiting(result_id: str) -> bool:
+    """Whether a process reads or changes the machine code of a result, or has been asked to."""
+    results = current_services().store.results
+    return results.is_code_expected(result_id) or is_requested(results.data, result_id)
 
 
 def _list(code: Code) -> tuple[MissingSource, ...]:
     """Those source files to which a text can be added."""
     return tuple(one for one in list_missing_sources(code) if one.build_ids)
+
+
+def _list_added(profile: Profile, code: Code) -> tuple[MissingSource, ...]:
+    known = memoize(profile, ("known sources", code), lambda: list_known_sources(code))
+    return list_uploaded_texts(current_services().settings.data, known)
 
 
 def _describe(one: MissingObject) -> MissingBinary:
@@ -113,7 +147,8 @@ def add(id: str) -> Response:
         for upload in uploads:
             upload.flush()
         files = [AddedFile(file.filename or "", upload.path) for file, upload in zip(received, uploads, strict=True)]
-        binaries, texts = sort_added_files(code, files, request.form.get("source", ""))
+        replaceable = list_uploaded_texts(here.settings.data, list_known_sources(code))
+        binaries, texts = sort_added_files(code, files, request.form.get("source", ""), replaceable)
     except InvalidRequest as error:
         flash(error.message, "bad")
         return _return_to(id)
@@ -138,6 +173,40 @@ def fetch(id: str) -> Response:
     request_files(here.settings.data, id, fetch=True)
     here.queue.enqueue_code(id)
     return _return_to(id)
+
+
+@blueprint.post("/results/<id>/source/remove")
+def remove(id: str) -> Response:
+    """Remove the uploaded text of a source file (field `source`: its path)."""
+    here = current_services()
+    code, path = here.store.results.open_code(id), request.form.get("source", "")
+    if code is None:
+        raise Conflict(NO_CODE)
+    try:
+        remove_text(here.settings.data, code, path)
+    except InvalidRequest as error:
+        flash(error.message, "bad")
+        return _return_to(id)
+    request_files(here.settings.data, id, removed=path)
+    here.queue.enqueue_code(id)
+    return _return_to(id)
+
+
+@blueprint.post("/results/<id>/source/read")
+def read(id: str) -> Response:
+    """Read the machine code of a result that has none, from its stored files."""
+    here = current_services()
+    if here.store.results.open_code(id) is None:
+        request_files(here.settings.data, id, read=True)
+        here.queue.enqueue_code(id)
+    return _return_to(id)
+
+
+@blueprint.get("/results/<id>/source/waiting")
+def waiting(id: str) -> Response:
+    """Whether the machine code of a result is being read or changed, for a page that waits for it."""
+    current_services().store.results.get(id)
+    return jsonify(waiting=is_waiting(id))
 
 
 def _return_to(id: str) -> Response:

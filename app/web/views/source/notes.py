@@ -18,7 +18,7 @@ PACKAGES = (
 )
 NO_CODE = (
     "The machine code of this result is not known. It is read right after a recording of perf, for which binaries are "
-    "fetched from the host that recorded: reload this page if the recording has just ended. For an import, it is read "
+    "fetched from the host that recorded. For an import, it is read "
     "from binaries of this machine that have the build ids in perf.data. Import perf.data itself, on the machine that "
     "has the binaries."
 )
@@ -44,8 +44,8 @@ def explain_missing_code(profile: Profile, reason: str) -> str:
     if reason:
         reason = reason if reason.endswith(".") else f"{reason}."
         return (
-            f"The machine code could not be read: {reason} Download the recording, which is one of the files of this "
-            "result, and import it again."
+            f"The machine code could not be read: {reason} Read it again, or download the recording, which is one of "
+            "the files of this result, and import it again."
         )
     if profile.samples.num_rows < MIN_SAMPLES and profile.meta.format.startswith("perf"):
         return f"Machine code is read for recordings with at least {MIN_SAMPLES} samples. Record a longer time."

@@ -27,7 +27,7 @@ from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.source_places import describe_places, list_places, source_urls
 from ..results.tables import FILE_RULE, SortOrder, current_url_with, table_file_response, table_file_url
 from .cells import FigureColumn, build_columns
-from .missing import MissingFiles, find_missing_files
+from .missing import MissingFiles, find_missing_files, find_repeat_address, is_waiting
 from .notes import explain_function, explain_missing_code
 from .rows import InstructionRow, SourceSection, anchor_of_line, build_instruction_rows, build_sections
 
@@ -42,7 +42,9 @@ _DEFAULT_COLUMNS = ("self_0", "self_percent_0", "total_0", "total_percent_0")
 @dataclass(frozen=True)
 class SourcePage(Page):
     """function: its name, empty for the list of functions. sheet: hot lines, or functions. sections, instructions: of
-    the view. columns: the figures of their rows. missing: files to add. callers: the function in the flame graph."""
+    the view. columns: the figures of their rows. missing: files to add. waiting: the address that says whether the code
+    is being read or changed, empty if it is not. repeat: that of the form that reads it. callers: the function in the
+    flame graph."""
 
     template: ClassVar[str] = "results/source.html"
     frame: ResultFrame
@@ -58,6 +60,8 @@ class SourcePage(Page):
     instruction_count: int
     columns: tuple[FigureColumn, ...]
     missing: MissingFiles | None
+    waiting: str
+    repeat: str
     callers: str
     whole: str
     empty_text: str
@@ -123,6 +127,7 @@ def show(id: str) -> Response:
             instruction_count=0 if found is None else len(found.rows),
             columns=columns,
             missing=find_missing_files(id, profile, code, asked),
+            **_offers(id, profile, code),
             callers=sandwich_urls(frame)(name),
             whole=frame.url("source"),
             empty_text="No sample of the selection is in a line of this function.",
@@ -268,9 +273,18 @@ def _instruction_table(profile: Profile, code: Code | None, found: FunctionCode 
 
 def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
     results = current_services().store.results
-    if results.is_code_expected(id):
-        return ("Source lines and instructions are being read: reload this page in some seconds.",)
+    if is_waiting(id):
+        return ("Source lines and instructions are being read. This page shows them when they are ready.",)
     return (explain_missing_code(profile, results.explain_missing_code(id)),)
+
+
+def _offers(id: str, profile: Profile, code: Code | None) -> dict[str, str]:
+    """The addresses `waiting` and `repeat` of a page."""
+    waits = is_waiting(id)
+    return {
+        "waiting": f"/results/{id}/source/waiting" if waits else "",
+        "repeat": "" if waits else find_repeat_address(id, profile, code),
+    }
 
 
 def _explain_missing_files(id: str) -> tuple[str, ...]:
@@ -344,6 +358,7 @@ def _list_functions(frame: ResultFrame, profile: Profile, code: Code | None) -> 
         instruction_count=0,
         columns=(),
         missing=find_missing_files(frame.id, profile, code, None),
+        **_offers(frame.id, profile, code),
         callers="",
         whole="",
         empty_text=explain_no_samples(profile, frame.event),
