@@ -7,6 +7,7 @@ elsewhere, such as the host that recorded, are in directories by build id.
 """
 
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,12 +20,16 @@ from perfloom.ingest.machine_code.code_builder import ObjectFile, SourceText
 from perfloom.ingest.machine_code.elf import is_same_build
 from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.machine_code.source_text import NOT_SOURCE, decode_source, is_source_name
+from perfloom.ingest.symbols.jit_code import open_jit_code
 from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
+MAX_DUMP_BYTES = 1 << 30
+"""Of a just-in-time compiler."""
 MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
+_JIT_DUMP = re.compile(r"/jit-([0-9]{1,10})\.dump$", re.ASCII)
 KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
 
 
@@ -52,6 +57,8 @@ class Binaries:
         build_id = self.build_ids.get(module)
         if module.startswith(("[kernel", "[guest")) or module.endswith((".ko", ".ko.xz", ".ko.zst", ".ko.gz")):
             return ObjectFile(None, CodeStatus.KERNEL)
+        if marker := _JIT_DUMP.search(module):
+            return self._open_dump(module, int(marker[1]))
         path = module.removesuffix(" (deleted)")
         if not path.startswith("/") or path.startswith(("//", "/memfd:", "/dev/", "/SYSV", "/anon_hugepage")):
             return ObjectFile(None, CodeStatus.NO_FILE, build_id=build_id)
@@ -77,6 +84,21 @@ class Binaries:
             return ObjectFile(None, CodeStatus.REBUILT, "The file was changed after the recording began.")
         self._note_age(stream)
         return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
+
+    def _open_dump(self, path: str, pid: int) -> ObjectFile:
+        """The dump of a just-in-time compiler that root or this user wrote. Anyone can write such a file."""
+        stream = self._open(Path(path)) if path.startswith("/") else None
+        if stream is None:
+            return ObjectFile(None, CodeStatus.MISSING)
+        user, owner = os.geteuid(), os.fstat(stream.fileno()).st_uid
+        with stream:
+            code = None
+            if not user or owner in (0, user):
+                code = open_jit_code(stream.read(MAX_DUMP_BYTES))
+            # Other numbers of processes are those of another recording.
+            if code is None or code.dump.pid != pid:
+                return ObjectFile(None, CodeStatus.MISSING)
+            return ObjectFile(None, generated=code)
 
     def _open_build(self, path: Path, build_id: str) -> BinaryIO | None:
         """A binary with a build id; None if it has another."""

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,6 +22,7 @@ from .debug_sections import MAX_BYTES, NAMES, DebugSections
 from .disassembly import Disassembler, Instructions
 from .elf import DAMAGED, Binary, is_same_build, open_binary
 from .elf_image import ElfImage
+from .generated_code import GeneratedCode
 from .placement import place_addresses
 
 MAX_INSTRUCTIONS = 3_000_000
@@ -34,13 +36,14 @@ UNKNOWN = np.uint64(2**64 - 1)
 @dataclass(frozen=True)
 class ObjectFile:
     """A binary, or why there is none. build_id: of the recording, None if it is unknown. debug: a separate file with
-    its debug information, opened by build id."""
+    its debug information, opened by build id. generated: code that is in no binary, instead of `stream`."""
 
     stream: BinaryIO | None
     status: CodeStatus = CodeStatus.COMPLETE
     detail: str = ""
     build_id: str | None = None
     debug: Callable[[str], BinaryIO | None] = lambda build_id: None
+    generated: GeneratedCode | None = None
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,12 @@ class CodeBuilder:
     ) -> None:
         """Add a binary. rows: of `frames`. calling: whether each called another function."""
         opened = self.open_object(module)
-        if opened.stream is None:
+        if opened.stream is None and opened.generated is None:
             self._add_object(module, opened.build_id, None, opened.status, opened.detail)
             return
-        with opened.stream:
+        with opened.stream or nullcontext():
             try:
-                binary = open_binary(opened.stream, opened.debug)
+                binary = opened.generated or _open_binary(opened)
             except UnreadableInput as error:
                 self._add_object(module, opened.build_id, None, CodeStatus.UNREADABLE, error.message)
                 return
@@ -143,9 +146,9 @@ class CodeBuilder:
     ) -> None:
         self.objects.append((module, build_id, machine, status.value, detail or None))
 
-    def _add_functions(self, binary: Binary, rows: Array, number: int) -> tuple[CodeStatus, str]:
+    def _add_functions(self, binary: Binary | GeneratedCode, rows: Array, number: int) -> tuple[CodeStatus, str]:
         """Add functions of a binary. Returns its status, and a detail or an empty text."""
-        engine = Disassembler(binary.machine, binary.image.order == "<")
+        engine = Disassembler(binary.machine, binary.is_little_endian)
         if not engine.is_known:
             return CodeStatus.NO_LINES, f"Code of {binary.machine} cannot be disassembled."
         addresses: dict[int, Array] = {}
@@ -161,12 +164,17 @@ class CodeBuilder:
                 addresses |= self._disassemble(engine, binary, batch, number)
                 batch, batch_bytes = [], 0
         addresses |= self._disassemble(engine, binary, batch, number)
-        status, detail = self._add_lines(binary, addresses)
+        if not isinstance(binary, Binary):
+            status, detail = self._add_jit_lines(binary, addresses)
+        else:
+            status, detail = self._add_lines(binary, addresses)
         if left_out:
             detail = f"{left_out:,} functions were left out, because they have too many instructions. {detail}".rstrip()
         return status, detail
 
-    def _disassemble(self, engine: Disassembler, binary: Binary, rows: Sequence[int], number: int) -> dict[int, Array]:
+    def _disassemble(
+        self, engine: Disassembler, binary: Binary | GeneratedCode, rows: Sequence[int], number: int
+    ) -> dict[int, Array]:
         """Add functions together, which is faster. Returns the addresses of the instructions of each, by its start."""
         if not rows:
             return {}
@@ -177,8 +185,11 @@ class CodeBuilder:
         found = engine.disassemble(code)
         function = np.repeat(np.arange(len(rows)), found.count)
         target = np.full(len(found.address), UNKNOWN)
-        target[found.jumps] = found.targets
-        self._name_targets(binary, starts[function[found.jumps]], ends[function[found.jumps]], found)
+        jumps = found.jumps
+        if not isinstance(binary, Binary):
+            found = replace(found, targets=self._move_targets(binary, starts, ends, function[jumps], found))
+        target[jumps] = found.targets
+        self._name_targets(binary, starts[function[jumps]], ends[function[jumps]], found)
         self.instructions.append((function + len(self.symbols), found.address, found.size, target))
         self.texts.append(found.texts)
         self.instruction_count += len(found.address)
@@ -188,7 +199,22 @@ class CodeBuilder:
         ]
         return dict(zip(starts.tolist(), np.split(found.address, np.cumsum(found.count)[:-1]), strict=True))
 
-    def _name_targets(self, binary: Binary, start: Array, end: Array, found: Instructions) -> None:
+    def _move_targets(
+        self, code: GeneratedCode, start: Array, end: Array, function: Array, found: Instructions
+    ) -> Array:
+        """The targets of jumps as places of a dump. Those outside of their functions, [start, end), are relative to
+        where the code was in memory; if there was none, the text gets the address. function: of each jump."""
+        targets = found.targets.copy()
+        outside = np.flatnonzero((targets < start[function]) | (targets >= end[function]))
+        moved = [code.find_address(place) - place for place in start[function[outside]].tolist()]
+        address = targets[outside] + np.array([one % 2**64 for one in moved], np.uint64)
+        targets[outside] = code.find_places(address)
+        for at, one in zip(outside.tolist(), address.tolist(), strict=True):
+            if targets[at] == UNKNOWN:
+                self.target_names[self.instruction_count + int(found.jumps[at])] = f" <{one:#x}>"
+        return targets
+
+    def _name_targets(self, binary: Binary | GeneratedCode, start: Array, end: Array, found: Instructions) -> None:
         """Name the functions of the targets outside of the functions [start, end) that jump."""
         outside = np.flatnonzero((found.targets <= start) | (found.targets >= end))
         if not len(outside):
@@ -196,7 +222,7 @@ class CodeBuilder:
         targets = found.targets[outside]
         rows = zip(found.jumps[outside].tolist(), targets.tolist(), binary.symbols.find(targets).tolist(), strict=True)
         for at, target, row in rows:
-            if row >= 0:
+            if row >= 0 and target != int(UNKNOWN):
                 offset = target - int(binary.symbols.start[row])
                 name = shorten(self.demangler.format(binary.symbols.name_of(row)), MAX_NAME)
                 self.target_names[self.instruction_count + at] = f" <{name}{f'+{offset:#x}' if offset else ''}>"
@@ -228,6 +254,15 @@ class CodeBuilder:
             detail = "Its debug information is damaged."
         self.instruction_places += place_of.values()
         return status, detail
+
+    def _add_jit_lines(self, code: GeneratedCode, addresses: dict[int, Array]) -> tuple[CodeStatus, str]:
+        status = CodeStatus.NO_LINES
+        for start, found in addresses.items():
+            rows = code.read_lines(start)
+            if len(rows.files):
+                status = CodeStatus.COMPLETE
+            self.instruction_places.append(self._place(found, code.name_at(start), rows, ()))
+        return status, ""
 
     def _place(self, address: Array, name: str, rows: LineRows, scopes: Sequence[InlinedCall]) -> Array:
         """The row of `places` of each instruction of a function."""
@@ -288,6 +323,11 @@ class CodeBuilder:
             named = pa.array([texts[row].as_py() + name for row, name in sorted(self.target_names.items())])
             texts = pc.replace_with_mask(texts, is_named, named)
         return [symbol, address, size, texts, targets, _join(self.instruction_places)]
+
+
+def _open_binary(opened: ObjectFile) -> Binary:
+    assert opened.stream is not None
+    return open_binary(opened.stream, opened.debug)
 
 
 def _open_debug(image: ElfImage) -> tuple[DebugSections | None, str]:

@@ -28,7 +28,7 @@ DAMAGED = (
 )
 """What readers of damaged files raise."""
 _EXECUTABLE = 1
-_MACHINES = {
+MACHINES = {
     3: "x86",
     8: "MIPS",
     20: "PowerPC",
@@ -91,6 +91,10 @@ class Binary:
     symbols: Symbols
     segments: tuple[tuple[int, int, int], ...]
 
+    @property
+    def is_little_endian(self) -> bool:
+        return self.image.order == "<"
+
     def read(self, start: int, size: int) -> bytes:
         """Machine code from an address on; shorter or empty where the file has none."""
         for address, offset, length in self.segments:
@@ -115,7 +119,7 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
         symbols = _read_symbols([image] if debug is image else [debug, image])
         if len(symbols.start):
             symbols = _add_entries(symbols, list_plt_entries(image))
-        machine = _MACHINES.get(image.machine, f"machine {image.machine}")
+        machine = MACHINES.get(image.machine, f"machine {image.machine}")
         return Binary(image, debug, machine, build_id, symbols, tuple(zip(*columns, strict=True)))
     except DAMAGED:
         raise UnreadableInput("It is not a valid ELF file.") from None

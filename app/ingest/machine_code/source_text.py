@@ -8,7 +8,7 @@ SUFFIXES = frozenset(
         *(".ipp", ".tcc", ".def", ".s", ".asm", ".rs", ".go", ".f", ".for", ".f77", ".f90", ".f95"),
         *(".f03", ".f08", ".d", ".zig", ".nim", ".swift", ".m", ".mm", ".adb", ".ads", ".pas", ".cu"),
         *(".cuh", ".cl", ".ml", ".hs", ".v", ".cr", ".y", ".l", ".py", ".pyx", ".java", ".kt"),
-        *(".jl", ".ispc"),
+        *(".jl", ".ispc", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".scala", ".groovy", ".clj"),
     )
 )
 """Files with other names may be anything. The headers of the C++ library have none."""

@@ -34,7 +34,9 @@ _STATUS = {
     "do not strip it.",
     CodeStatus.UNREADABLE: "{module} cannot be read.",
     CodeStatus.KERNEL: "This is code of the kernel, whose lines and instructions are not read.",
-    CodeStatus.NO_FILE: "This code is in no file: it was generated while the program ran, or its file is not known.",
+    CodeStatus.NO_FILE: "This code is in no file: it was generated while the program ran, or its file is not known. Of "
+    "a just-in-time compiler it is shown if that writes jit-PID.dump (node --perf-prof, python -X perf_jit), and the "
+    "program is recorded with -k mono.",
     CodeStatus.NO_LINES: f"{{module}} has no debug information, so that there are no lines. {COMPILE} {PACKAGES}",
 }
 
