@@ -30,6 +30,12 @@ MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
 _JIT_DUMP = re.compile(r"/jit-([0-9]{1,10})\.dump$", re.ASCII)
+KERNEL = "[kernel.kallsyms]"
+VMLINUX = (
+    *("/usr/lib/debug/boot/vmlinux-{}", "/usr/lib/debug/lib/modules/{}/vmlinux", "/boot/vmlinux-{}"),
+    "/lib/modules/{}/build/vmlinux",
+)
+"""Where distributions have the kernel with symbols and debug information, by its release."""
 KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
 
 
@@ -55,6 +61,8 @@ class Binaries:
     def open_object(self, module: str) -> ObjectFile:
         """The binary of a module, as perf names it."""
         build_id = self.build_ids.get(module)
+        if module.startswith(KERNEL) and build_id is not None:
+            return self._open_kernel(module, build_id)
         if module.startswith(("[kernel", "[guest")) or module.endswith((".ko", ".ko.xz", ".ko.zst", ".ko.gz")):
             return ObjectFile(None, CodeStatus.KERNEL)
         if marker := _JIT_DUMP.search(module):
@@ -84,6 +92,21 @@ class Binaries:
             return ObjectFile(None, CodeStatus.REBUILT, "The file was changed after the recording began.")
         self._note_age(stream)
         return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
+
+    def _open_kernel(self, module: str, build_id: str) -> ObjectFile:
+        """The kernel's vmlinux of a build id, with its debug information."""
+        names = Path(build_id[:2], f"{build_id[2:]}.debug"), Path(build_id[:2], build_id[2:], "vmlinux")
+        places = [folder / name for folder in BESIDE for name in names]
+        kept = Path(self.buildid_dir, ".build-id", build_id[:2], build_id[2:])
+        places += [kept / name for name in ("vmlinux", "debug", "elf")]
+        places += [Path(pattern.format(os.uname().release)) for pattern in VMLINUX]
+        stream = next((found for one in places if (found := self._open_build(one, build_id))), None)
+        for kind in FileKind:
+            stream = stream or self._open_received(module, build_id, kind)
+        if stream is None:
+            return ObjectFile(None, CodeStatus.KERNEL, build_id=build_id)
+        self.opened.append(build_id)
+        return ObjectFile(stream, build_id=build_id)
 
     def _open_dump(self, path: str, pid: int) -> ObjectFile:
         """The dump of a just-in-time compiler that root or this user wrote. Anyone can write such a file."""

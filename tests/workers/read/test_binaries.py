@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.workers.read.binaries import NOT_SOURCE, Binaries
+from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
+from perfloom.ingest.machine_code.elf_image import ElfImage
+from perfloom.workers.read.binaries import KERNEL, NOT_SOURCE, Binaries
+from tests.support.machine_code import build_profile, compile_program, list_functions
 
 
 def binaries(*, public: bool, started: float | None = None) -> Binaries:
@@ -67,3 +70,29 @@ def test_sources_newer_than_the_program_are_named(tmp_path: Path) -> None:
     assert not files.read_source(str(source), "/a").detail
     os.utime(source, (4000, 4000))
     assert files.read_source(str(source), "/a").detail == "It was changed after the recording began."
+
+
+@pytest.mark.heavy
+def test_the_kernel_is_opened_by_its_build_id(tmp_path: Path) -> None:
+    """The kernel was loaded at another address than it was linked for."""
+    vmlinux = compile_program("sum.c", tmp_path, optimized=True)
+    with open(vmlinux, "rb") as file:
+        build_id = ElfImage.read(file).build_id
+    assert build_id is not None
+    starts = {name: found[0] for name, found in list_functions(vmlinux).items() if name in ("walk", "descend", "main")}
+    profile = build_profile(vmlinux, starts, module=KERNEL, moved=0x7FFFFF200000)
+    kernel = Binaries({KERNEL: build_id}, False, None, False, str(tmp_path))
+
+    def build() -> tuple[list[str], list[str]]:
+        code = CodeBuilder(kernel.open_object, kernel.read_source, deadline_after(60)).build(profile)
+        return code.objects.column("status").to_pylist(), code.symbols.column("name").to_pylist()
+
+    assert build() == (["kernel"], [])
+    kept = tmp_path / ".build-id" / build_id[:2] / build_id[2:]
+    kept.mkdir(parents=True)
+    vmlinux.rename(kept / "vmlinux")
+    status, names = build()
+    assert status == ["complete"]
+    assert set(names) == set(starts)
+    kernel.build_ids[KERNEL] = "0" * 40
+    assert build() == (["kernel"], [])
