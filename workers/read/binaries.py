@@ -45,7 +45,7 @@ class Binaries:
     started: when, seconds since the epoch, None if unknown. public: only open files that everyone may read.
     buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
     opened binaries was written. opened: the build ids of the recording of the opened binaries. received: the
-    modules of which a file came from elsewhere."""
+    modules of which a file came from elsewhere. written: when the dumps of just-in-time compilers were."""
 
     build_ids: dict[str, str]
     recorded_here: bool
@@ -57,6 +57,7 @@ class Binaries:
     built: float | None = None
     opened: list[str] = field(default_factory=list)
     received: set[str] = field(default_factory=set)
+    written: dict[str, float] = field(default_factory=dict)
 
     def open_object(self, module: str) -> ObjectFile:
         """The binary of a module, as perf names it."""
@@ -121,6 +122,7 @@ class Binaries:
             # Other numbers of processes are those of another recording.
             if code is None or code.dump.pid != pid:
                 return ObjectFile(None, CodeStatus.MISSING)
+            self.written[path] = os.fstat(stream.fileno()).st_mtime
             return ObjectFile(None, generated=code)
 
     def _open_build(self, path: Path, build_id: str) -> BinaryIO | None:
@@ -167,6 +169,9 @@ class Binaries:
         self.source_bytes += len(data)
         if self.started is not None and about.st_mtime > self.started:
             return SourceText(decode_source(data), "It was changed after the recording began.")
+        if module in self.written:
+            detail = "It was changed after the recording." if about.st_mtime > self.written[module] else ""
+            return SourceText(decode_source(data), detail)
         if self.built is not None and about.st_mtime > self.built:
             return SourceText(decode_source(data), "It was changed after the program was built.")
         return SourceText(decode_source(data), "")

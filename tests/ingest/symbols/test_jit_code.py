@@ -81,3 +81,16 @@ def test_only_a_dump_of_the_process_is_opened(tmp_path: Path) -> None:
     assert open_dump("jit-9.dump").status is CodeStatus.MISSING
     (tmp_path / "jit-6.dump").write_text("#!/bin/sh")
     assert open_dump("jit-6.dump").generated is None
+
+
+def test_a_source_that_was_changed_after_the_dump_is_named(tmp_path: Path) -> None:
+    dump, source = tmp_path / "jit-7.dump", tmp_path / "a.js"
+    dump.write_bytes(DUMP)
+    source.write_text("let a;\n")
+    binaries = Binaries({}, recorded_here=False, started=None, public=False, buildid_dir=os.devnull, built=1.0)
+    for changed, detail in ((1000, ""), (3000, "It was changed after the recording.")):
+        os.utime(dump, (2000, 2000))
+        os.utime(source, (changed, changed))
+        binaries.open_object(str(dump))
+        found = binaries.read_source(str(source), str(dump))
+        assert (found.text, found.detail) == ("let a;\n", detail)
