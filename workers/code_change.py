@@ -21,7 +21,6 @@ from perfloom.config import Settings
 from perfloom.domain.errors import NotFound, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.schemas.code import Code, CodeStatus
-from perfloom.domain.targets import LOCAL
 from perfloom.ingest.machine_code.source_text import decode_source
 from perfloom.store import Store
 from perfloom.store.files import binary_cache
@@ -31,6 +30,7 @@ from perfloom.store.files.code_folder import replace_code, stage_code
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.files.locks import wait_for_lock
 
+from .code_reading import is_by_command, is_recorded_here
 from .read import reading
 from .read.code_provider import CodeProvider, FetchedSource, select_objects
 from .read.request import CodeRequest
@@ -45,6 +45,7 @@ _GOOD = {FileKind.EXECUTABLE: _KNOWN, FileKind.DEBUG: (CodeStatus.COMPLETE,)}
 class CodeChange:
     """code: the present state, whose tables may be mapped from `staged`. build_ids: of the recording, by module.
     folders: with received files. incoming: files that are not checked yet. recorded_here: whether on this machine.
+    reads_dumps: see `Binaries`.
     started: when the recording began, seconds since the epoch."""
 
     settings: Settings
@@ -55,6 +56,7 @@ class CodeChange:
     folders: tuple[str, ...]
     incoming: BinaryFolder
     recorded_here: bool
+    reads_dumps: bool
     started: float | None
     staged: list[Path] = field(default_factory=list)
     is_changed: bool = False
@@ -92,6 +94,7 @@ class CodeChange:
         request = CodeRequest(
             str(staged),
             recorded_here=self.recorded_here,
+            reads_dumps=self.reads_dumps,
             started=self.started,
             public=bool(self.settings.run_as),
             folders=(str(self.incoming.root), *self.folders),
@@ -182,7 +185,8 @@ def open_change(settings: Settings, store: Store, id: str, origins: tuple[str, .
             build_ids={row["module"]: row["build_id"] for row in code.objects.to_pylist() if row["build_id"]},
             folders=list_folders(settings, origins),
             incoming=binary_cache.open_incoming(settings.data),
-            recorded_here=job is not None and job.kind == "record" and job.target == LOCAL,
+            recorded_here=job is not None and is_recorded_here(job),
+            reads_dumps=job is not None and (is_recorded_here(job) or is_by_command(job)),
             started=job.started if job is not None and job.kind == "record" else None,
         )
         try:

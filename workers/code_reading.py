@@ -48,6 +48,7 @@ def read_code(
             progress=lambda part, text: None,
             keeper=keeper,
             folders=folders,
+            reads_dumps=is_recorded_here(job) or is_by_command(job),
         )
 
 

@@ -45,7 +45,8 @@ class Binaries:
     started: when, seconds since the epoch, None if unknown. public: only open files that everyone may read.
     buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
     opened binaries was written. opened: the build ids of the recording of the opened binaries. received: the
-    modules of which a file came from elsewhere. written: when the dumps of just-in-time compilers were."""
+    modules of which a file came from elsewhere. written: when the dumps of just-in-time compilers were.
+    reads_dumps: whether they are read: who uploads a recording must not choose files of this machine by their path."""
 
     build_ids: dict[str, str]
     recorded_here: bool
@@ -53,6 +54,7 @@ class Binaries:
     public: bool
     buildid_dir: str
     folders: tuple[BinaryFolder, ...] = ()
+    reads_dumps: bool = False
     source_bytes: int = 0
     built: float | None = None
     opened: list[str] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Binaries:
 
     def _open_dump(self, path: str, pid: int) -> ObjectFile:
         """The dump of a just-in-time compiler that root or this user wrote. Anyone can write such a file."""
-        stream = self._open(Path(path)) if path.startswith("/") else None
+        stream = self._open(Path(path)) if self.reads_dumps and path.startswith("/") else None
         if stream is None:
             return ObjectFile(None, CodeStatus.MISSING)
         user, owner = os.geteuid(), os.fstat(stream.fileno()).st_uid

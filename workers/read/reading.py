@@ -139,12 +139,13 @@ def read_code(
     progress: Progress,
     keeper: prefork.ReaderKeeper | None = None,
     folders: Sequence[str] = (),
+    reads_dumps: bool = False,
 ) -> None:
     """Read the machine code and source lines of the result `id`, unless it has them.
 
     files: the recordings that it was read from. recorded_here: whether on this machine. started: when the recording
     began, seconds since the epoch. keeper: may have the process that read them. folders: with binaries from elsewhere.
-    Raises UnreadableInput, Unavailable.
+    reads_dumps: see `Binaries`. Raises UnreadableInput, Unavailable.
     """
     from perfloom.ingest.storage_names import CODE_FOLDER
     from perfloom.store.files.code_folder import publish_code, stage_code
@@ -153,7 +154,14 @@ def read_code(
     if (result / CODE_FOLDER).exists():
         return
     staged = stage_code(result)
-    code = CodeRequest(str(staged), recorded_here, started, public=bool(settings.run_as), folders=tuple(folders))
+    code = CodeRequest(
+        str(staged),
+        recorded_here,
+        started,
+        public=bool(settings.run_as),
+        folders=tuple(folders),
+        reads_dumps=reads_dumps,
+    )
     try:
         read_code_to(settings, result, files, code, progress, keeper)
         publish_code(staged, result)

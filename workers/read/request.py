@@ -56,14 +56,15 @@ class SymbolPlaces:
 @dataclass(frozen=True)
 class CodeRequest:
     """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public,
-    folders: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs. uploads: files to
-    be sorted into `incoming` first, by the name that the user knows."""
+    folders, reads_dumps: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs.
+    uploads: files to be sorted into `incoming` first, by the name that the user knows."""
 
     folder: str
     recorded_here: bool
     started: float | None
     public: bool
     folders: tuple[str, ...] = ()
+    reads_dumps: bool = False
     build_ids: dict[str, str] | None = None
     uploads: dict[str, str] | None = None
     incoming: str | None = None

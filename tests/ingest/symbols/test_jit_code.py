@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -69,16 +70,22 @@ def test_damaged_dumps_have_a_status(content: bytes) -> None:
 
 def test_only_a_dump_of_the_process_is_opened(tmp_path: Path) -> None:
     def open_dump(name: str) -> ObjectFile:
-        binaries = Binaries({}, recorded_here=False, started=1.0, public=False, buildid_dir=os.devnull)
+        binaries = Binaries(
+            {}, recorded_here=False, started=1.0, public=False, buildid_dir=os.devnull, reads_dumps=name != "jit-5.dump"
+        )
         return binaries.open_object(str(tmp_path / name))
 
-    for name in ("jit-7.dump", "jit-8.dump"):
-        (tmp_path / name).write_bytes(DUMP)
+    for name in ("jit-7.dump", "jit-8.dump", "jit-5.dump"):
+        (tmp_path / name).write_bytes(
+            DUMP if name != "jit-5.dump" else DUMP.replace(struct.pack("<I", 7), bytes((5, 0, 0, 0)), 1)
+        )
     found = open_dump("jit-7.dump")
     assert found.generated is not None
     assert found.generated.name_at(found.generated.symbols.start[0]) == "first"
     assert open_dump("jit-8.dump").status is CodeStatus.MISSING
     assert open_dump("jit-9.dump").status is CodeStatus.MISSING
+    # Of a recording that was uploaded.
+    assert open_dump("jit-5.dump").status is CodeStatus.MISSING
     (tmp_path / "jit-6.dump").write_text("#!/bin/sh")
     assert open_dump("jit-6.dump").generated is None
 
@@ -87,7 +94,9 @@ def test_a_source_that_was_changed_after_the_dump_is_named(tmp_path: Path) -> No
     dump, source = tmp_path / "jit-7.dump", tmp_path / "a.js"
     dump.write_bytes(DUMP)
     source.write_text("let a;\n")
-    binaries = Binaries({}, recorded_here=False, started=None, public=False, buildid_dir=os.devnull, built=1.0)
+    binaries = Binaries(
+        {}, recorded_here=False, started=None, public=False, buildid_dir=os.devnull, built=1.0, reads_dumps=True
+    )
     for changed, detail in ((1000, ""), (3000, "It was changed after the recording.")):
         os.utime(dump, (2000, 2000))
         os.utime(source, (changed, changed))
