@@ -18,7 +18,7 @@ MAX_SLOW_S = 2.0
 
 _MANGLED = re.compile(r"__?(?:Z|R\d*[BCIMNXY])|_D\d|_?\$[sS]\w")
 _LANGUAGES = {"_D": "d", "_$": "swift", "$s": "swift", "$S": "swift"}
-"""By the beginning of a name, besides those of C++ and Rust."""
+"""By the beginning of a name, in addition to those of C++ and Rust."""
 _LEGACY_HASH = re.compile(r"17h[0-9a-f]{16}E")
 _SUFFIXES = r"((?:\.[\w$]+)*)((?:@[\w$.@-]*)?)"
 _WHOLE = re.compile(rf"([\w$]+){_SUFFIXES}")
