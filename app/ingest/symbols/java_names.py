@@ -1,17 +1,8 @@
 """Names of Java methods as perf prints them: those of the Java Virtual Machine (JVM specification, section 4.3) in the
 form of the language, without the type of the result."""
 
-_TYPES = {
-    "B": "byte",
-    "C": "char",
-    "D": "double",
-    "F": "float",
-    "I": "int",
-    "J": "long",
-    "S": "short",
-    "Z": "boolean",
-    "V": "void",
-}
+from ...domain.symbols.java import PRIMITIVES
+
 _MAX_DIMENSIONS = 255
 
 
@@ -45,8 +36,8 @@ def _list_types(text: str) -> list[str] | None:
             if end < 0:
                 return None
             name, at = text[at + 1 : end].replace("/", "."), end + 1
-        elif text[at] in _TYPES:
-            name, at = _TYPES[text[at]], at + 1
+        elif text[at] in PRIMITIVES:
+            name, at = PRIMITIVES[text[at]], at + 1
         else:
             return None
         found.append(name + "[]" * dimensions)

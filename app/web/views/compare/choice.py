@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response
 
 from ....domain.errors import InvalidRequest
 from ....domain.units import format_utc, format_utc_iso
+from ....store import Result
 from ...rendering import Page, render
 from ...services import current_services
 
@@ -57,6 +58,21 @@ def find_pair() -> tuple[str, str] | None:
     return ("" if len(found) == 1 else found[0].id), found[-1].id
 
 
+def describe_choice(result: Result, *, is_base: bool = False, is_other: bool = False) -> ResultChoice:
+    """What the page shows of a result that can be chosen."""
+    return ResultChoice(
+        id=result.id,
+        name=result.name,
+        about=" · ".join(part for part in (result.host, result.command) if part),
+        recorded_text=format_utc(result.recorded) if result.recorded is not None else "",
+        recorded_iso=format_utc_iso(result.recorded) if result.recorded is not None else "",
+        created_text=format_utc(result.created),
+        created_iso=format_utc_iso(result.created),
+        is_base=is_base,
+        is_other=is_other,
+    )
+
+
 def render_choice() -> Response:
     """The page `/compare` while one of the two is missing."""
     search = request.args.get("search", "")
@@ -65,18 +81,7 @@ def render_choice() -> Response:
     return render(
         PickPage(
             choices=tuple(
-                ResultChoice(
-                    id=result.id,
-                    name=result.name,
-                    about=" · ".join(part for part in (result.host, result.command) if part),
-                    recorded_text=format_utc(result.recorded) if result.recorded is not None else "",
-                    recorded_iso=format_utc_iso(result.recorded) if result.recorded is not None else "",
-                    created_text=format_utc(result.created),
-                    created_iso=format_utc_iso(result.created),
-                    is_base=result.id == base,
-                    is_other=result.id == other,
-                )
-                for result in found
+                describe_choice(result, is_base=result.id == base, is_other=result.id == other) for result in found
             ),
             search=search,
             base=base,

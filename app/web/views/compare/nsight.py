@@ -17,7 +17,7 @@ from ....analysis.nsight.matching import (
 from ....domain.errors import InvalidRequest
 from ....domain.meta import KERNEL_REPORT, KERNEL_TRACE
 from ....domain.selection import Selection
-from ....domain.units import NS_PER_US, Quantity, format_quantity, format_utc, format_utc_iso
+from ....domain.units import NS_PER_US, Quantity, format_quantity
 from ....store import Result
 from ...pages import result_url
 from ...rendering import Page, render
@@ -27,7 +27,7 @@ from ..results.functions import MAX_URL
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
-from .choice import PICK_LIMIT, ResultChoice
+from .choice import PICK_LIMIT, ResultChoice, describe_choice
 from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 from .tables import selection_bar
 
@@ -190,17 +190,7 @@ def _pick() -> Response:
             choices=tuple(
                 (
                     current_url_with((word, result.id)),
-                    ResultChoice(
-                        id=result.id,
-                        name=result.name,
-                        about=" · ".join(part for part in (result.host, result.command) if part),
-                        recorded_text=format_utc(result.recorded) if result.recorded is not None else "",
-                        recorded_iso=format_utc_iso(result.recorded) if result.recorded is not None else "",
-                        created_text=format_utc(result.created),
-                        created_iso=format_utc_iso(result.created),
-                        is_base=False,
-                        is_other=False,
-                    ),
+                    describe_choice(result),
                 )
                 for result in found
                 if wanted in result.meta.capabilities and result.id != given.id
