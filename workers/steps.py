@@ -289,7 +289,9 @@ def complete_result(context: JobContext, id: str, locked: int | None) -> None:
         postprocess.postprocess_result(context.store, id)
         return
     with ReaderKeeper() as keeper:
-        code_step.read_code(context, job, _inputs(job, files), keeper, is_locked=True)
+        # Not those of the import, which are links to files that its user may remove or replace when it has ended.
+        inputs = tuple(original.path for original in context.store.results.original(id))
+        code_step.read_code(context, job, inputs, keeper, is_locked=True)
     os.close(locked)
     _clean_up(context, job, files)
 

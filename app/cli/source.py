@@ -155,8 +155,11 @@ def _open_code(store: "Store", id: str) -> "Code":
         time.sleep(WAIT_S)
     code = code or store.results.open_code(id)
     if code is None:
-        reason = store.results.explain_missing_code(id) or "Import the recording again."
-        raise NotFound(f"The machine code of the result {id} is not known. {reason}")
+        reason = store.results.explain_missing_code(id)
+        raise NotFound(
+            f"The machine code of the result {id} is not known. {reason + ' ' if reason else ''}Read it again: "
+            f"perfloom source read {id}"
+        )
     return code
 
 

@@ -1,5 +1,6 @@
 """Postprocessing of results: by the process that stored them, or by one that outlives the command."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from perfloom.domain.errors import Unavailable
 from perfloom.domain.jobs import JobState
 from perfloom.store.files import binary_cache
 from perfloom.store.jobs import Job
-from perfloom.workers import code_files, postprocess, recovery, steps
+from perfloom.workers import code_files, code_step, postprocess, recovery, steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.read import reading
@@ -53,6 +54,19 @@ def test_import_does_not_wait_for_machine_code(context: JobContext) -> None:
     assert context.store.results.open_code(job.id) is not None
     assert not context.store.results.is_code_expected(job.id)
     assert not files.artifacts.exists() and settled(context, job)
+
+
+def test_machine_code_of_an_import_is_read_from_the_stored_files(
+    context: JobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = imported(context, TRACE)
+    inputs: list[tuple[Path, ...]] = []
+    monkeypatch.setattr(code_step, "read_code", lambda _, job, files, keeper, **options: inputs.append(files))
+    # What the import named, its user may have removed meanwhile.
+    assert not JobFiles(context.store.jobs.directory(job.id)).artifacts.exists()
+    steps.complete_result(context, job.id, os.open(os.devnull, os.O_RDONLY))
+    assert inputs == [tuple(one.path for one in context.store.results.original(job.id))]
+    assert inputs[0][0].is_file()
 
 
 def test_large_result_is_postprocessed_in_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
