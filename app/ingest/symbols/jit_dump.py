@@ -56,16 +56,16 @@ class JitDump:
     size: Array
     place: Array
     table: SymbolTable
-    debug: dict[int, tuple[int, int, int]]
+    debug: dict[int, tuple[int, int, int, int]]
 
     def read_lines(self, data: Data, place: int) -> list[CodeLine]:
         """The lines of the code at a place by address; none if there are none, or they are damaged."""
         if place not in self.debug:
             return []
-        at, count, start = self.debug[place]
+        at, end, count, start = self.debug[place]
         size = int(self.table.end[np.searchsorted(self.table.start, np.uint64(place))]) - place
         try:
-            return _read_lines(data, self.order, at, count, start, size)
+            return _read_lines(data[at:end], self.order, count, start, size)
         except (struct.error, ValueError):
             return []
 
@@ -92,10 +92,10 @@ class _Loads:
     def __init__(self, order: str) -> None:
         self._order = order
         self.rows: list[tuple[int, int, int, int]] = []
-        self.debug: dict[int, tuple[int, int, int]] = {}
+        self.debug: dict[int, tuple[int, int, int, int]] = {}
         self._names: list[tuple[int, int, bytes]] = []
         self._place_of: dict[int, tuple[int, int]] = {}
-        self._lines: dict[int, tuple[int, int]] = {}
+        self._lines: dict[int, tuple[int, int, int]] = {}
         """Where the lines of the code are that is loaded next at an address."""
 
     def read(self, data: Data, at: int) -> None:
@@ -115,7 +115,7 @@ class _Loads:
                     self._move(data, body, time)
                 elif kind == _DEBUG_INFO:
                     address, count = struct.unpack_from(f"{self._order}QQ", data, body)
-                    self._lines[address] = body + 16, min(count, MAX_LINES)
+                    self._lines[address] = body + 16, at + size, min(count, MAX_LINES)
             except struct.error:
                 return
             at += size
@@ -151,14 +151,15 @@ class _Loads:
         return SymbolTable(start, end, name, np.full(len(start), GLOBAL, np.uint8), b"\0".join(names) + b"\0")
 
 
-def _read_lines(data: Data, order: str, at: int, count: int, start: int, size: int) -> list[CodeLine]:
+def _read_lines(data: bytes, order: str, count: int, start: int, size: int) -> list[CodeLine]:
+    """data: of one record, so that records with few bytes cannot have the lines of others again and again."""
     fields = struct.Struct(order + _LINE_FIELDS)
     found: list[CodeLine] = []
-    file = ""
+    file, at = "", 0
     for _ in range(count):
         address, line, _ = fields.unpack_from(data, at)
-        end = data.index(b"\0", at + fields.size) if isinstance(data, bytes) else data.find(b"\0", at + fields.size)
-        if end < 0 or not start <= address <= start + size + _ELF_HEADER_BYTES or line >= 2**31:
+        end = data.index(b"\0", at + fields.size)
+        if not start <= address <= start + size + _ELF_HEADER_BYTES or line >= 2**31:
             raise ValueError("a line of other code")
         name = data[at + fields.size : end][:MAX_NAME_BYTES]
         file = file if name == _SAME_FILE else name.decode(errors="replace")

@@ -93,6 +93,17 @@ def test_lines_of_other_code_are_left_out(lines: tuple[tuple[int, int, bytes], .
     assert dump.read_lines(data, int(dump.place[0])) == []
 
 
+def test_lines_end_with_their_record() -> None:
+    # A record of an unknown kind begins like another line: its kind and size are the address.
+    start = 18 << 32 | 0x1000
+    entry = struct.pack("<QII", start, 3, 0) + b"a\0"
+    lines = make_record(LINES, 1, struct.pack("<QQ", start, 2) + entry)
+    data = make_header() + lines + make_record(0x1000, 3, b"a\0") + make_load(1, start, b"f", b"12345", 1)
+    dump = parse_jit_dump(data)
+    assert dump is not None
+    assert dump.read_lines(data, int(dump.place[0])) == []
+
+
 def test_a_truncated_dump_has_what_is_complete() -> None:
     data = make_dump()
     counts = []
