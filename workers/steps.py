@@ -277,8 +277,10 @@ def _complete_in_background(context: JobContext, id: str) -> None:
     that at no moment the code seems to be missing."""
     locked = open_locked(context.store.results.code_lock(id), code_reading.LOCK_S)
     if locked is not None:
-        postprocess.start_process(context.settings, id, locked)
-        os.close(locked)
+        try:
+            postprocess.start_process(context.settings, id, locked)
+        finally:
+            os.close(locked)
 
 
 def complete_result(context: JobContext, id: str, locked: int | None) -> None:
