@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.builder import ProfileBuilder
-from perfloom.domain.profile import Meta
+from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import archive
 from perfloom.store import open_store
@@ -360,21 +360,31 @@ def test_two_commands_are_recorded_in_turns_and_compared(run: Run) -> None:
         assert status == 2 and "perfloom: run" not in err, options
 
 
+def store_results(folder: Path, profiles: Iterable[Profile]) -> list[str]:
+    """The ids of new results of the commands: unlike a file, a result needs no process that reads it."""
+    ids = []
+    with contextlib.closing(open_store(Settings.load(folder / "data"))) as store:
+        for number, profile in enumerate(profiles):
+            ids.append(f"run{number:09}")
+            staged = store.results.stage(ids[-1])
+            columns.write(profile, staged)
+            store.results.publish(ids[-1], staged, name=ids[-1])
+    return ids
+
+
 def test_earlier_results_tell_the_noise_between_runs(run: Run, tmp_path: Path) -> None:
-    ids, chance = [f"run00000000{number}" for number in range(7)], np.random.default_rng(3)
-    with contextlib.closing(open_store(Settings.load(tmp_path / "data"))) as store:
-        for id in ids:
-            builder = ProfileBuilder("perf script text")
-            event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=999.0)
-            builder.add_run("prog", "node")
-            thread = builder.intern_thread(pid=1, tid=1)
-            for name, mean in (("f", 420 if id == ids[-1] else 300), ("g", 600), ("h", 300)):
-                stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name, "prog"))])
-                for at in range(chance.poisson(mean)):
-                    builder.add_sample(at * 10**6, thread, event, stack, 10**6)
-            staged = store.results.stage(id)
-            columns.write(builder.finish(Meta("perf script text", command="prog")), staged)
-            store.results.publish(id, staged, name=id)
+    chance, profiles = np.random.default_rng(3), []
+    for number in range(7):
+        builder = ProfileBuilder("perf script text")
+        event = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=999.0)
+        builder.add_run("prog", "node")
+        thread = builder.intern_thread(pid=1, tid=1)
+        for name, mean in (("f", 420 if number == 6 else 300), ("g", 600), ("h", 300)):
+            stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name, "prog"))])
+            for at in range(chance.poisson(mean)):
+                builder.add_sample(at * 10**6, thread, event, stack, 10**6)
+        profiles.append(builder.finish(Meta("perf script text", command="prog")))
+    ids = store_results(tmp_path, profiles)
     status, _, err = run("diff", ids[0], ids[-1], "--fail-above", "5")
     assert status == 1 and re.search(r"`f` costs .*Run-to-run noise from 5 earlier runs: [\d.]+\s%\.", err), err
     # Of four earlier runs, nothing is known.
@@ -383,14 +393,9 @@ def test_earlier_results_tell_the_noise_between_runs(run: Run, tmp_path: Path) -
 
 
 def test_formulas_have_verdicts_and_a_gate(run: Run, tmp_path: Path) -> None:
-    def write(name: str, seeds: range, **cpi: float) -> list[str]:
-        paths = [tmp_path / f"{name}-{seed}.perfloom.tar" for seed in seeds]
-        for path, seed in zip(paths, seeds, strict=True):
-            profile = record_cycles(seed, 2_000, cpi=CPI | cpi)
-            path.write_bytes(b"".join(archive.write(profile, Selection(), {})))
-        return [str(path) for path in paths]
-
-    base, other = write("base", range(3)), write("other", range(3, 6), lookup=4.0)
+    cpi = (CPI, CPI | {"lookup": 4.0})
+    ids = store_results(tmp_path, [record_cycles(seed, 2_000, cpi=cpi[seed // 3]) for seed in range(6)])
+    base, other = ids[:3], ids[3:]
     words = ("diff", *base, "--with", *other, "--event", "CPI", "--fail-above", "10")
     status, out, err = run(*words, "--format", "markdown")
     assert status == 1, err
@@ -401,17 +406,15 @@ def test_formulas_have_verdicts_and_a_gate(run: Run, tmp_path: Path) -> None:
 
 
 def test_tables_of_groups_have_verdicts(run: Run, tmp_path: Path) -> None:
-    def write(name: str, lengths: Sequence[int]) -> list[str]:
-        paths = [tmp_path / f"{name}{number}.perfloom.tar" for number in range(len(lengths))]
-        for path, length in zip(paths, lengths, strict=True):
-            trace = Trace()
-            host, stream = trace.thread(1, "python"), trace.thread(7, stream=True)
-            launch = trace.slice(host, 0, 100, "cudaLaunchKernel", "runtime")
-            trace.slice(stream, 200, 200 + length, "gemm", "kernel", launch)
-            path.write_bytes(b"".join(archive.write(trace.finish(), Selection(), {})))
-        return [str(path) for path in paths]
-
-    base, other = write("base", (100_000, 101_000, 99_000)), write("other", (120_000, 122_000, 121_000))
+    profiles = []
+    for length in (100_000, 101_000, 99_000, 120_000, 122_000, 121_000):
+        trace = Trace()
+        host, stream = trace.thread(1, "python"), trace.thread(7, stream=True)
+        launch = trace.slice(host, 0, 100, "cudaLaunchKernel", "runtime")
+        trace.slice(stream, 200, 200 + length, "gemm", "kernel", launch)
+        profiles.append(trace.finish())
+    ids = store_results(tmp_path, profiles)
+    base, other = ids[:3], ids[3:]
     words = (*base, "--with", *other, "kernels", "--fail-above", "5")
     status, out, err = run("diff", *words, "--format", "json")
     (row,) = json.loads(out)
