@@ -30,6 +30,8 @@ MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
 _JIT_DUMP = re.compile(r"/jit-([0-9]{1,10})\.dump$", re.ASCII)
+_PERF_MAP = re.compile(r"/tmp/perf-[0-9]{1,10}\.map", re.ASCII)
+"""The module of code of a just-in-time compiler that only has names."""
 KERNEL = "[kernel.kallsyms]"
 VMLINUX = (
     *("/usr/lib/debug/boot/vmlinux-{}", "/usr/lib/debug/lib/modules/{}/vmlinux", "/boot/vmlinux-{}"),
@@ -71,6 +73,8 @@ class Binaries:
         if marker := _JIT_DUMP.search(module):
             return self._open_dump(module, int(marker[1]))
         path = module.removesuffix(" (deleted)")
+        if _PERF_MAP.fullmatch(path):
+            return ObjectFile(None, CodeStatus.NO_FILE)
         if not path.startswith("/") or path.startswith(("//", "/memfd:", "/dev/", "/SYSV", "/anon_hugepage")):
             return ObjectFile(None, CodeStatus.NO_FILE, build_id=build_id)
         if build_id is not None:

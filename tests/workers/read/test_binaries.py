@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from perfloom.domain.schemas.code import CodeStatus
 from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
 from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.workers.read.binaries import KERNEL, NOT_SOURCE, Binaries
@@ -53,6 +54,16 @@ def test_pipes_and_directories_are_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "folder.c").mkdir()
     for name in ("pipe.c", "folder.c", "missing.c"):
         assert binaries(public=False).read_source(str(tmp_path / name), "/a").text is None
+
+
+def test_a_map_of_symbols_is_no_binary() -> None:
+    path = Path(f"/tmp/perf-{os.getpid()}.map")
+    path.write_text("1000 10 f\n")
+    try:
+        # It is newer than the start, and would count as a binary that was built again.
+        assert binaries(public=False, started=1.0).open_object(str(path)).status is CodeStatus.NO_FILE
+    finally:
+        path.unlink()
 
 
 def test_sources_newer_than_the_program_are_named(tmp_path: Path) -> None:
