@@ -275,9 +275,12 @@ def _contrast(
 ) -> _Contrast:
     (before, before_sampling), (after, after_sampling) = base, other
     means = [side.mean(axis=1) for side in (before, after)]
-    difference = means[1] - means[0]
     # What an item varies by itself changes its share the less, the more of the whole it is.
     rest = 1 - np.exp((means[0] + means[1]) / 2) if shares else np.ones(len(before))
+    # From the first run on, so that means of equal values are equal: sums of 9 and of 10 of them are rounded otherwise.
+    first = before[:, :1]
+    before, after = before - first, after - first
+    difference = after.mean(axis=1) - before.mean(axis=1)
     if paired:
         each = after - before
         runs = each.shape[1]
@@ -285,7 +288,7 @@ def _contrast(
         sampling = (before_sampling + after_sampling).mean(axis=1)
         return _Contrast(difference, variance, sampling, runs - 1, 1 / runs, rest)
     runs, other_runs = before.shape[1], after.shape[1]
-    groups = (before, after, *earlier)
+    groups = (before, after, *(group - first for group in earlier))
     degrees = sum(group.shape[1] - 1 for group in groups)
     squares = sum(((group - group.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for group in groups)
     factor = 1 / runs + 1 / other_runs

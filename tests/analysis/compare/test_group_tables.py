@@ -78,3 +78,10 @@ def test_chance_is_no_change_of_measured_values() -> None:
         base, other = (np.exp(chance.normal(3, 0.05, (30, 3 + number % 3))) for _ in range(2))
         wrong += bool(compare_measured(base, other, np.ones(30, bool)).found.any())
     assert wrong <= 0.07 * 400
+
+
+def test_equal_values_do_not_differ_between_groups_of_different_size() -> None:
+    """Sums of logarithms are rounded: without care, 9 and 10 equal counts have different means and no variance."""
+    counts = np.arange(1.0, 200.0)[:, None]
+    found = compare_measured(np.repeat(counts, 9, axis=1), np.repeat(counts, 10, axis=1), np.ones(len(counts), bool))
+    assert not found.difference.any() and (found.q == 1).all()
