@@ -242,10 +242,11 @@ def diff(
         table = COUNTS
     growths: list[tuple[str, float]]
     if table:
+        unclear: list[tuple[str, float]] = []
         if table == COUNTS:
             found, growths = _compare_counts(base, other, selection)
         else:
-            found, growths = _compare_table(bases, others, selection, table, by or "", of or "", absolute)
+            found, growths, unclear = _compare_table(bases, others, selection, table, by or "", of or "", absolute)
         write_table("Comparison", found, output_format, output, selection)
         if fail_above is None:
             return 0
@@ -253,7 +254,7 @@ def diff(
             text = f"From {MIN_RUNS} recordings on each side, rows have verdicts; these cannot tell."
             click.echo(f"perfloom: {text}", err=True)
             return EXIT_UNCERTAIN
-        return _gate(growths, fail_above)
+        return _gate(growths, fail_above) or _doubt(unclear, fail_above)
     bases, others = _merge_names(bases, others, rules)
     return diff_runs(
         bases,
@@ -404,9 +405,10 @@ def _compare_table(
     by: str,
     of: str,
     absolute: bool,
-) -> "tuple[TableRows, list[tuple[str, float]]]":
+) -> "tuple[TableRows, list[tuple[str, float]], list[tuple[str, float]]]":
     """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,
-    else of the row's value in the base. Of several recordings on a side, only that of rows with evidence."""
+    else of the row's value in the base. Of several recordings on a side, first that of rows with evidence, then that of
+    the others."""
     from ..analysis.compare.group_tables import NO_EVIDENCE, UNTESTED, diff_table_groups
     from ..analysis.compare.tables import (
         COMPARED_TABLES,
@@ -432,11 +434,13 @@ def _compare_table(
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
     base_total = sum(value or 0.0 for value in found.column("base"))
-    return found, [
-        (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"]))
-        for row in found.records()
-        if not is_grouped or row["verdict"] not in (NO_EVIDENCE, UNTESTED)
-    ]
+    growths: list[tuple[str, float]] = []
+    unclear: list[tuple[str, float]] = []
+    for row in found.records():
+        is_clear = not is_grouped or row["verdict"] not in (NO_EVIDENCE, UNTESTED)
+        growth = _grown(row["delta"], base_total if measure.additive else row["base"])
+        (growths if is_clear else unclear).append((row["name"], growth))
+    return found, growths, unclear
 
 
 def _grown(delta: float, base: float | None) -> float:
@@ -456,6 +460,18 @@ def _gate(growths: list[tuple[str, float]], most: float) -> int:
     sys.stdout.flush()
     click.echo(f"perfloom: {shorten(name)!r} grew by {worst:.2f} %, above {most:g} %{many}.", err=True)
     return EXIT_GATE_FAILED
+
+
+def _doubt(growths: list[tuple[str, float]], most: float) -> int:
+    """The exit status for rows without evidence: of a gate that cannot tell if one grew by more than `most` percent,
+    such as a row that is new, or too noisy for a verdict."""
+    name, worst = max(growths, key=lambda one: one[1], default=("", 0.0))
+    if worst <= most:
+        return 0
+    sys.stdout.flush()
+    text = f"{shorten(name)!r} grew by {worst:.2f} %, above {most:g} %, but without evidence. Compare more recordings."
+    click.echo(f"perfloom: {text}", err=True)
+    return EXIT_UNCERTAIN
 
 
 commands: list[click.Command] = [diff]

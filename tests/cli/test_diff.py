@@ -423,3 +423,7 @@ def test_tables_of_groups_have_verdicts(run: Run, tmp_path: Path) -> None:
     assert run("diff", *other, "--with", *base, "kernels", "--fail-above", "5")[0] == 0
     status, _, err = run("diff", *base[:2], "--with", *other[:2], "kernels", "--fail-above", "5")
     assert status == 3 and "From 3 recordings on each side" in err
+    # Copies of a trace tell nothing about noise.
+    same, longer = write("same", [100_000] * 3), write("longer", [120_000] * 3)
+    status, _, err = run("diff", *same, "--with", *longer, "kernels", "--fail-above", "5")
+    assert status == 3 and "'gemm' grew by 20.00 %, above 5 %, but without evidence" in err
