@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from flask import Flask
@@ -24,3 +25,12 @@ def test_blocks_are_one_list(app: Flask, monkeypatch: pytest.MonkeyPatch, names:
     for response in found:
         assert response.mimetype == "application/json"
         assert json.loads(response.get_data()) == records(rows)
+
+
+@pytest.mark.parametrize("name", ["Unicode", "not Unicode \udcff"])
+def test_infinite_values_are_null(app: Flask, name: str) -> None:
+    rows = build_rows(COLUMNS, {"name": [name] * 3, "value": [math.inf, -math.inf, 1.5]})
+    with app.test_request_context("/"):
+        text = tables.table_response("name", rows).get_data(as_text=True)
+    assert "Infinity" not in text
+    assert [row["value"] for row in json.loads(text)] == [None, None, 1.5]

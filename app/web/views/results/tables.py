@@ -4,6 +4,7 @@ Query parameters of a table: `sort` is the name of a column, with a minus for de
 `search` filters the rows.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):file_format>"
 """The suffix of URLs of downloads."""
 MAX_SEARCH = 1_000
 BLOCK_ROWS = 20_000
+_INFINITE = (math.inf, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,9 @@ def _dump_rows(rows: list[dict[str, Any]]) -> bytes:
         # Several times as fast as the standard library: tables may have a million rows.
         return orjson.dumps(rows)[1:-1]
     except TypeError:
-        # It refuses integers of more than 64 bits, and text that is not valid Unicode.
-        return json.dumps(rows).strip().encode()[1:-1]
+        # It refuses integers of more than 64 bits, and text that is not valid Unicode. JSON has no infinity.
+        finite = [{name: None if value in _INFINITE else value for name, value in row.items()} for row in rows]
+        return json.dumps(finite).strip().encode()[1:-1]
 
 
 def _are_affected(profiles: Sequence[Profile]) -> bool:
