@@ -28,6 +28,8 @@ except ImportError:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 20
+PACKED_BYTES = 64 << 10
+"""Of compressed input at a time. What follows a frame is copied, and a file may have one in every 11 bytes."""
 XZ_MEMORY_BYTES = 512 << 20
 STEP_BYTES = 4 << 20
 ZSTD_STEP_BYTES = 4 << 10
@@ -181,8 +183,10 @@ class DecompressedStream(io.RawIOBase):
             )
 
     def _read_packed(self) -> bytes:
-        piece, self._packed_head = self._packed_head or self._next_piece(), b""
-        return piece
+        data = self._packed_head or self._next_piece()
+        size = PACKED_BYTES if self._unpack else len(data)
+        self._packed_head = data[size:]
+        return data[:size]
 
     def _next(self) -> bytes:
         """The next decompressed bytes, without a byte order mark; none at the end."""

@@ -18,7 +18,7 @@ import pytest
 import zstandard
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.ingest.compression import detect_compression, open_decompressed
+from perfloom.ingest.compression import PACKED_BYTES, detect_compression, open_decompressed
 
 TEXT = b"".join(b"a;b;%d 1\n" % i for i in range(60_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -105,6 +105,19 @@ def test_block_that_spans_two_pieces_of_the_file() -> None:
     stream = open_decompressed(io.BytesIO(PACKERS["Zstandard"](noise)), LIMIT)
     assert stream.read() == noise
     assert stream.defect is None
+
+
+@pytest.mark.parametrize("name", PACKERS)
+def test_frames_that_span_pieces_of_the_input(name: str) -> None:
+    noise = random.Random(2).randbytes(30_000)
+    packed = b"".join(PACKERS[name](noise[start:]) for start in range(0, 10_000, 700))
+    assert len(packed) > 2 * PACKED_BYTES
+    stream = open_decompressed(io.BytesIO(packed), LIMIT)
+    assert stream.read() == b"".join(noise[start:] for start in range(0, 10_000, 700))
+    assert (stream.defect, stream.read_bytes) == (None, len(packed))
+    cut = open_decompressed(io.BytesIO(packed[:-1]), LIMIT)
+    assert noise in cut.read()
+    assert cut.defect is not None and "truncated" in cut.defect
 
 
 def test_padding_is_ignored() -> None:
