@@ -209,14 +209,16 @@ def _interpreter(
     program = _program(spec, environment, files)
     if program is None:
         return
-    words = [program, "--version"]
+    words = [program, interpreter.version_option]
     try:
         done = subprocess.run(
             words, env=dict(environment), capture_output=True, text=True, timeout=PROGRAM_TIMEOUT_S, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return
-    version = _VERSION.search(done.stdout)
+    # Java says first which options it takes from the environment.
+    lines = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("Picked up ")]
+    version = _VERSION.search("\n".join(lines))
     if version is not None and (int(version[1]), int(version[2])) < interpreter.oldest:
         text = f"{spec.command[0]} on {host} is version {version[0]}, which cannot name its functions."
         oldest = ".".join(map(str, interpreter.oldest))

@@ -17,16 +17,18 @@ from .python_names import python_files
 @dataclass(frozen=True)
 class Interpreter:
     """The interpreter of a language. programs: names of its programs, without a version. oldest: the first version that
-    can name functions. paths: search-path variables to which the job's directory is prepended. options: by the variable
-    that the interpreter reads them from, for a shell between double quotes. They may contain `PLACE`, the job's
-    directory as the interpreter reads it between double quotes, and `MARK`. mark: an option that notes the process in
-    the directory `NAMES`; it is left out if the directory's name has a character that cannot be quoted. module: the
-    text of `MODULE`. frame_pointers: whether it has them, but no unwind tables."""
+    can name functions. version_option: prints the version, which Java does on standard error. paths: search-path
+    variables to which the job's directory is prepended. options: by the variable that the interpreter reads them from,
+    for a shell between double quotes. They may contain `PLACE`, the job's directory as the interpreter reads it between
+    double quotes, and `MARK`. mark: an option that notes the process in the directory `NAMES`; it is left out if the
+    directory's name has a character that cannot be quoted. module: the text of `MODULE`. frame_pointers: whether it has
+    them, but no unwind tables."""
 
     title: str
     programs: tuple[str, ...]
     oldest: tuple[int, int]
     paths: tuple[str, ...] = ()
+    version_option: str = "--version"
     options: Mapping[str, str] = field(default_factory=dict)
     mark: str = ""
     module: str = ""
@@ -68,6 +70,8 @@ INTERPRETERS: Mapping[Language, Interpreter] = {
             "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
             f"{MARK}"
         },
+        # The only option that Java 8 has, too.
+        version_option="-version",
         mark=rf"'-Xlog:startuptime=error:file=\"{NAMES}/map-%p\"'",
         frame_pointers=True,
     ),
