@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 COUNTS = "counts"
 """The comparison of counts of perf stat."""
+THREADS = "threads"
 
 
 MIN_RUNS, MAX_SELF_TEST_RUNS = 3, 100
@@ -60,7 +61,7 @@ class _TwoSidedCommand(click.Command):
     "--by",
     metavar="NAME",
     help="What a row represents: function (default) or stack; for operators kind, tensor, layer or device, if both "
-    "have it.",
+    "have it; for threads rank.",
 )
 @click.option("--of", metavar="COLUMN", help="With TABLE: the column to compare.  [default: the first that both have]")
 @click.option(
@@ -166,8 +167,9 @@ def diff(
     --with OTHER_COMMAND.
 
     Without TABLE, which comes last, it compares functions or stacks; with operators, kernels, modules, memory or steps,
-    the rows of that table, per step if both have steps; with counts, the counts of perf stat. Files with only counts
-    need no TABLE. --by kind, tensor, layer and device apply to operators.
+    the rows of that table, per step if both have steps; with threads, threads matched by role (--by rank: ranks); with
+    counts, the counts of perf stat. Files with only counts need no TABLE. --by kind, tensor, layer and device apply to
+    operators.
     """
     if self_test:
         from .self_test import print_self_test, run_self_test
@@ -196,7 +198,9 @@ def diff(
         raise click.UsageError(f"--{'by' if by else 'of'} does not apply to {COUNTS}; leave it out.")
     if not table and by and by not in functions.BY:
         raise click.UsageError(f"--by must be one of {', '.join((*functions.BY, *OPERATOR_PARTS))}, not {by[:40]!r}.")
-    for option, given in () if table == COUNTS else (("event", filters["event"]),) if table else (("of", of),):
+    for option, given in (
+        () if table in (COUNTS, THREADS) else (("event", filters["event"]),) if table else (("of", of),)
+    ):
         if given is not None:
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
     if table and (shares or paired or variation is not None):
@@ -250,7 +254,8 @@ def diff(
         write_table("Comparison", found, output_format, output, selection)
         if fail_above is None:
             return 0
-        if several and min(len(bases), len(others)) < MIN_RUNS:
+        # Weights of samples differ by chance, also those of one recording on each side.
+        if (several or table == THREADS) and min(len(bases), len(others)) < MIN_RUNS:
             text = f"From {MIN_RUNS} recordings on each side, rows have verdicts; these cannot tell."
             click.echo(f"perfloom: {text}", err=True)
             return EXIT_UNCERTAIN

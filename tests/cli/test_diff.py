@@ -318,6 +318,16 @@ def test_diff_of_tables(run: Run) -> None:
         assert (status, out) == (2, "") and message in err
 
 
+def test_diff_of_threads(run: Run) -> None:
+    rows = json.loads(run("diff", SPIN, SPIN, "threads", "--format", "json")[1])
+    assert rows and all((row["delta"], row["status"], row["match"]) == (0, "same", "name") for row in rows)
+    assert all(row["base_threads"] == row["other_threads"] == row["name"] for row in rows)
+    assert sum(row["base_percent"] for row in rows) == pytest.approx(100)
+    # Samples vary by chance: two recordings say nothing.
+    status, _, err = run("diff", SPIN, SPIN, "threads", "--fail-above", "5")
+    assert status == 3 and "From 3 recordings on each side" in err
+
+
 @pytest.mark.slow
 def test_self_test_measures_what_can_be_seen(run: Run) -> None:
     require("perf")

@@ -1,4 +1,4 @@
-"""Differences of two groups of traces in a table (operators, kernels, modules, memory, steps), by name."""
+"""Differences of two groups of recordings in a table (operators, kernels, modules, memory, steps, threads), by name."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,15 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.schema import Column, TableRows, build_rows, table_function
 from .evidence import MIN_SHARE, compare_measured
-from .tables import COLUMNS, COMPARED_TABLES, Measure, find_status, list_measures, measure_rows, resolve_measure
+from .tables import (
+    COLUMNS,
+    COMPARED_TABLES,
+    describe_rows,
+    find_status,
+    list_measures,
+    measure_sides,
+    resolve_measure,
+)
 
 NO_EVIDENCE, UNTESTED = "no evidence", "not tested"
 GROUP_COLUMNS = (
@@ -37,11 +45,8 @@ def diff_table_groups(
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, *bases, *others) if not measure else compared.measures, measure)
-    groups = [
-        [measure_rows(one, selection, compared, chosen, each_step=each_step, by=by) for one in side]
-        for side in (bases, others)
-    ]
-    names = list(dict.fromkeys(key for side in reversed(groups) for rows in side for key in rows))
+    measured = measure_sides(bases, others, selection, compared, chosen, each_step=each_step, by=by)
+    groups, names = (measured.base, measured.other), measured.list_names()
     if name == "steps":
         names = [one for one in names if any(rows.get(one) for side in groups for rows in side)]
     # Of what was not measured in a recording, nothing is known; a sum without parts is 0.
@@ -54,17 +59,22 @@ def diff_table_groups(
     if chosen.additive:
         shares = [side.sum(axis=1) / max(float(side.sum()), 1e-300) for side in (before, after)]
         large = np.maximum(*shares) >= MIN_SHARE
-    if chosen.kind == "time":
+    is_time = chosen.kind == "time" or measured.unit == "ns"
+    if is_time or chosen.kind == "event":
         # Times are never equal, except those of copies of a recording, which have no noise between runs.
         large &= (np.ptp(before, axis=1) > 0) | (np.ptp(after, axis=1) > 0)
     evidence = compare_measured(before, after, large)
     means = [_mean(side) for side in (before, after)]
     deltas = np.nan_to_num(means[1]) - np.nan_to_num(means[0])
-    values = [tuple(None if np.isnan(value) else value for value in pair) for pair in zip(*means, strict=True)]
+    values = [
+        (None if np.isnan(before_mean) else before_mean, None if np.isnan(after_mean) else after_mean)
+        for before_mean, after_mean in zip(*(mean.tolist() for mean in means), strict=True)
+    ]
     known = ~np.isnan(evidence.q)
+    details = describe_rows(measured, names, values)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         rows = build_rows(
-            GROUP_COLUMNS,
+            (*GROUP_COLUMNS, *details),
             {
                 "name": names,
                 "status": [find_status(*pair) for pair in values],
@@ -74,12 +84,13 @@ def diff_table_groups(
                 "delta": deltas,
                 "delta_percent": np.where(means[0] > 0, 100 * deltas / means[0], np.nan),
                 "verdict": [
-                    _verdict(chosen, bool(tested), bool(found), difference)
+                    _verdict(is_time, bool(tested), bool(found), difference)
                     for tested, found, difference in zip(known, evidence.found, evidence.difference, strict=True)
                 ],
                 "low_percent": np.where(known, 100 * np.expm1(evidence.low), np.nan),
                 "high_percent": np.where(known, 100 * np.expm1(evidence.high), np.nan),
                 "q": evidence.q,
+                **{column.name: each for column, each in details.items()},
             },
         )
     return rows.take(np.lexsort((-np.abs(deltas), ~evidence.found)))
@@ -91,11 +102,11 @@ def _mean(side: Array) -> Array:
     return np.asarray(np.where(counts, np.nansum(side, axis=1) / np.maximum(counts, 1), np.nan))
 
 
-def _verdict(measure: Measure, is_tested: bool, is_found: bool, difference: float) -> str:
+def _verdict(is_time: bool, is_tested: bool, is_found: bool, difference: float) -> str:
     if not is_tested:
         return UNTESTED
     if not is_found:
         return NO_EVIDENCE
-    if measure.kind == "time":
+    if is_time:
         return "slower" if difference > 0 else "faster"
     return "more" if difference > 0 else "less"

@@ -98,7 +98,7 @@ def collect_runs(
             "event",
         )
     first = other[0]
-    numbers = _FunctionNumbers(first)
+    numbers = FunctionNumbers(first)
     rows = [[numbers.find(profile, run.functions) for profile, run in side] for side in found]
     only_shares = any(event_id(profile, name) in find_share_only_events(profile) for profile in (*base, *other))
     unit = get_strings(first.events, "unit")[event_id(first, name)]
@@ -106,7 +106,7 @@ def collect_runs(
     return RunGroups(name, unit, numbers.keys, groups[0], groups[1], only_shares)
 
 
-class _FunctionNumbers:
+class FunctionNumbers:
     """Numbers the functions of several recordings. Most are those of the first one, in which they are looked up once
     for each pair of recordings. keys: the functions by number."""
 

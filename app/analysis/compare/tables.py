@@ -1,27 +1,34 @@
-"""Differences of two traces in a table (operators, kernels, modules, memory, steps), by name.
+"""Differences of two results in a table (operators, kernels, modules, memory, steps, threads), by name.
 
-Rows of several ranks are added up. Sums can be divided by the number of steps, to compare recordings of different
-length.
+Threads are matched by role. Other rows of several ranks are added up. Sums can be divided by the number of steps, to
+compare recordings of different length.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ...domain.errors import InvalidRequest
+from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
+from ...domain.tables import get_strings
+from ...domain.text import shorten
+from ..core.measurements import find_share_only_events
+from ..core.sample_selection import event_id, ranks_of
 from ..core.schema import Column, TableFunction, TableRows, build_rows, records, table_function
 from ..memory import allocations
 from ..ml import kernels, modules, operators, steps
 from ..ml.operator_parts import OPERATOR_PARTS, operator_parts_of
 from ..ml.tokens import parse_step_kind
+from .runs import find_event
+from .thread_roles import RANK, RoleSide, match_threads
 
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 COLUMNS = (
-    Column("name", "", "Name of the compared operator, kernel, module, device or part of a step."),
+    Column("name", "", "Name of the compared operator, kernel, module, device, part of a step, role or rank."),
     Column("status", "", "grew, shrank, appeared, vanished or same."),
     Column("measure", "", "The compared column of the table."),
     Column("base", "", "Value in the base profile, per step if requested.", "Float64"),
@@ -29,6 +36,18 @@ COLUMNS = (
     Column("delta", "", "other − base.", "Float64"),
     Column("delta_percent", "%", "delta in percent of base.", "Float64"),
 )
+_NAMES = "Names of the threads in the {}, the most frequent first, with their number if there are several."
+THREAD_COLUMNS = (
+    Column("unit", "", "Of base, other and delta: that of the event, or % if samples give no total, or threads."),
+    Column("base_percent", "%", "base in percent of all rows.", "Float64"),
+    Column("other_percent", "%", "other in percent of all rows.", "Float64"),
+    Column("base_threads", "", _NAMES.format("base")),
+    Column("other_threads", "", _NAMES.format("other")),
+    Column("match", "", "Why they belong together: name, functions (several roles have the name), rank, or one side."),
+    Column("overlap", "", "How alike what they run is, from 0 to 1: Morisita index of their functions.", "Float64"),
+)
+"""The further columns of the table `threads`."""
+MAX_NAMES = 10
 STEP_PARTS = {
     "kernel": "Kernels",
     "memcpy": "Memcpy",
@@ -47,8 +66,8 @@ STEP_GROUPS = {"prefill": "Prefill", "decode": "Decode (per token)"}
 
 @dataclass(frozen=True)
 class Measure:
-    """A column that can be compared. kind: time (µs), bytes or count. additive: whether values of ranks and steps are
-    added; else the maximum is used."""
+    """A column that can be compared. kind: time (µs), bytes, count, or event for the unit of it. additive: whether
+    values of ranks and steps are added; else the maximum is used."""
 
     column: str
     label: str
@@ -129,9 +148,31 @@ COMPARED_TABLES = {
                 Measure("max_us", "Longest", additive=False),
             ),
         ),
+        ComparedTable(
+            "threads",
+            "Threads",
+            "role",
+            "name",
+            (Measure("weight", "Weight", "event"), Measure("threads", "Number of threads", "count")),
+        ),
     )
 }
 """The tables that can be compared, by name in URLs."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """The values by name in each recording of both sides, in the order of the table. unit: of measures of an event.
+    details: values of further columns by name."""
+
+    base: list[dict[str, float]]
+    other: list[dict[str, float]]
+    unit: str = ""
+    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def list_names(self) -> list[str]:
+        """The names of either side."""
+        return list(dict.fromkeys(name for side in (self.other, self.base) for rows in side for name in rows))
 
 
 def has_table(profile: Profile, name: str) -> bool:
@@ -140,6 +181,8 @@ def has_table(profile: Profile, name: str) -> bool:
         return modules.has_modules(profile)
     if name == "memory":
         return allocations.has_memory(profile)
+    if name == "threads":
+        return bool(profile.threads.num_rows and profile.samples.num_rows)
     return bool({"operators": profile.slices, "kernels": profile.device_work, "steps": profile.steps}[name].num_rows)
 
 
@@ -161,17 +204,17 @@ def diff_table(
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, base, other) if not measure else compared.measures, measure)
-    before, after = (
-        measure_rows(profile, selection, compared, chosen, each_step=each_step, by=by) for profile in (base, other)
-    )
-    names = list(dict.fromkeys([*after, *before]))
+    measured = measure_sides([base], [other], selection, compared, chosen, each_step=each_step, by=by)
+    (before,), (after,) = measured.base, measured.other
+    names = measured.list_names()
     if name == "steps":
         # A column that is empty in both is not recorded by traces of this kind.
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
+    details = describe_rows(measured, names, values)
     compared_rows = build_rows(
-        COLUMNS,
+        (*COLUMNS, *details),
         {
             "name": names,
             "status": [find_status(b, a) for b, a in values],
@@ -180,9 +223,27 @@ def diff_table(
             "other": [a for _, a in values],
             "delta": [a - b for b, a in deltas],
             "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
+            **{column.name: each for column, each in details.items()},
         },
     )
     return compared_rows.take(np.argsort([-abs(a - b) for b, a in deltas], kind="stable"))
+
+
+def describe_rows(
+    measured: MeasuredRows, names: Sequence[str], values: Sequence[tuple[float | None, float | None]]
+) -> dict[Column, list[Any]]:
+    """The values of `THREAD_COLUMNS` for these rows and their values of base and other; nothing of other tables."""
+    if not measured.details:
+        return {}
+    sums = [sum(value[side] or 0.0 for value in values) for side in (0, 1)]
+    known = dict(measured.details)
+    for at, side in enumerate(("base", "other")):
+        known[f"{side}_percent"] = {
+            name: 100 * (value[at] or 0.0) / sums[at]
+            for name, value in zip(names, values, strict=True)
+            if sums[at] and value[at] is not None
+        }
+    return {column: [known[column.name].get(name) for name in names] for column in THREAD_COLUMNS}
 
 
 def list_measures(compared_table: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
@@ -210,6 +271,8 @@ def find_status(before: float | None, after: float | None) -> str:
 
 def list_groupings(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
     """The groupings of this table that both profiles support, if there is a choice."""
+    if name == "threads":
+        return ("name", RANK) if all(len(ranks_of(profile)) > 1 for profile in (base, other)) else ()
     if name != "operators":
         return ()
     parts = [part for part in OPERATOR_PARTS if all(part in operator_parts_of(profile) for profile in (base, other))]
@@ -228,19 +291,81 @@ def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) ->
     return "" if grouping == "name" else grouping
 
 
-def measure_rows(
-    profile: Profile,
+def measure_sides(
+    bases: Sequence[Profile],
+    others: Sequence[Profile],
     selection: Selection,
     compared_table: ComparedTable,
     measure: Measure,
     *,
     each_step: bool = False,
     by: str = "",
+) -> MeasuredRows:
+    """The values of each recording: see `diff_table`. Raises InvalidRequest."""
+    sides = [
+        [max(1, _steps(one, selection)) if each_step and measure.additive else 1 for one in side]
+        for side in (bases, others)
+    ]
+    if compared_table.name == "threads":
+        return _measure_threads(bases, others, selection, measure, sides, by)
+    base, other = (
+        [
+            {key: value / count for key, value in _rows(one, selection, compared_table, measure, by).items()}
+            for one, count in zip(side, counts, strict=True)
+        ]
+        for side, counts in zip((bases, others), sides, strict=True)
+    )
+    return MeasuredRows(base, other)
+
+
+def _measure_threads(
+    bases: Sequence[Profile],
+    others: Sequence[Profile],
+    selection: Selection,
+    measure: Measure,
+    steps_of: Sequence[Sequence[int]],
+    by: str,
+) -> MeasuredRows:
+    event = find_event(bases, others, selection, selection)
+    roles = match_threads(bases, others, selection, event, by)
+    is_weight = measure.column == "weight"
+    is_share = is_weight and any(event_id(one, event) in find_share_only_events(one) for one in (*bases, *others))
+    unit = get_strings(others[0].events, "unit")[event_id(others[0], event)] if is_weight else "threads"
+    names = [role.name for role in roles]
+    both = [role.base for role in roles], [role.other for role in roles]
+    base, other = (
+        [
+            _role_values(names, sides, at, "weight" if is_weight else "threads", count, is_share)
+            for at, count in enumerate(counts)
+        ]
+        for sides, counts in zip(both, steps_of, strict=True)
+    )
+    details: dict[str, dict[str, Any]] = {
+        "unit": dict.fromkeys(names, "%" if is_share else unit),
+        "base_threads": {role.name: _list_threads(role.base) for role in roles},
+        "other_threads": {role.name: _list_threads(role.other) for role in roles},
+        "match": {role.name: role.match for role in roles},
+        "overlap": {role.name: role.overlap for role in roles},
+    }
+    return MeasuredRows(base, other, "%" if is_share else unit, details)
+
+
+def _role_values(
+    names: Sequence[str], sides: Sequence[RoleSide], recording: int, column: str, steps_of_it: int, is_share: bool
 ) -> dict[str, float]:
-    """The value of each name in a profile, in order of the table: see `diff_table`."""
-    rows = _rows(profile, selection, compared_table, measure, by)
-    steps_of_it = max(1, _steps(profile, selection)) if each_step and measure.additive else 1
-    return {key: value / steps_of_it for key, value in rows.items()}
+    """The values of the roles of a recording, or their percentages of all."""
+    values = {
+        name: float(getattr(side, column)[recording])
+        for name, side in zip(names, sides, strict=True)
+        if side.threads[recording]
+    }
+    divisor = (sum(values.values()) or 1.0) / 100 if is_share else steps_of_it
+    return {name: value / divisor for name, value in values.items()}
+
+
+def _list_threads(side: RoleSide) -> str:
+    texts = [f"{shorten(name)} ({count})" if count > 1 else shorten(name) for name, count in side.names.most_common()]
+    return abbreviate_names(texts, MAX_NAMES)
 
 
 def _rows(

@@ -74,6 +74,12 @@ def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], o
     assert "aten::mm" in text and "Critical" not in text
     assert "gemm,appeared" in browser_client.page(f"/compare/kernels.csv?base={OTHER}&other=loop00000000")
     browser_client.page(f"/compare/kernels?base={ordinary}&other={ordinary}", 404)
+    text = browser_client.page(f"/compare/threads?base={ordinary}&other={ordinary}")
+    assert read(text).faults == [] and "Threads of the base" in text and "Matched by" in text
+    rows = list(
+        csv.DictReader(io.StringIO(browser_client.page(f"/compare/threads.csv?base={ordinary}&other={ordinary}")))
+    )
+    assert rows and all(row["match"] and row["unit"] for row in rows)
     browser_client.page("/compare/kernels?base=loop00000000", 400)
     browser_client.page(f"/compare/kernels?base=loop00000000&other={OTHER}&of=fame", 400)
 

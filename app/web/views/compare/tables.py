@@ -1,4 +1,5 @@
-"""/compare/<table>: what changed between two traces in operators, kernels, modules, memory or the parts of a step."""
+"""/compare/<table>: what changed between two results in operators, kernels, modules, memory, the parts of a step, or
+threads, which are matched by role."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,13 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.compare.group_tables import GROUP_COLUMNS, NO_EVIDENCE, UNTESTED, diff_table_groups
-from ....analysis.compare.runs import MAX_RUNS
+from ....analysis.compare.matching import pair_events
+from ....analysis.compare.runs import MAX_RUNS, find_event
 from ....analysis.compare.tables import (
     COLUMNS,
     COMPARED_TABLES,
     STATUSES,
+    THREAD_COLUMNS,
     ComparedTable,
     Measure,
     diff_table,
@@ -23,6 +26,7 @@ from ....analysis.compare.tables import (
     resolve_grouping,
     resolve_measure,
 )
+from ....analysis.core.sample_selection import event_names
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
@@ -53,6 +57,9 @@ FACTORS = {"time": NS_PER_US}
 MAGNITUDES = frozenset({"delta", "delta_percent"})
 """Columns that sort by absolute value."""
 UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
+THREADS = "threads"
+ROW_LABELS = {"name": "By role", "rank": "By rank"}
+"""What a row of the table of threads is."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ def show(table: str) -> Response:
     everything = _rows(query)
     by = query.by or "name"
     noun = query.compared.noun if by == "name" else by
-    columns = _columns(query, noun.capitalize())
+    columns = _columns(query, noun.capitalize(), everything)
     rows, order = filter_and_sort(_with_status(query, everything), columns, "-delta", ("name",), magnitudes=MAGNITUDES)
     measured = query.measure.label.lower() + (" per step" if query.each_step and query.measure.additive else "")
     both = all(profile.steps.num_rows for profile in query.profiles) and table != "steps"
@@ -117,13 +124,13 @@ def show(table: str) -> Response:
             swap=current_url_with(
                 ("page", None), *(("base", one.id) for one in query.others), *(("other", one.id) for one in query.bases)
             ),
-            bar=selection_bar(query.selection, query.profiles[-1]),
+            bar=_selection_bar(query),
             tabs=comparison_tabs((query.profiles[0], query.profiles[-1]), table),
             noun=noun,
             choices=tuple(
                 PageLink(
                     word,
-                    GROUPING_LABELS[word],
+                    (ROW_LABELS if table == THREADS else GROUPING_LABELS)[word],
                     current_url_with(("by", None if word == "name" else word), ("page", None)),
                     word == by,
                 )
@@ -167,9 +174,11 @@ def show(table: str) -> Response:
     )
 
 
-def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
-    unit, factor = UNITS[asked.measure.kind], FACTORS.get(asked.measure.kind, 1)
-    found = (
+def _columns(asked: _TableQuery, label: str, rows: pd.DataFrame) -> tuple[ColumnView, ...]:
+    unit, factor = UNITS.get(asked.measure.kind, "count"), FACTORS.get(asked.measure.kind, 1)
+    if asked.measure.kind == "event" and len(rows):
+        unit = "percent" if rows["unit"].iloc[0] == "%" else rows["unit"].iloc[0]
+    found: tuple[ColumnView, ...] = (
         ColumnView("name", label, "name"),
         status_column(),
         ColumnView("base", "Base", "value", scale="value", unit=unit, times=factor),
@@ -187,15 +196,23 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
         ),
         ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     )
-    if not asked.is_grouped:
-        return inherit_descriptions(COLUMNS, found)
-    verdict = (
+    declared = (*(GROUP_COLUMNS if asked.is_grouped else COLUMNS), *THREAD_COLUMNS)
+    verdict: tuple[ColumnView, ...] = (
         ColumnView("verdict", "Verdict", "word"),
         ColumnView("low_percent", "From", "percent", signed=True),
         ColumnView("high_percent", "To", "percent", signed=True),
         ColumnView("q", "q", "ratio", extra=True),
     )
-    return inherit_descriptions(GROUP_COLUMNS, (*found, *verdict))
+    threads: tuple[ColumnView, ...] = (
+        ColumnView("base_threads", "Threads of the base", "text"),
+        ColumnView("other_threads", "Threads of the other", "text"),
+        ColumnView("match", "Matched by", "word"),
+        ColumnView("overlap", "Overlap", "ratio"),
+    )
+    return inherit_descriptions(
+        declared,
+        (*found, *(verdict if asked.is_grouped else ()), *(threads if asked.compared.name == THREADS else ())),
+    )
 
 
 def _tone(row: dict[str, Any]) -> str:
@@ -232,7 +249,8 @@ def _parse_query(table: str) -> _TableQuery:
         bases=bases,
         others=others,
         profiles=profiles,
-        selection=request_selection().replace(event=None),
+        # Other rows have no events.
+        selection=request_selection() if table == THREADS else request_selection().replace(event=None),
         compared=compared,
         measure=resolve_measure(list_measures(compared, *profiles), request.args.get("of", "")),
         each_step=flag and all(profile.steps.num_rows for profile in profiles),
@@ -290,6 +308,27 @@ def _with_status(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
 def _filtered_rows(asked: _TableQuery) -> pd.DataFrame:
     """The rows that status and search leave, in the order of the table."""
     return filter_rows(_with_status(asked, _rows(asked)), parse_search(), ("name",))
+
+
+def _selection_bar(asked: _TableQuery) -> SelectionBar:
+    bar, selection = selection_bar(asked.selection, asked.profiles[-1]), asked.selection
+    if asked.compared.name != THREADS:
+        return bar
+    base, other = asked.profiles[0], asked.profiles[-1]
+    count, every = len(asked.bases), selection.replace(event=None)
+    event = find_event(asked.profiles[:count], asked.profiles[count:], selection, selection)
+    names = event_names(other)
+    links = tuple(
+        PageLink(
+            names[after],
+            names[after],
+            with_query(request.path, selection.replace(event=names[after]).to_query() + bar.page_params),
+            names[after] == event,
+        )
+        for _, after in pair_events(base, other, every, every)
+    )
+    reset = with_query(request.path, Selection(event=selection.event).to_query() + bar.page_params)
+    return replace(bar, event=event, events=links, reset=reset)
 
 
 def selection_bar(selection: Selection, profile: Profile) -> SelectionBar:
