@@ -23,6 +23,7 @@ from perfloom.store.files import columns
 from perfloom.store.files.code import write_code
 from perfloom.store.files.code_folder import stage_code
 from perfloom.store.files.originals import AT_ONCE_BYTES
+from perfloom.store.files.profile_cache import ProfileCache
 from perfloom.store.recovery import GRACE_SECONDS
 
 from .making import same, small_profile, store_result
@@ -113,6 +114,7 @@ def test_a_profile_is_opened_once_until_it_is_deleted(store: Store) -> None:
 
 
 def test_profile_cache_is_limited_and_shared(store: Store) -> None:
+    store.results._opened = ProfileCache(size=8, most=8)
     ids = [store_result(store, f"run {i}").id for i in range(10)]
     seen: dict[str, set[int]] = {name: set() for name in ids}
     kept = []

@@ -30,6 +30,7 @@ class _ProfileMemo:
     entries: OrderedDict[Hashable, tuple[Any, int]] = field(default_factory=OrderedDict)
     building: dict[Hashable, Lock] = field(default_factory=dict)
     bytes: int = 0
+    pinned_bytes: int = 0
 
     def find(self, key: Hashable) -> tuple[bool, Any]:
         with self.lock:
@@ -43,10 +44,11 @@ class _ProfileMemo:
     def put(self, key: Hashable, value: Any, pin: bool) -> None:
         with self.lock:
             self.building.pop(key, None)
+            size = size_of(value)
             if pin:
                 self.pinned_entries[key] = value
+                self.pinned_bytes += size
                 return
-            size = size_of(value)
             self.entries[key] = (value, size)
             self.bytes += size
             while self.bytes > MEMO_LIMIT_BYTES and len(self.entries) > 1:
@@ -80,10 +82,10 @@ def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: boo
 
 
 def derived_bytes(profile: Profile) -> int:
-    """Bytes of the values that are kept for a profile, without the pinned ones."""
+    """Bytes of the values that are kept for a profile."""
     with _memos_lock:
         shelf = _memos.get(profile)
-    return 0 if shelf is None else shelf.bytes
+    return 0 if shelf is None else shelf.bytes + shelf.pinned_bytes
 
 
 def size_of(value: Any) -> int:
