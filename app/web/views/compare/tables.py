@@ -204,8 +204,8 @@ def _columns(asked: _TableQuery, label: str, rows: pd.DataFrame) -> tuple[Column
         ColumnView("q", "q", "ratio", extra=True),
     )
     threads: tuple[ColumnView, ...] = (
-        ColumnView("base_threads", "Threads of the base", "text"),
-        ColumnView("other_threads", "Threads of the other", "text"),
+        ColumnView("base_threads", "Base threads", "text"),
+        ColumnView("other_threads", "Other threads", "text"),
         ColumnView("match", "Matched by", "word"),
         ColumnView("overlap", "Overlap", "ratio"),
     )
