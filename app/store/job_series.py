@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from ..domain.errors import Conflict, NotFound
 from ..domain.jobs import JobDetails, JobSpec, JobState, SeriesRun, Side
 from .database import Database
+from .ids import is_id
 from .jobs import ACTIVE_STATES, Job, job_of, new_row
 from .models import JobRow
 
@@ -35,6 +36,11 @@ class RunSeries:
     """A series. jobs: those that were not deleted, in their order."""
 
     jobs: tuple[Job, ...]
+
+    @property
+    def id(self) -> str:
+        """The id of the series, which is also that of its first job."""
+        return _place(self.jobs[0]).series
 
     @property
     def is_over(self) -> bool:
@@ -64,6 +70,15 @@ class RunSeries:
             for side in Side
         ]
         return len(numbers[0]) > 1 and numbers[0] == numbers[1] and all(there for _, there in numbers[0])
+
+    @property
+    def deleted(self) -> tuple[tuple[Side, int], ...]:
+        """The compared runs, as (side, number), whose jobs were deleted. Of runs after the last one that is left on any
+        side, nothing is known."""
+        numbers = {side: {_place(job).run for job in self.compared(side)} for side in Side}
+        last = max((run for found in numbers.values() for run in found), default=0)
+        sides = (Side.OTHER,) if self.base else tuple(Side)
+        return tuple((side, run) for run in range(1, last + 1) for side in sides if run not in numbers[side])
 
     def without_result(self) -> tuple[Job, ...]:
         """The runs that have ended and have no result to compare."""
@@ -96,6 +111,27 @@ class JobSeries:
             if session.get(JobRow, rows[0].id) is not None:
                 raise Conflict(f"A job {rows[0].id} already exists; let Perfloom choose the id.")
             session.add_all(rows)
+
+    def find(self, id: str) -> RunSeries | None:
+        """The series with this id, as long as one of its jobs exists, or the series of the job with this id; None if
+        there is none."""
+        if not is_id(id):
+            return None
+        with self._database.read() as session:
+            row = session.get(JobRow, id)
+            if row is None:
+                # Its first job was deleted.
+                same = JobRow.details["series"]["id"].as_string() == id
+                row = session.scalars(select(JobRow).where(same).limit(1)).first()
+            job = job_of(row) if row is not None else None
+        return self.of_job(job) if job is not None and job.details.series is not None else None
+
+    def get(self, id: str) -> RunSeries:
+        """The same. Raises NotFound."""
+        found = self.find(id)
+        if found is None:
+            raise NotFound(f"No run series {id[:40]!r}: its jobs were deleted, or the job is not a run of a series.")
+        return found
 
     def of_job(self, job: Job) -> RunSeries:
         """The series that a job belongs to. Raises NotFound."""

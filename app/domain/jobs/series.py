@@ -32,8 +32,8 @@ class SeriesRun:
 
     @property
     def title(self) -> str:
-        """What the run is, at the start of the name of its job."""
-        return "warm-up" if self.is_warm_up else str(self.side)
+        """What the run is, at the end of the name of its job; no other run of the series has the same."""
+        return f"warm-up {self.number + 1}" if self.is_warm_up else f"{self.side} {self.run}"
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, for `from_json`."""

@@ -74,9 +74,8 @@ def test_both_sides_run_again_and_are_compared(browser_client: Browser, store: S
     assert (answer.status_code, answer.headers["Location"]) == (303, "/jobs/series000000/series?then=compare")
     assert browser_client.post(FORM, **typed(recorded)).status_code == 303
     jobs = store.series.of_job(store.jobs.get("series000000")).jobs
-    assert len(store.jobs.list()) == 7 and [job.name for job in jobs][:4] == ["warm-up: sums"] * 2 + [
-        "base: sums",
-        "other: sums",
+    assert len(store.jobs.list()) == 7 and [job.name for job in jobs] == [
+        f"sums, {end}" for end in ("warm-up 1", "warm-up 2", "base 1", "other 1", "other 2", "base 2")
     ]
     for job in jobs:
         run = job.details.series
@@ -98,8 +97,23 @@ def test_both_sides_run_again_and_are_compared(browser_client: Browser, store: S
     assert "1 of 4 runs has no result." in text_of(page)
     assert 'href="/jobs/series000000/series"' in page
     assert re.search(rf'href="{FORM}\?from=\w+&amp;with=\w+">Run both again', page)
-    store.jobs.delete("series000000")
-    assert "has no result" not in browser_client.page(moved.headers["Location"])
+    # The series keeps its address, and says which runs were deleted.
+    for deleted in (jobs[0], jobs[2]):
+        store.jobs.delete(deleted.id)
+    address = "/jobs/series000000/series"
+    told = "1 of 4 runs has no result. The job of 1 of 4 runs was deleted."
+    page = browser_client.page(moved.headers["Location"])
+    assert told in text_of(page) and f'href="{address}"' in page and told in text_of(browser_client.page(address))
+    for job in (*jobs[1:2], *jobs[3:]):
+        store.jobs.delete(job.id)
+    assert "its jobs were deleted" in browser_client.page(address, 404)
+    page = browser_client.page(moved.headers["Location"])
+    assert "of 4 runs" not in page and f'href="{address}"' not in page
+
+
+def test_empty_target_is_this_machine(browser_client: Browser, store: Store, recorded: Job) -> None:
+    assert browser_client.post(FORM, **typed(recorded, target="", runs="1", warm_ups="0")).status_code == 303
+    assert store.jobs.get("series000000").job_spec.target == "local"
 
 
 def test_other_side_is_filled_from_another_job(browser_client: Browser, store: Store, recorded: Job) -> None:

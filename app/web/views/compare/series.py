@@ -10,7 +10,7 @@ from ...services import current_services
 from ..jobs.series import count_missing
 
 PARAMETER = "series"
-"""The parameter with the id of a job of the series."""
+"""The parameter with the id of the series or of one of its jobs."""
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,20 @@ class SeriesLinks:
 
 
 def build_series_links(id: str, base: Result, other: Result) -> SeriesLinks:
-    """id: of a job of the series, or empty."""
+    """id: of the series or one of its jobs, or empty."""
     jobs = current_services().store.jobs
-    found = jobs.find(id) if id else None
+    series = current_services().store.series.find(id)
     recorded = [jobs.find(result.job_id) if result.job_id else None for result in (base, other)]
     sides = [job.id for job in recorded if job is not None and job.kind == "record"]
     again = ""
     if len(sides) == 2:
         again = with_query("/jobs/series/new", list(zip(("from", "with"), dict.fromkeys(sides), strict=False)))
-    return SeriesLinks(f"/jobs/{found.id}/series" if found and found.details.series else "", again)
+    return SeriesLinks(f"/jobs/{series.id}/series" if series is not None else "", again)
 
 
 def list_series_notes(id: str) -> Sequence[Note]:
-    """Which runs of a series have no result. id: of a job of the series, or empty; if it was deleted, there are no
-    notes."""
-    store = current_services().store
-    job = store.jobs.find(id) if id else None
-    missing = count_missing(store.series.of_job(job)) if job is not None and job.details.series else ""
+    """How many runs of a series have no result. id: of the series or one of its jobs, or empty; if all its jobs were
+    deleted, there are no notes."""
+    series = current_services().store.series.find(id)
+    missing = count_missing(series) if series is not None else ""
     return [Note(missing)] if missing else []

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
 from ....domain.jobs import JobSpec, JobState, RecorderName, Scope, SeriesRun, Side, order_runs
-from ....domain.targets import Target
+from ....domain.targets import LOCAL, Target
 from ....domain.units import format_elapsed
 from ....recording.fields import command_line
 from ....recording.fields.job_form import JobForm, to_form
@@ -149,6 +149,7 @@ def submit() -> AnyResponse:
     typed = {
         name: request.form.get(name, "").replace("\r\n", "\n") for name in ("runs", "warm_ups", "base", *OTHER_FIELDS)
     }
+    typed["target"] = typed["target"] or LOCAL
     requested, checks, findings = _check(base, other, typed)
     accepted = "-".join(check.has_warnings for check in checks)
     if requested is None or (accepted.strip("-") and accepted != request.form.get("accepted", "")):
@@ -164,9 +165,7 @@ def submit() -> AnyResponse:
 @blueprint.get("/jobs/<id>/series")
 def show(id: str) -> AnyResponse:
     """The runs of the series of a job. `then=compare` opens the comparison when all have ended."""
-    store = current_services().store
-    job = store.jobs.get(id)
-    series = store.series.of_job(job)
+    series = current_services().store.series.get(id)
     comparison = comparison_url(series)
     if parse_choice("then", ("compare",)) and series.is_over and comparison:
         return redirect(comparison, 303)
@@ -193,15 +192,19 @@ def show(id: str) -> AnyResponse:
 @blueprint.post("/jobs/<id>/series/cancel")
 def cancel(id: str) -> AnyResponse:
     """Cancel the runs that have not ended."""
+    cancel_series(current_services().store.series.get(id))
+    return redirect(f"/jobs/{id}/series", 303)
+
+
+def cancel_series(series: RunSeries) -> None:
+    """Request the cancellation of the runs that have not ended. Raises Conflict if all have."""
     here = current_services()
-    series = here.store.series.of_job(here.store.jobs.get(id))
     if series.is_over:
         raise Conflict("All runs have already ended.")
     here.store.series.request_cancel(series)
     for job in series.jobs:
         if not job.state.final:
             here.queue.enqueue(job)
-    return redirect(f"/jobs/{id}/series", 303)
 
 
 def comparison_url(series: RunSeries) -> str:
@@ -211,18 +214,26 @@ def comparison_url(series: RunSeries) -> str:
         return ""
     pairs = [(str(side), id) for side in Side for id in sides[side]]
     if series.jobs[0].job_spec.recorder is RecorderName.PERF_STAT:
-        return with_query("/compare/counts", [*pairs, ("series", series.jobs[0].id)])
+        return with_query("/compare/counts", [*pairs, ("series", series.id)])
     options = [("paired", "1")] if series.has_pairs else []
     # Both sides do the same work, also if they are different builds.
-    return with_query("/compare/runs", [*pairs, ("scale", "absolute"), *options, ("series", series.jobs[0].id)])
+    return with_query("/compare/runs", [*pairs, ("scale", "absolute"), *options, ("series", series.id)])
 
 
 def count_missing(series: RunSeries) -> str:
-    """How many runs ended without a result, as a sentence; empty if none did."""
-    missing, total = len(series.without_result()), sum(len(series.compared(side)) for side in Side)
+    """How many runs ended without a result, and how many jobs were deleted, as sentences; empty if none."""
+    missing, deleted = len(series.without_result()), len(series.deleted)
+    total = sum(len(series.compared(side)) for side in Side) + deleted
+    sentences = []
     if total == missing == 1:
-        return "The run has no result."
-    return f"{missing} of {total} runs {'has' if missing == 1 else 'have'} no result." if missing else ""
+        sentences.append("The run has no result.")
+    elif missing:
+        sentences.append(f"{missing} of {total} runs {'has' if missing == 1 else 'have'} no result.")
+    if deleted > 1:
+        sentences.append(f"The jobs of {deleted} of {total} runs were deleted.")
+    elif deleted:
+        sentences.append(f"The job of 1 of {total} runs was deleted.")
+    return " ".join(sentences)
 
 
 def describe_missing(series: RunSeries) -> str:
@@ -231,7 +242,7 @@ def describe_missing(series: RunSeries) -> str:
         return "The result that is the base was deleted, so there is nothing to compare."
     missing = series.without_result()
     if not missing:
-        return ""
+        return count_missing(series)
     first = min(missing, key=lambda job: (job.state is JobState.CANCELLED, _run(job).number))
     which = f"Run {_run(first).run} of the {_run(first).side}"
     return f"{count_missing(series)} {which}: {_describe_end(first) or job_stages.LABELS[first.state]}"
@@ -325,7 +336,8 @@ def _queue(requested: _SeriesRequest, wanted_id: str, secrets: Mapping[str, str]
     for number, (side, run) in enumerate(order):
         spec = specs[side]
         place = SeriesRun(id, number, side, run, base)
-        name = f"{place.title}: {spec.name or default_name(spec)}"[:MAX_NAME_CHARACTERS]
+        end = f", {place.title}"
+        name = (spec.name or default_name(spec))[: MAX_NAME_CHARACTERS - len(end)] + end
         runs.append(NewRun(new_id() if number else id, place, name, spec, permission.origin_details()))
     if secrets and here.store.jobs.find(id) is None:
         for one in runs:
@@ -394,7 +406,8 @@ def _find_result(job: Job) -> str:
 
 
 def _series_name(series: RunSeries) -> str:
-    return series.jobs[-1].name.partition(": ")[2] or series.jobs[-1].name
+    spec = series.jobs[-1].job_spec
+    return spec.name or default_name(spec)
 
 
 def _build_row(job: Job, now: float) -> SeriesRow:
