@@ -72,7 +72,7 @@ class RunSeries:
         return len(numbers[0]) > 1 and numbers[0] == numbers[1] and all(there for _, there in numbers[0])
 
     @property
-    def deleted(self) -> tuple[tuple[Side, int], ...]:
+    def deleted_runs(self) -> tuple[tuple[Side, int], ...]:
         """The compared runs, as (side, number), whose jobs were deleted. Of runs after the last one that is left on any
         side, nothing is known."""
         numbers = {side: {_place(job).run for job in self.compared(side)} for side in Side}

@@ -222,7 +222,7 @@ def comparison_url(series: RunSeries) -> str:
 
 def count_missing(series: RunSeries) -> str:
     """How many runs ended without a result, and how many jobs were deleted, as sentences; empty if none."""
-    missing, deleted = len(series.without_result()), len(series.deleted)
+    missing, deleted = len(series.without_result()), len(series.deleted_runs)
     total = sum(len(series.compared(side)) for side in Side) + deleted
     sentences = []
     if total == missing == 1:
