@@ -162,7 +162,7 @@ def test_the_end_of_a_run_series_is_shown_while_a_table_has_the_focus(page: Page
     served.open(page, f"/jobs/{job.id}/series")
     page.focus(".table-wrap")
     assert served.store.jobs.transition(job.id, JobState.QUEUED, JobState.CANCELLED)
-    page.wait_for_selector("text=The run has no result", timeout=LIMIT_MS)
+    page.wait_for_selector("text=1 of 2 runs has no result", timeout=LIMIT_MS)
 
 
 def test_cancel_ends_the_whole_tree(page: Page, served: Served) -> None:
