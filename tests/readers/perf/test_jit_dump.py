@@ -13,7 +13,7 @@ from perfloom.domain.tables import FrameKind
 from perfloom.ingest.perf_records.losses import UNTIMED_CODE
 from perfloom.workers.read.record_reading import read_records
 from perfloom.workers.read.request import SymbolPlaces
-from tests.support.parts import require
+from tests.support.parts import require, require_reference_perf
 from tests.support.samples import samples_of
 
 MAX_BYTES = 1 << 30
@@ -101,7 +101,7 @@ def read_injected(path: Path) -> Profile:
     from perfloom.readers import perf_script
 
     injected = path.with_name("injected.data")
-    perf = require("perf")
+    perf = require_reference_perf()
     subprocess.run([perf, "inject", "--jit", "-i", path, "-o", injected], check=True, cwd=path.parent)
     printed = subprocess.run([perf, "script", "-i", injected], check=True, capture_output=True, cwd=path.parent)
     text = path.with_suffix(".txt")
