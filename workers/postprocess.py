@@ -41,9 +41,8 @@ def is_long(result: Result) -> bool:
 def start_process(settings: Settings, id: str, locked: int | None = None) -> None:
     """Start a process that does what is left to do for a result, and outlives this one; see `background`. locked: a
     descriptor that holds the lock of its code, which is then read."""
-    argv = processes.python_argv(
-        "perfloom.workers.background", str(settings.data), id, *([] if locked is None else [str(locked)])
-    )
+    held = () if locked is None else (locked,)
+    argv = processes.python_argv("perfloom.workers.background", str(settings.data), id, *map(str, held))
     nowhere = subprocess.DEVNULL
     _begun.append(
         subprocess.Popen(
@@ -52,6 +51,6 @@ def start_process(settings: Settings, id: str, locked: int | None = None) -> Non
             stdout=nowhere,
             stderr=nowhere,
             start_new_session=True,
-            pass_fds=() if locked is None else (locked,),
+            pass_fds=held,
         )
     )
