@@ -37,7 +37,7 @@ def test_no_name_becomes_markup(browser_client: Browser, request: pytest.Fixture
         page = read(text)
         assert page.faults == [], path
         assert "\u202e" not in text, path
-        assert "49" not in re.findall(r"\b\d+\b", page.text[0]), path
+        assert "49" not in re.findall(r"\b\d+\b", " ".join(page.text)), path
         assert "{{" not in re.sub("</?span>", "", text).replace("{{ 7*7 }}", ""), path
 
 
