@@ -14,8 +14,8 @@ from perfloom.ingest.machine_code.code_builder import CodeBuilder, ObjectFile, S
 from perfloom.ingest.symbols.jit_code import open_jit_code
 from perfloom.ingest.symbols.jit_dump import parse_jit_dump
 from perfloom.workers.read.binaries import Binaries
-from tests.ingest.symbols.test_jit_dump import make_header, make_lines, make_load
 from tests.support.machine_code import list_chain
+from tests.support.machine_code.jit_dumps import make_header, make_lines, make_load
 
 MODULE = "/nowhere/jit-7.dump"
 FIRST = bytes.fromhex("48ffc9 75fb e8f60f0000 e8f14f0000 c3")

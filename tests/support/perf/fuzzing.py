@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,17 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import PerfloomError
+from perfloom.domain.profile import Profile
+from perfloom.domain.schemas.code import CodeStatus
+from perfloom.ingest.machine_code.code_builder import CodeBuilder, ObjectFile, SourceText, deadline_after
+from perfloom.ingest.machine_code.elf import open_binary
 from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind
 from perfloom.ingest.perf_records.symbol_store import FORMAT, VERSION, StoredSymbols
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
+from perfloom.ingest.symbols.jit_code import open_jit_code
+from perfloom.ingest.symbols.jit_dump import parse_jit_dump
 from perfloom.ingest.symbols.kallsyms import parse_kallsyms
 from perfloom.ingest.symbols.perf_map import parse_perf_map
 from perfloom.ingest.symbols.perf_names import PerfNames
@@ -35,6 +42,7 @@ from perfloom.workers.read.record_reading import read_records
 from perfloom.workers.read.request import SymbolPlaces
 from perfloom.workers.read.symbol_files import SymbolFiles
 
+from ..machine_code.jit_dumps import make_dump
 from .recordings import HYPERVISOR_MARK, KERNEL_MARK, TEXT, USER_MARK, MadeRecording, record
 
 MAX_SECONDS = 20
@@ -43,6 +51,8 @@ MAX_FILE_BYTES = 1 << 20
 CONSTANT_BYTES = 192 << 20
 """Memory in addition to twice the file. Decompression of a symbol table that claims to be large is a part of it."""
 MAX_UNPACKED_BYTES = 1 << 24
+MAX_FUNCTIONS = 50
+"""Of a binary, whose code is read."""
 PATH, BUILD_ID = "/usr/bin/damaged", "0123456789abcdef0123456789abcdef01234567"
 _SIZES = (1, 2, 4, 8)
 
@@ -326,6 +336,43 @@ def _read_kallsyms(data: bytes) -> None:
     symbols.select_module(b"[snd]")
 
 
+def _build_code(profile: Profile, file: ObjectFile) -> None:
+    builder = CodeBuilder(
+        lambda module: file, lambda path, module: SourceText("one line"), deadline_after(MAX_SECONDS / 2)
+    )
+    code = builder.build(profile)
+    place = code.instructions.column("place").to_numpy()
+    assert len(place) == 0 or int(place.max()) < code.places.num_rows
+
+
+def _read_lines(profile: Profile, data: bytes) -> None:
+    _build_code(profile, ObjectFile(io.BytesIO(data)))
+
+
+def _read_jit_code(profile: Profile, data: bytes) -> None:
+    generated = open_jit_code(data)
+    status = CodeStatus.MISSING if generated is None else CodeStatus.COMPLETE
+    _build_code(profile, ObjectFile(None, status, generated=generated))
+    if generated is not None:
+        generated.find_places(np.arange(0, 1 << 16, 61, dtype=np.uint64))
+
+
+def _make_profile(functions: Mapping[str, int]) -> Profile:
+    """A profile with one sample at the start of each function."""
+    builder = ProfileBuilder("perf-data")
+    event, thread = builder.intern_event("cpu-clock", "ns"), builder.intern_thread(pid=7, tid=7)
+    for time_ns, (name, start) in enumerate(functions.items()):
+        frame = builder.intern_frame(builder.intern_function(name, PATH), address=start, symbol_offset=0)
+        builder.add_sample(time_ns, thread, event, builder.intern_stack([frame]), 1)
+    return builder.finish()
+
+
+def _list_functions(binary: bytes) -> dict[str, int]:
+    """The first functions of an executable file, by name."""
+    symbols = open_binary(io.BytesIO(binary)).symbols
+    return {symbols.name_of(row): int(symbols.start[row]) for row in range(min(len(symbols.start), MAX_FUNCTIONS))}
+
+
 def make_targets(folder: Path, binaries: Sequence[bytes], recordings: Sequence[bytes]) -> list[Target]:
     """The readers, with files for each. folder: for temporary files."""
     (folder / "perf.data.symbols.zst").write_bytes(make_symbols())
@@ -335,10 +382,17 @@ def make_targets(folder: Path, binaries: Sequence[bytes], recordings: Sequence[b
     kallsyms = b"%016x T _text\n" % TEXT + b"\n".join(lines) + b"\n"
     maps = b"".join(b"%x %x name %d\n" % (4096 + 48 * at, 100 * (at % 3), at) for at in range(99))
     small = [one for one in recordings if len(one) <= MAX_FILE_BYTES]
+    functions = _make_profile({name: at for binary in binaries for name, at in _list_functions(binary).items()})
+    dump = make_dump()
+    generated = parse_jit_dump(dump)
+    assert generated is not None
+    pieces = _make_profile({f"code {at}": at for at in generated.place.tolist()})
     return [
         Target("records", lambda data: _read_recording(folder, data), [*make_recordings(), *small], damage_recording),
         Target("store", _read_store, [make_symbols()], damage_packed_text),
         Target("binary", lambda data: _read_binary(folder, data), list(binaries), damage_binary),
+        Target("lines", lambda data: _read_lines(functions, data), list(binaries), damage_binary),
+        Target("jitdump", lambda data: _read_jit_code(pieces, data), [dump], damage_bytes),
         Target("map", _read_map, [maps], damage_bytes),
         Target("kallsyms", _read_kallsyms, [kallsyms], damage_bytes),
     ]

@@ -1,4 +1,4 @@
-"""Damaged recordings, symbol stores, binaries and maps: an error or what can be read, in time and within memory.
+"""Damaged recordings, symbol stores, binaries, dumps and maps: an error or what can be read, in time and within memory.
 
 `python -m tests.support.perf.fuzzing --seconds 3600` does the same for longer.
 """
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.parts import require
+from tests.support.parts import ci, require
 from tests.support.perf.fuzzing import Fuzzing, make_targets
 
-SECONDS = 3.0
+SECONDS = 60.0 if ci() else 3.0
 ROUNDS = 12
 """At least, on a slow machine."""
 
@@ -23,7 +23,7 @@ ROUNDS = 12
 def binary(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("binary") / "program"
     source = "int one(int at) { return at + 1; } int main(int count, char **all) { return one(count); }"
-    subprocess.run([require("gcc"), "-x", "c", "-o", path, "-"], input=source, text=True, check=True)
+    subprocess.run([require("gcc"), "-g", "-x", "c", "-o", path, "-"], input=source, text=True, check=True)
     return path.read_bytes()
 
 
