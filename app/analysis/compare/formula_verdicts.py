@@ -74,7 +74,11 @@ def compare_groups(
         found = pair_formulas(profile, other[0], base_selection, other_selection)
         reason = "" if found is None else explain_no_weights(profile, found[0])
         if reason:
-            raise InvalidRequest(f"The samples give no value of {shorten(formula.name)}: {reason}.", "event")
+            raise InvalidRequest(
+                f"The samples give no value of {shorten(formula.name)}: {reason}. Choose an event, or record the events "
+                "of the formula with a fixed period (perf record -c).",
+                "event",
+            )
     return _compare(base, other, base_selection, other_selection, formula, paired=paired, variation=variation)
 
 
