@@ -1,7 +1,8 @@
 """Where records begin: each says only where the next one does.
 
-The walk from record to record begins at many places, and takes a step in all of them at once. Where records begin in
-the middle of a file is guessed; a guess counts only if the walk from the place before it arrives there.
+Words that could begin a record are found in whole blocks of the file. If each of them, by its size, leads to the next,
+they are the records; otherwise those to which none leads are left out, or the records of the block are walked through
+one by one.
 """
 
 from array import array
@@ -9,21 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...domain.arrays import Array, BoolArray, Int64Array
+from ...domain.arrays import Array, Int64Array
 from .unsupported import UnsupportedRecords
 
-LANE_WORDS = 1 << 13
-"""How far apart walks begin."""
-_LANES = 1 << 10
-"""How many walks are done together. The file needs so much memory at a time."""
-_MIN_LANES = 16
-"""Fewer walks are done one after the other."""
-_STEPS = 64
-"""After so many steps, walks that have ended are left out."""
-_WINDOW = 256
-"""In how many words the beginning of a record is looked for."""
-_SAMPLE, _KNOWN_KINDS = np.uint64(9), np.uint64(128)
-_KIND, _SIZE_AT = np.uint64(0xFFFFFFFF), np.uint64(48)
+BLOCK_WORDS = 1 << 15
+"""Its words and what is calculated from them fit into the cache of a CPU."""
+_RELEASED_BLOCKS = 1 << 6
+_ROUNDS = 4
+"""How often words to which none leads are left out."""
+_KIND_OR_SIZE = np.uint64(7 << 48 | 0xFFFFFF80)
+"""Bits that are 0 in the first word of a record: it ends at a word, and its type is below 128."""
+_SIZE_AT = np.uint64(51)
+_SHORTEST = np.uint64(1 << 51)
 
 
 class OddSize(UnsupportedRecords):
@@ -35,90 +33,44 @@ def find_places(words: Array, release: Callable[[], object]) -> tuple[Int64Array
     not needed for some time. Raises UnsupportedRecords."""
     found: list[Int64Array] = [np.zeros(0, np.int64)]
     heads: list[Array] = [np.zeros(0, np.uint64)]
-    place, group = 0, LANE_WORDS * _LANES
-    for low in range(0, len(words), group):
-        high = min(low + group, len(words))
-        near = np.arange(low + LANE_WORDS, high, LANE_WORDS)
-        guesses = _guess_starts(words, near) if len(near) >= _MIN_LANES else near[:0]
-        starts = np.concatenate(([place], guesses[guesses > place]))
-        stops = np.append(starts[1:], high)
-        done = len(found)
-        for start, stop, (part, after) in zip(
-            starts.tolist(), stops.tolist(), _walk_together(words, starts, stops), strict=True
-        ):
-            if place == start and after >= 0:
-                found.append(part)
-                place = after
-            elif place < stop:
-                # The guess was wrong, so the walk before it continues; or a record has an impossible size.
-                part, place = _walk(words, place, stop)
-                found.append(part)
-        heads += [words[part] for part in found[done:]]
-        release()
+    place = 0
+    for number, low in enumerate(range(0, len(words), BLOCK_WORDS)):
+        high = min(low + BLOCK_WORDS, len(words))
+        while place < high:
+            part, head, place = _find_in_block(words, place, high)
+            found.append(part)
+            heads.append(head)
+        if number % _RELEASED_BLOCKS == _RELEASED_BLOCKS - 1:
+            release()
+    release()
     if place > len(words):
         raise UnsupportedRecords("its last record is not complete")
     return np.concatenate(found), np.concatenate(heads)
 
 
-def _guess_starts(words: Array, near: Int64Array) -> Int64Array:
-    """At or after each of these places the first at which a sample seems to begin, without those that have none."""
-    found = np.full(len(near), -1)
-    todo = np.arange(len(near))
-    last = len(words) - 1
-    for step in range(_WINDOW):
-        place = near[todo] + step
-        head = words[np.minimum(place, last)]
-        size, bad = _measure(head)
-        following = words[np.minimum(place + size, last)]
-        kind = following & _KIND
-        likely = ~bad & (head & _KIND == _SAMPLE) & (size > 1)
-        likely &= (kind > 0) & (kind < _KNOWN_KINDS) & ~_measure(following)[1]
-        found[todo[likely]] = place[likely]
-        todo = todo[~likely]
-    return np.unique(found[found >= 0])
-
-
-def _measure(head: Array) -> tuple[Int64Array, BoolArray]:
-    """(size of records in words, whether it is impossible)."""
-    size = (head >> _SIZE_AT).astype(np.int64)
-    return size >> 3, (size == 0) | (size & 7 != 0)
-
-
-def _walk_together(words: Array, starts: Int64Array, stops: Int64Array) -> list[tuple[Int64Array, int]]:
-    """For each walk the places from a start up to a stop, and the one after them; -1 after an impossible size."""
-    after = np.zeros(len(starts), np.int64)
-    places, owners = [], []
-    lane, at, stop = np.arange(len(starts)), starts, stops
-    last = len(words) - 1
-    while len(lane) >= _MIN_LANES:
-        block = np.empty((_STEPS, len(lane)), np.int64)
-        for step in range(_STEPS):
-            block[step] = at
-            size, bad = _measure(words[np.minimum(at, last)])
-            going = at < stop
-            at = at + np.where(going, size, 0)
-            if (bad & going).any():
-                after[lane[bad & going]] = -1
-                stop = np.where(bad & going, -1, stop)
-        inside = (block < stop).T
-        places.append(block.T[inside])
-        owners.append(np.repeat(lane, inside.sum(1)))
-        ended = at >= stop
-        reached = lane[ended & (stop >= 0)]
-        after[reached] = at[ended & (stop >= 0)]
-        lane, at, stop = lane[~ended], at[~ended], stop[~ended]
-    for one, place, end in zip(lane.tolist(), at.tolist(), stop.tolist(), strict=True):
-        try:
-            part, after[one] = _walk(words, place, end)
-        except OddSize:
-            after[one] = -1
-            continue
-        places.append(part)
-        owners.append(np.full(len(part), one))
-    owner = np.concatenate(owners or [lane[:0]])
-    ordered = np.concatenate(places or [lane[:0]])[np.argsort(owner.astype(np.int16), kind="stable")]
-    bounds = np.cumsum(np.bincount(owner, minlength=len(starts)))
-    return list(zip(np.split(ordered, bounds[:-1]), after.tolist(), strict=True))
+def _find_in_block(words: Array, start: int, stop: int) -> tuple[Int64Array, Array, int]:
+    """(the places from `start` up to `stop`, or up to a record that needs `_walk`; the words there; the place after
+    them)."""
+    block = words[start:stop]
+    likely = (block & _KIND_OR_SIZE) == 0
+    likely &= block >= _SHORTEST
+    place = np.flatnonzero(likely)
+    for _ in range(_ROUNDS):
+        if not len(place) or place[0]:
+            break
+        head = block[place]
+        after = (head >> _SIZE_AT).view(np.int64)
+        after += place
+        if (after[:-1] == place[1:]).all():
+            place += start
+            return place, head, int(after[-1]) + start
+        at = np.minimum(np.searchsorted(place, after), len(place) - 1)
+        reached = np.zeros(len(place), bool)
+        reached[at[place[at] == after]] = True
+        reached[0] = True
+        place = place[reached]
+    place, end = _walk(words, start, stop)
+    return place, words[place], end
 
 
 def _walk(words: Array, at: int, stop: int) -> tuple[Int64Array, int]:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from perfloom.domain.arrays import Array
-from perfloom.ingest.perf_records.record_places import LANE_WORDS, OddSize, find_places
+from perfloom.ingest.perf_records.record_places import BLOCK_WORDS, OddSize, find_places
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 
 SAMPLE, OTHER = 9, 10
-WORDS = 40 * LANE_WORDS
+WORDS = 10 * BLOCK_WORDS
 
 
 def make_words(sizes: Array, kind: int, content: int) -> tuple[Array, Array]:
@@ -57,7 +57,7 @@ def test_no_records() -> None:
 
 
 def test_what_was_read_is_released_in_parts() -> None:
-    words, _ = make_words(np.full(2100 * LANE_WORDS // 64, 64), SAMPLE, 0)
+    words, _ = make_words(np.full(130 * BLOCK_WORDS // 64, 64), SAMPLE, 0)
     calls: list[None] = []
     find_places(words, lambda: calls.append(None))
     assert len(calls) == 3
