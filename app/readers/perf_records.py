@@ -24,7 +24,7 @@ from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD, UNTIMED_
 from ..ingest.perf_records.record_index import RecordIndex, index_records
 from ..ingest.perf_records.sample_columns import SAMPLE, RecordedSamples, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
-from ..ingest.perf_records.task_records import CPU_MODE, GUESTS, THROTTLE, count_unknown, iterate_task_records
+from ..ingest.perf_records.task_records import GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
 from ..ingest.perf_text.grammar import parse_simple_frame
 from ..ingest.perf_text.losses import LOST_IN_KERNEL
@@ -76,7 +76,7 @@ def read(
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
     samples, position, history = _collect_samples(header, index, kind, read_jit, assembly)
     stacks = _build_stacks(index, samples, position, history, symbols, release)
-    samples = samples.drop_code()
+    samples = replace(samples, key=samples.key[:0], code=samples.code[:0], length=samples.length[:0])
     # The records take more memory than what is kept of them.
     del index
     release()
@@ -117,14 +117,17 @@ def _collect_samples(
     header: FileHeader, index: RecordIndex, kind: SampleType, read_jit: JitSource, assembly: ScriptProfileBuilder
 ) -> tuple[RecordedSamples, Int64Array, TaskHistory]:
     """(the samples in the order of perf's text, their positions among the records, what the other records say)."""
-    rows = order_records(index, kind)
-    is_sample = index.kind[rows] == SAMPLE
+    samples = read_samples(index, header.events)
+    rows = order_records(index, kind, samples)
+    is_sample = index.kind == SAMPLE
+    if (rows[1:] < rows[:-1]).any():
+        samples = samples.take((np.cumsum(is_sample) - 1)[rows[is_sample[rows]]])
+        is_sample = is_sample[rows]
     position = np.flatnonzero(is_sample)
-    samples, known = read_samples(index, rows[position], header.events)
-    if unknown := int(np.count_nonzero(~known)):
+    if unknown := int(np.count_nonzero(samples.event < 0)):
         assembly.add_loss(UNKNOWN_EVENT, "identifier that the header does not list", unknown)
-        position = position[known]
-    if np.isin(samples.flags & CPU_MODE, GUESTS).any():
+        position, samples = position[samples.event >= 0], samples.take(samples.event >= 0)
+    if np.isin(samples.mode, GUESTS).any():
         raise UnsupportedRecords("it contains samples of a virtual machine")
     if len(samples.time) and samples.time.max() > _MAX_NUMBER:
         raise UnsupportedRecords("a sample has an impossible time")
@@ -187,10 +190,10 @@ def _build_stacks(
     release: Callable[[], object],
 ) -> SampleStacks:
     columns = ChainColumns(
-        ip=samples.ip,
-        mode=samples.flags & CPU_MODE,
+        key=samples.key,
+        mode=samples.mode,
         space=history.look_up_spaces(samples.pid, position),
-        chain=samples.chain,
+        code=samples.code,
         length=samples.length,
     )
     return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols, release)

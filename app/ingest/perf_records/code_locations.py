@@ -6,13 +6,13 @@ thread__resolve_callchain_sample in tools/perf/util/machine.c of Linux 6.1.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from .address_maps import AddressSpace, Mapping
+from .chain_keys import number_keys
 from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
 
@@ -23,12 +23,10 @@ _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 """Markers: of the kernel, of the user, and of a hypervisor."""
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """In addition to the numbers of address spaces of processes."""
-_BLOCK, _MAX_RECORD_WORDS = 1 << 17, 1 << 13
-_RELEASED_BLOCKS = 16
-"""How many blocks are kept in memory."""
+_PART = 1 << 16
 _CHAINS = 1 << 14
 """How many chains are copied at once."""
-_FACTOR = 0x9E3779B97F4A7C15
+_SPACE_FACTOR, _LENGTH_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 UNKNOWN, ZERO_OFFSET = "[unknown]", "+0x0"
 
 
@@ -70,14 +68,14 @@ class SampleStacks:
 
 @dataclass(frozen=True, eq=False)
 class ChainColumns:
-    """Of each sample: its own address, the mode in which it was taken, the number of its process's address space, and
-    where its call chain is in the words of the file (length -1: it has none)."""
+    """Of each sample: `key`, `mode`, `code` and `length` as RecordedSamples has them, and the number of its process's
+    address space."""
 
-    ip: Array
+    key: Array
     mode: Array
     space: Array
-    chain: Int64Array
-    length: Int64Array
+    code: Array
+    length: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +100,7 @@ def build_stacks(
 ) -> SampleStacks:
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
     are needed no more, or only few of them."""
-    code, first = _distinguish(words, columns, release)
+    code, first = _distinguish(columns)
     lengths, lines, parts, count = [], [], [], 0
     for at in range(0, max(1, len(first)), _CHAINS):
         length, locations = _flatten(words, columns, first[at : at + _CHAINS])
@@ -130,68 +128,23 @@ def encode(values: Array) -> tuple[Array, Int64Array]:
     return codes, first
 
 
-def _distinguish(words: Array, columns: ChainColumns, release: Callable[[], object]) -> tuple[Array, Int64Array]:
-    """(code of each sample's stack, a sample that has it)."""
-    has_chain = columns.length >= 0
-    keys = _mix(columns.ip + columns.mode.astype(np.uint64))
-    keys[has_chain] = _hash_chains(words, columns.chain[has_chain], columns.length[has_chain], release)
-    release()
-    keys = _mix(keys + columns.space.astype(np.uint64) * np.uint64(_FACTOR) + columns.length.astype(np.uint64))
-    return encode(keys)
-
-
-def _mix(values: Array) -> Array:
-    """Scattered numbers for different numbers."""
-    mixed: Array = values ^ (values >> np.uint64(32))
-    mixed *= np.uint64(0xD6E8FEB86659FD93)
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= np.uint64(0xD6E8FEB86659FD93)
-    mixed ^= mixed >> np.uint64(32)
-    return mixed
-
-
-def _hash_chains(words: Array, start: Int64Array, length: Array, release: Callable[[], object]) -> Array:
-    """A number for each chain, which differs for different chains: a polynomial of its words, modulo 2**64.
-
-    The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
-    difference of two sums, and no chain is copied. The factor is random, so no file can be made whose chains collide.
-    """
-    factor = int.from_bytes(np.random.default_rng().bytes(8), "little") | 5
-    powers = _make_powers(factor)
-    inverse_powers = _make_powers(pow(factor, -1, 1 << 64))
-    result = np.zeros(len(start), np.uint64)
-    order = np.arange(len(start)) if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
-    bounds = np.searchsorted(start, np.arange(0, len(words) + _BLOCK, _BLOCK), sorter=order)
-    sums = np.zeros(len(powers) + 1, np.uint64)
-    for number, (first, last) in enumerate(pairwise(bounds.tolist())):
-        if first == last:
-            continue
-        rows, low = order[first:last], number * _BLOCK
-        begin = start[rows] - low
-        end = begin + length[rows]
-        block = _mix(words[low : low + int(end.max())])
-        block *= powers[: len(block)]
-        np.add.accumulate(block, out=sums[1 : len(block) + 1])
-        result[rows] = (sums[end] - sums[begin]) * inverse_powers[begin]
-        if number % _RELEASED_BLOCKS == 0:
-            release()
-    return result
-
-
-def _make_powers(base: int) -> Array:
-    """The powers of `base` modulo 2**64: as many as there are words in a block and the longest record after it."""
-    powers = np.full(_BLOCK + _MAX_RECORD_WORDS, base, np.uint64)
-    powers[0] = 1
-    return np.multiply.accumulate(powers)
+def _distinguish(columns: ChainColumns) -> tuple[Array, Int64Array]:
+    """(number of each sample's stack, a sample that has it)."""
+    keys = columns.key.copy()
+    for start in range(0, len(keys), _PART):
+        part = slice(start, start + _PART)
+        keys[part] += columns.space[part].astype(np.uint64) * _SPACE_FACTOR
+        keys[part] += columns.length[part].astype(np.uint64) * _LENGTH_FACTOR
+    return number_keys(keys)
 
 
 def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:
     """(how many locations the stack of each of these samples has, the locations of all)."""
-    length, alone = np.maximum(columns.length[rows], 0), columns.length[rows] < 0
+    length, alone = np.maximum(columns.length[rows].astype(np.int64), 0), columns.length[rows] < 0
     stack = np.repeat(np.arange(len(rows)), length)
     begin = np.cumsum(length) - length
     depth = np.arange(len(stack)) - begin[stack]
-    address = words[columns.chain[rows][stack] + depth]
+    address = words[columns.code[rows].astype(np.int64)[stack] + depth]
     marker = address >= _CONTEXT_MAX
     mode, corrupt = _find_modes(address, marker, stack, depth)
     ordinal = np.cumsum(~marker)
@@ -211,7 +164,7 @@ def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int
     order = np.argsort(where, kind="stable")
     relative = np.concatenate((np.ones(int(kept.sum()), bool), np.zeros(len(own_mode), bool)))
     locations = _Locations(
-        np.concatenate((address[kept], columns.ip[rows][alone]))[order],
+        np.concatenate((address[kept], words[columns.code[rows][alone]]))[order],
         np.concatenate((space[kept], own_space))[order].astype(np.int32),
         relative[order],
     )

@@ -1,11 +1,14 @@
 """The samples of a recording as columns, and the times of all records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
+from .block_threads import map_blocks
+from .chain_keys import BLOCK_WORDS, ChainKeys
 from .event_attributes import SampleType
 from .file_header import RecordedEvent
 from .record_index import RecordIndex
@@ -31,30 +34,33 @@ _UNSUPPORTED = (
     (SampleType.READ, "its samples contain counts of other events"),
     (SampleType.AUX, "it contains raw data of a processor's trace"),
 )
+_TOO_SHORT = "a sample is too short"
 _NO_TIMES = np.array((0, 2**64 - 1), np.uint64)
+
+
+_MODE = 7
+"""Bits of the flags of a record."""
+_PART_BLOCKS = 16
+"""After so many blocks, the memory of what was read is released."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedSamples:
-    """Samples. time: 0 if it was not recorded. flags: of the header of the record. event: number. pid, tid: int32. cpu:
-    -1 if unknown. period: that of the event if it is not in the samples. chain: where in the words its call chain
-    begins. length: of the call chain, -1 without one."""
+    """Samples. time: 0 if it was not recorded. mode: in which the CPU was. event: number, -1 if it is not known. pid,
+    tid: int32. cpu: -1 if unknown. period: that of the event if it is not in the samples. key: different for samples
+    of different code (see ChainKeys), apart from their address spaces. code: where in the words the address is, for a
+    sample without a call chain, else where the chain begins. length: of the call chain, -1 without one."""
 
     time: Array
-    flags: Array
+    mode: Array
     event: Array
-    ip: Array
     pid: Array
     tid: Array
     cpu: Array
     period: Array
-    chain: Int64Array
+    key: Array
+    code: Array
     length: Array
-
-    def drop_code(self) -> "RecordedSamples":
-        """The samples without what says which code ran."""
-        none = np.zeros(0, np.int64)
-        return replace(self, flags=none, ip=none, chain=none, length=none)
 
     def take(self, rows: Array | slice) -> "RecordedSamples":
         """The samples in some rows, by their numbers, a mask or a range."""
@@ -102,29 +108,105 @@ def _place_of_id(kind: SampleType) -> int:
     return _place(kind, SampleType.IDENTIFIER if kind & SampleType.IDENTIFIER else SampleType.ID)
 
 
-def read_samples(
-    index: RecordIndex, rows: Int64Array, events: Sequence[RecordedEvent]
-) -> tuple[RecordedSamples, Array]:
-    """(the samples of known events in these rows of the index, mask of those rows). Raises UnsupportedRecords."""
-    kinds = {event.attributes.fields["sample_type"] for event in events}
-    if len(events) == 1:
-        number = np.zeros(len(rows), np.int32)
-    else:
-        at = _place_of_id(events[0].attributes.sample_type)
-        if len(rows) and int(index.size[rows].min()) <= at:
-            raise UnsupportedRecords("a sample is too short")
-        number = _find_events(index.read_words(index.place[rows] + at), events).astype(np.int32)
-    known = number >= 0
-    if not known.all():
-        rows, number = rows[known], number[known]
-    if len(kinds) == 1:
-        return _read(index, rows, number, events), known
-    groups = [np.flatnonzero(number == one) for one in range(len(events))]
-    parts = [_read(index, rows[group], number[group], events) for group in groups if len(group)]
-    if not parts:
-        return _read(index, rows, number, events), known
-    columns = (np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(RecordedSamples))
-    return RecordedSamples(*columns).take(np.argsort(np.concatenate(groups))), known
+def read_samples(index: RecordIndex, events: Sequence[RecordedEvent]) -> RecordedSamples:
+    """All samples, in the order of the file. Raises UnsupportedRecords."""
+    return _SampleReader(index, events).read()
+
+
+class _SampleReader:
+    """Reads the samples of a file block by block, all columns at once."""
+
+    def __init__(self, index: RecordIndex, events: Sequence[RecordedEvent]) -> None:
+        self._index, self._events = index, events
+        self._keys = ChainKeys()
+        self._kinds = [event.attributes.sample_type for event in events]
+        self._periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
+        self._rows = np.flatnonzero(index.kind == SAMPLE)
+        count = len(self._rows)
+        self._samples = RecordedSamples(
+            time=np.zeros(count, np.uint64),
+            mode=np.empty(count, np.uint8),
+            event=np.zeros(count, np.int16),
+            pid=np.zeros(count, np.int32),
+            tid=np.zeros(count, np.int32),
+            cpu=np.full(count, -1, np.int32),
+            period=np.zeros(count, np.uint64),
+            key=np.zeros(count, np.uint64),
+            code=np.zeros(count, np.uint32 if len(index.words) < 1 << 32 else np.int64),
+            length=np.full(count, -1, np.int16),
+        )
+
+    def read(self) -> RecordedSamples:
+        place = self._index.place[self._rows]
+        bounds = np.searchsorted(place, np.arange(0, len(self._index.words) + BLOCK_WORDS, BLOCK_WORDS)).tolist()
+        for _ in map_blocks(
+            self._read_blocks, [bounds[at : at + _PART_BLOCKS + 1] for at in range(0, len(bounds) - 1, _PART_BLOCKS)]
+        ):
+            pass
+        return self._samples
+
+    def _read_blocks(self, bounds: list[int]) -> None:
+        for first, last in pairwise(bounds):
+            if first < last:
+                self._read_block(slice(first, last))
+        self._index.release()
+
+    def _read_block(self, block: slice) -> None:
+        index, rows = self._index, self._rows[block]
+        place, size = index.place[rows], index.size[rows]
+        low = int(place[0])
+        words = index.words[low : int(place[-1]) + int(size[-1])]
+        place -= low
+        self._samples.mode[block] = index.flags[rows] & _MODE
+        if len(self._events) == 1:
+            self._read_kind(self._kinds[0], block, words, place, size, low)
+            return
+        at = _place_of_id(self._kinds[0])
+        if int(size.min()) <= at:
+            raise UnsupportedRecords(_TOO_SHORT)
+        event = _find_events(words[place + at], self._events)
+        self._samples.event[block] = event
+        for kind in set(self._kinds):
+            own = np.flatnonzero(np.isin(event, [number for number, one in enumerate(self._kinds) if one == kind]))
+            if len(own) == len(event):
+                self._read_kind(kind, block, words, place, size, low)
+            elif len(own):
+                self._read_kind(kind, own + block.start, words, place[own], size[own], low)
+
+    def _read_kind(
+        self, kind: SampleType, at: slice | Int64Array, words: Array, place: Int64Array, size: Array, low: int
+    ) -> None:
+        """Read samples with the same contents. at: their rows. place: in `words`, which are those from `low` on."""
+        samples = self._samples
+        chain_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
+        has_chains = bool(kind & SampleType.CALLCHAIN)
+        if int(size.min()) < chain_at + has_chains:
+            raise UnsupportedRecords(_TOO_SHORT)
+        task = words[place + _place(kind, SampleType.TID)]
+        samples.pid[at] = task.astype(np.uint32).view(np.int32)
+        task >>= np.uint64(32)
+        samples.tid[at] = task.astype(np.uint32).view(np.int32)
+        if kind & SampleType.TIME:
+            samples.time[at] = words[place + _place(kind, SampleType.TIME)]
+        if kind & SampleType.CPU:
+            samples.cpu[at] = words[place + _place(kind, SampleType.CPU)].astype(np.uint32).view(np.int32)
+        if kind & SampleType.PERIOD:
+            samples.period[at] = words[place + _place(kind, SampleType.PERIOD)]
+        else:
+            samples.period[at] = self._periods[samples.event[at]]
+        if not has_chains:
+            address = place + _place(kind, SampleType.IP)
+            samples.key[at] = self._keys.mix(words[address]) + samples.mode[at]
+            samples.code[at] = address + low
+            return
+        length = words[place + chain_at]
+        place = place + (chain_at + 1)
+        if (length >= (size - chain_at).astype(np.uint64)).any():
+            raise UnsupportedRecords("a call chain is longer than its record")
+        length = length.astype(np.int16)
+        samples.key[at] = self._keys.hash_chains(words, place, length)
+        samples.code[at] = place + low
+        samples.length[at] = length
 
 
 def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
@@ -137,58 +219,19 @@ def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
     return found
 
 
-def _read(index: RecordIndex, rows: Array, number: Array, events: Sequence[RecordedEvent]) -> RecordedSamples:
-    """Samples with the same contents. number: of the event of each."""
-    kind = events[int(number[0]) if len(number) else 0].attributes.sample_type
-    place, size = index.place[rows], index.size[rows]
-    chain_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
-    has_chains = bool(kind & SampleType.CALLCHAIN)
-    if len(rows) and int(size.min()) < chain_at + has_chains:
-        raise UnsupportedRecords("a sample is too short")
-
-    def column(bit: SampleType) -> Array:
-        return index.read_words(place + _place(kind, bit))
-
-    periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
-    length = np.full(len(rows), -1, np.int32)
-    if has_chains:
-        lengths = index.read_words(place + chain_at)
-        if (lengths >= (size - chain_at).astype(np.uint64)).any():
-            raise UnsupportedRecords("a call chain is longer than its record")
-        length = lengths.astype(np.int32)
-    task = column(SampleType.TID)
-    return RecordedSamples(
-        time=column(SampleType.TIME) if kind & SampleType.TIME else np.zeros(len(rows), np.uint64),
-        flags=index.flags[rows],
-        event=number,
-        ip=column(SampleType.IP),
-        pid=task.astype(np.uint32).view(np.int32),
-        tid=(task >> np.uint64(32)).astype(np.uint32).view(np.int32),
-        cpu=column(SampleType.CPU).astype(np.uint32).view(np.int32)
-        if kind & SampleType.CPU
-        else np.full(len(rows), -1, np.int32),
-        period=column(SampleType.PERIOD) if kind & SampleType.PERIOD else periods[number],
-        chain=place + (chain_at + 1),
-        length=length,
-    )
-
-
-def order_records(index: RecordIndex, kind: SampleType) -> Int64Array:
+def order_records(index: RecordIndex, kind: SampleType, samples: RecordedSamples) -> Int64Array:
     """The rows of the records in the order in which perf delivers them: by time, those of the same time as in the file.
     Without times as in the file.
 
-    kind: what all samples contain.
+    kind: what all samples contain. samples: all of the file.
     """
     if not kind & SampleType.TIME:
         return np.arange(len(index.place))
     times = np.zeros(len(index.place), np.uint64)
-    samples = index.kind == SAMPLE
-    at = _place(kind, SampleType.TIME)
-    if samples.any() and int(index.size[samples].min()) <= at:
-        raise UnsupportedRecords("a sample is too short")
-    times[samples] = index.read_words(index.place[samples] + at)
+    is_sample = index.kind == SAMPLE
+    times[is_sample] = samples.time
     trailer = _trailer(kind)
-    others = ~samples & (index.kind < FIRST_USER_KIND) & (index.size > len(trailer))
+    others = np.flatnonzero(~is_sample & (index.kind < FIRST_USER_KIND) & (index.size > len(trailer)))
     before_end = len(trailer) - trailer.index(SampleType.TIME)
     times[others] = index.read_words(index.place[others] + index.size[others] - before_end)
     untimed = (times == _NO_TIMES[0]) | (times == _NO_TIMES[1])

@@ -1,0 +1,97 @@
+"""Numbers for call chains, by which equal ones are recognized without a copy of them."""
+
+import secrets
+
+import numpy as np
+
+from ...domain.arrays import Array, Int64Array
+
+BLOCK_WORDS = 1 << 16
+"""Words whose records are read together: they and what is calculated from them fit into the cache of a CPU."""
+MAX_RECORD_WORDS = 1 << 13
+_HALF = np.uint64(32)
+
+
+class ChainKeys:
+    """Makes 64-bit numbers of chains, which differ for different chains: a polynomial of their words, modulo 2**64.
+
+    The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
+    difference of two sums. What words count, and the factor, are random, so no file can be made whose chains collide.
+    """
+
+    def __init__(self) -> None:
+        self._secret = np.uint64(secrets.randbits(64))
+        self._spread = np.uint64(secrets.randbits(64) | 1)
+        factor = secrets.randbits(64) | 5
+        self._powers = _make_powers(factor)
+        self._inverse_powers = _make_powers(pow(factor, -1, 1 << 64))
+
+    def spread(self, values: Array) -> Array:
+        """Scattered numbers (uint64) for different numbers."""
+        spread: Array = values ^ self._secret
+        spread *= self._spread
+        spread ^= spread >> _HALF
+        return spread
+
+    def mix(self, values: Array) -> Array:
+        """Numbers of which all bits depend on all bits of `values`."""
+        mixed = self.spread(values)
+        mixed *= self._spread
+        mixed ^= mixed >> _HALF
+        return mixed
+
+    def hash_chains(self, block: Array, start: Int64Array, length: Array) -> Array:
+        """The numbers of chains in a block of words that has at most BLOCK_WORDS + MAX_RECORD_WORDS."""
+        words = self.spread(block)
+        words *= self._powers[: len(block)]
+        sums = np.zeros(len(block) + 1, np.uint64)
+        np.add.accumulate(words, out=sums[1:])
+        found: Array = sums[start + length]
+        found -= sums[start]
+        found *= self._inverse_powers[start]
+        return found
+
+
+def _make_powers(base: int) -> Array:
+    """The powers of `base` modulo 2**64 for each word of a block."""
+    powers = np.full(BLOCK_WORDS + MAX_RECORD_WORDS, base, np.uint64)
+    powers[0] = 1
+    return np.multiply.accumulate(powers)
+
+
+def number_keys(keys: Array) -> tuple[Array, Int64Array]:
+    """(number of each key (int32), the row where each number is first), in order of appearance. keys: scattered
+    numbers (uint64).
+
+    Sorted is a word of the upper bits of a key and its row, which is several times faster than sorting rows by keys.
+    """
+    count = len(keys)
+    if not count:
+        return np.zeros(0, np.int32), np.zeros(0, np.int64)
+    bits = np.uint64(max(1, (count - 1).bit_length()))
+    packed = keys >> bits
+    packed <<= bits
+    packed |= np.arange(count, dtype=np.uint64)
+    packed.sort()
+    packed &= (np.uint64(1) << bits) - np.uint64(1)
+    row = packed.view(np.int64)
+    found = keys[row]
+    begins = np.ones(count, bool)
+    np.not_equal(found[1:], found[:-1], out=begins[1:])
+    found >>= bits
+    # Different keys with the same upper bits, which may alternate.
+    if (alike := begins[1:] & (found[1:] == found[:-1])).any():
+        mixed = np.flatnonzero(np.isin(found, found[1:][alike]))
+        rows = row[mixed]
+        row[mixed] = rows[np.lexsort((rows, keys[rows]))]
+        found = keys[row]
+        np.not_equal(found[1:], found[:-1], out=begins[1:])
+    del found
+    starts = np.flatnonzero(begins)
+    first = row[starts]
+    order = np.argsort(first)
+    rank = np.empty(len(first), np.int32)
+    rank[order] = np.arange(len(first), dtype=np.int32)
+    codes = np.empty(count, np.int32)
+    codes[row] = np.repeat(rank, np.diff(starts, append=count))
+    return codes, first[order]
