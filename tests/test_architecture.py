@@ -32,7 +32,8 @@ FORBIDDEN_AT_START = (
         "cli.files workers.serve.web_server workers.read.files",
         (*TABLE_LIBRARIES, "pydantic", "flask", "celery", "sqlalchemy"),
     ),
-    ("workers.read.columns", ("pandas", "sqlalchemy", "celery")),
+    ("workers.read.columns readers.formats store.description", ("pandas", "pyarrow.compute", "sqlalchemy", "celery")),
+    ("analysis.tables exporters", ("pandas", "pyarrow.compute")),
     ("web.app", ("numba", "asyncssh", "alembic")),
 )
 STARTS_A_PROGRAM = re.compile(r"(system|popen|fork(pty)?|exec[lv]p?e?|spawn[lv]p?e?|posix_spawnp?)$")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import Array, Int32Array
+from .arrow import functions as pc
 
 MAX_LEVELS = 5000
 """Up to this number of levels, it is worth checking whether nodes are already ordered by depth."""
@@ -170,7 +171,7 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
         # Hashing is faster than sorting here, and keeps the order of first appearance. numpy and Arrow share the bytes,
         # because their conversion functions import pandas.
         keys = (merged[parent[nodes]] * width + label[nodes]).astype(np.int64, copy=False)
-        encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+        encoded = pc.dictionary_encode(pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]))
         merged[nodes] = count + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(keys))
         distinct = np.frombuffer(encoded.dictionary.buffers()[1], np.int64, len(encoded.dictionary))
         parents.append(distinct // width)

@@ -452,7 +452,7 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 
 
 FEW_ROWS = 10_000
-"""Columns with at most this number of rows are handled in plain Python, faster than pyarrow.compute is loaded."""
+"""Columns with at most this number of rows are handled in plain Python, which is faster."""
 
 
 @cache

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import Array
+from .arrow import functions as pc
 from .call_tree import to_preorder
 from .profile import Meta, Profile
 from .tables import (
@@ -262,7 +263,7 @@ def _find_wrong_value(profile: Profile) -> str | None:
         ("hints", "speedup_percent"),
     ):
         value = profile.tables()[name].column(of)
-        if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
+        if len(value) and not np.isfinite(pc.drop_null(value).to_numpy()).all():
             return f"{name}.{of} is not a number"
     for name, of in (
         ("losses", "count"),
@@ -284,5 +285,5 @@ def _find_wrong_meta(meta: Meta) -> str | None:
 
 
 def _mask_known(table: pa.Table, name: str) -> Array:
-    known: Array = table.column(name).drop_null().to_numpy()
+    known: Array = pc.drop_null(table.column(name)).to_numpy()
     return known

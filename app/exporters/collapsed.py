@@ -21,6 +21,7 @@ from ..analysis.core.frame_filter import shown_stacks
 from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples
 from ..analysis.core.trees import nearest_ancestor
 from ..domain.arrays import Array, Int64Array
+from ..domain.arrow import functions as pc
 from ..domain.call_tree import compute_depths, merge_children
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
@@ -108,7 +109,7 @@ def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tup
         return [""], np.zeros(len(thread), np.int64)
     groups = groups_of(profile, FlameGroup.COMM)
     comm = groups.for_samples(profile, rows).astype(np.int64)
-    encoded = pa.array(thread * max(1, len(groups.labels)) + comm).dictionary_encode()
+    encoded = pc.dictionary_encode(pa.array(thread * max(1, len(groups.labels)) + comm))
     pids, tids = (profile.threads.column(name).to_pylist() for name in ("pid", "tid"))
     labels = []
     for key in encoded.dictionary.to_pylist():
@@ -188,7 +189,7 @@ def _add_up(
 ) -> None:
     """Add the weight of each path to `sums`."""
     count = len(paths.parent)
-    encoded = pa.array(of_row.astype(np.int64) * count + paths.node[stack]).dictionary_encode()
+    encoded = pc.dictionary_encode(pa.array(of_row.astype(np.int64) * count + paths.node[stack]))
     distinct = encoded.dictionary.to_numpy()
     totals = np.zeros(len(distinct), np.int64)
     np.add.at(totals, encoded.indices.to_numpy(), weight)

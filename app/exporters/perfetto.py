@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..analysis.core.measurements import event_title
 from ..analysis.core.sample_selection import event_id
 from ..domain.arrays import Array
+from ..domain.arrow import functions as pc
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMERIC_ARGUMENTS, ROOT, FlowKind, get_column, get_strings

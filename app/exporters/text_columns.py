@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..domain.arrays import Array
+from ..domain.arrow import functions as pc
 
 BLOCK_ROWS = 50_000
 _PARTS = [f".{part:03d}" if part else "" for part in range(1000)]
@@ -31,12 +31,12 @@ def format_us(ns: Array) -> pa.Array:
 def take_texts(texts: Sequence[str | None], which: Array) -> pa.Array:
     """The text of each row; null where it is None, or `which` below 0."""
     which = which.astype(np.int64, copy=False)
-    return pa.array(texts, pa.string()).take(pa.array(which, mask=which < 0))
+    return pc.take(pa.array(texts, pa.string()), pa.array(which, mask=which < 0))
 
 
 def concat_columns(*pieces: pa.Array | str) -> pa.Array:
     """The parts of each row concatenated, null if one is null. A part can be the same in all rows."""
-    return pc.binary_join_element_wise(*pieces, "")
+    return pc.concat_texts(pieces)
 
 
 def join_optional(one: pa.Array, other: pa.Array) -> pa.Array:

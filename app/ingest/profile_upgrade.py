@@ -52,7 +52,8 @@ def _drop_unobserved_zeros(profile: "Profile") -> "Profile":
         return profile
     # Imported here, because few results need it.
     import pyarrow as pa
-    import pyarrow.compute as pc
+
+    from ..domain.arrow import functions as pc
 
     counts = profile.counts
     of_them = pc.is_in(counts.column("event"), pa.array(hidden, counts.schema.field("event").type))

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..analysis.core.measurements import find_share_only_events
+from ..domain.arrow import functions as pc
 from ..domain.profile import Profile
 from ..domain.tables import get_column, get_strings
 from ..domain.units import NS_PER_S

@@ -84,7 +84,7 @@ def _load_libraries(descriptor: int, parent: int, loads_loops: bool) -> None:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # If a request is waiting, loading what it may not need would delay it.
-    for module in ("perfloom.readers.formats", "pyarrow.compute", "perfloom.store.description"):
+    for module in ("perfloom.readers.formats", "perfloom.store.description"):
         if not has_request():
             importlib.import_module(module)
     # Without a cache for this user, every process would compile the loops, needed or not.

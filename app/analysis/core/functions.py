@@ -8,9 +8,9 @@ text unless anchored.
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array
+from ...domain.arrow import functions as pc
 from ...domain.errors import NotFound
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
@@ -86,7 +86,7 @@ def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[st
         for name in columns:
             # Arrow has the same library for patterns, and applies it to a whole column.
             matches = pc.match_substring_regex(profile.functions.column(name), pattern)
-            found |= matches.fill_null(False).to_numpy()
+            found |= pc.fill_null(matches, False).to_numpy()
         canonical = functions_of(profile).canonical
         spoken_for = np.zeros(len(found), bool)
         spoken_for[canonical[found]] = True

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, BoolArray
+from ...domain.arrow import functions as pc
 from ...domain.event_names import NOT_OBSERVABLE, SAMPLED_ONLY, is_occurrence
 from ...domain.profile import Profile
 from ...domain.rank_state import THROTTLING
@@ -84,22 +85,19 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
 
 def find_unobservable_events(profile: Profile) -> frozenset[int]:
     """The events that occur where perf could not observe."""
-    return _events_of_counts(profile, lambda pc, counts: pc.equal(counts.column("status"), NOT_OBSERVABLE))
+    return _events_of_counts(profile, lambda counts: pc.equal(counts.column("status"), NOT_OBSERVABLE))
 
 
 def find_counted_events(profile: Profile) -> frozenset[int]:
     """The events for which a counter has a value."""
-    return _events_of_counts(profile, lambda pc, counts: pc.is_valid(counts.column("value")))
+    return _events_of_counts(profile, lambda counts: pc.is_valid(counts.column("value")))
 
 
-def _events_of_counts(profile: Profile, condition: Callable[[Any, pa.Table], Any]) -> frozenset[int]:
-    """The events of the rows of `counts` that meet a condition of pyarrow.compute."""
+def _events_of_counts(profile: Profile, condition: Callable[[pa.Table], Any]) -> frozenset[int]:
+    """The events of the rows of `counts` that meet a condition."""
     if not profile.counts.num_rows:
         return frozenset()
-    # Imported here, because it loads slowly and most profiles have no counts.
-    import pyarrow.compute as pc
-
-    return frozenset(profile.counts.filter(condition(pc, profile.counts)).column("event").to_pylist())
+    return frozenset(pc.keep(profile.counts, condition(profile.counts)).column("event").to_pylist())
 
 
 def weight_unit(profile: Profile, event: int) -> str:
@@ -193,18 +191,18 @@ def _counts_of(profile: Profile) -> _Counts:
     def build() -> _Counts:
         table = profile.counts
         numbers = {
-            name: table.column(name).fill_null(-1).to_numpy()
+            name: pc.fill_null(table.column(name), -1).to_numpy()
             for name in ("thread", "rank", "run", "cpu", "start_ns", "enabled_ns", "running_ns")
         }
-        host = table.column("host").combine_chunks().dictionary_encode()
-        status = table.column("status").combine_chunks().dictionary_encode()
+        host = pc.dictionary_encode(table.column("host").combine_chunks())
+        status = pc.dictionary_encode(table.column("status").combine_chunks())
         return _Counts(
             event=get_column(table, "event"),
             value=table.column("value").to_numpy(),
             timed=(numbers["enabled_ns"] >= 0) & (numbers["running_ns"] >= 0),
             deviation=table.column("deviation_percent").to_numpy(),
-            host=host.indices.fill_null(len(host.dictionary)).to_numpy(),
-            status=status.indices.fill_null(len(status.dictionary)).to_numpy(),
+            host=pc.fill_null(host.indices, len(host.dictionary)).to_numpy(),
+            status=pc.fill_null(status.indices, len(status.dictionary)).to_numpy(),
             hosts=[*host.dictionary.to_pylist(), None],
             statuses=[*status.dictionary.to_pylist(), None],
             **numbers,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.tables import ROOT, get_column
 from .functions import base_name, functions_of

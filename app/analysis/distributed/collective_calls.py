@@ -15,9 +15,9 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ..core.facts import json_fact

@@ -8,9 +8,9 @@ import json
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, get_column
 from ..core.memo import memoize

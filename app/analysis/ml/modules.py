@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
+from ...domain.arrow import functions as pc
 from ...domain.call_tree import to_preorder
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
@@ -112,7 +112,7 @@ def has_modules(profile: Profile) -> bool:
         if not profile.slices.num_rows:
             return False
         names = functions_of(profile).names
-        has_hierarchy = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY_FIELD))
+        has_hierarchy = pc.any_(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY_FIELD))
         return bool(has_hierarchy.as_py()) or any(name.startswith((MODULE_PREFIX, LIGHTNING_PREFIX)) for name in names)
 
     return memoize(profile, "has modules", build, pin=True)

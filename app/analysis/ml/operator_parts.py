@@ -8,9 +8,9 @@ import json
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID
 from ..core.memo import memoize

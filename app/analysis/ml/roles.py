@@ -9,9 +9,9 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array, IndexArray, Int8Array, Int64Array
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.tables import CATEGORY_KINDS, NO_ID, NUMERIC_ARGUMENTS, DeviceWorkKind, get_column, get_strings
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals

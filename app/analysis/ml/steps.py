@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Array, IndexArray
+from ...domain.arrow import functions as pc
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
@@ -185,7 +186,7 @@ def observed_windows(profile: Profile, selection: Selection) -> dict[int, tuple[
 
 def _build(profile: Profile) -> Steps:
     table, times = profile.steps, rank_times(profile)
-    rank = table.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
+    rank = pc.fill_null(table.column("rank"), NO_ID).to_numpy().astype(np.int64)
     name = [text.removeprefix(STEP_PREFIX) for text in get_strings(table, "name")]
     start, end = get_column(table, "start_ns"), get_column(table, "end_ns")
     whole = [(time, _all_of(profile, time)) for time in times if not (rank == time.rank).any()]

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array, BoolArray
+from ...domain.arrow import functions as pc
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.schemas.code import CODE_SCHEMAS, Code, CodeStatus

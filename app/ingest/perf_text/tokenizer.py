@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, IndexArray
+from ...domain.arrow import functions as pc
 from ...domain.units import NS_PER_S
 from .grammar import (
     MAX_WEIGHT,
@@ -129,7 +130,7 @@ def _find_switch_records(chunk: bytes, starts: Array) -> Array:
 
 def factorize(values: pa.Array) -> tuple[Array, pa.Array]:
     """Codes of values, and the distinct values in order of first appearance."""
-    encoded = values.dictionary_encode()
+    encoded = pc.dictionary_encode(values)
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
@@ -142,7 +143,7 @@ def _slice_chunk(chunk: bytes, start: Array, end: Array) -> pa.Array:
     pieces = pa.Array.from_buffers(
         pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), pa.py_buffer(chunk)], null_count=0
     )
-    return pieces.take(pa.array(np.arange(0, 2 * len(start), 2)))
+    return pc.take(pieces, pa.array(np.arange(0, 2 * len(start), 2)))
 
 
 def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
@@ -209,8 +210,8 @@ class _HeaderColumns:
         pieces = pa.Array.from_buffers(
             pa.binary(), 4 * n, [None, pa.py_buffer(offsets), pa.py_buffer(blob)], null_count=0
         )
-        self.prefix, prefixes = factorize(pieces.take(pa.array(np.arange(0, 4 * n, 4))))
-        self.event, events = factorize(pieces.take(pa.array(np.arange(2, 4 * n, 4))))
+        self.prefix, prefixes = factorize(pc.take(pieces, pa.array(np.arange(0, 4 * n, 4))))
+        self.event, events = factorize(pc.take(pieces, pa.array(np.arange(2, 4 * n, 4))))
         self.prefixes: list[bytes] = [prefix.rstrip() for prefix in prefixes.to_pylist()]
         self.events: list[bytes] = events.to_pylist()
         usable = [e.split() == [e] and not e.startswith(RECORD) for e in self.events]

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import MISSING, Array
+from ...domain.arrow import functions as pc
 from ...domain.tables import NUMERIC_ARGUMENTS, SCHEMAS
 from ..jit.decorators import jit
 from .slices import SliceTable
@@ -21,7 +22,7 @@ def build_table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa
 def _make_column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(values, np.ndarray):
         return pa.array(values.astype(kind.to_pandas_dtype(), copy=False), kind)
-    return values.cast(kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
+    return pc.cast(values, kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
 
 
 def to_nullable(values: Array, missing: int = MISSING) -> pa.Array:

@@ -1,9 +1,8 @@
 """Why a page of a result is empty although nothing is filtered, and what to record instead."""
 
-import pyarrow.compute as pc
-
 from ....analysis.core.slice_selection import has_times
 from ....analysis.stacks.branches import has_branches
+from ....domain.arrow import functions as pc
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.tables import get_strings
@@ -50,7 +49,7 @@ def explain_flat_stacks(profile: Profile) -> tuple[str, ...]:
     """A note if each sample has only its innermost function; empty otherwise."""
     if profile.slices.num_rows or not profile.samples.num_rows or STACKS_FACT in profile.meta.facts:
         return ()
-    if (pc.max(profile.calls.column("depth")).as_py() or 0) > 1:
+    if (pc.max_(profile.calls.column("depth")).as_py() or 0) > 1:
         return ()
     return (
         "Call stacks were not recorded: each sample has only one function. Record with call stacks (perf record "
