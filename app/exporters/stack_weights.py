@@ -6,7 +6,7 @@ import numpy as np
 
 from ..analysis.core.frame_filter import shown_stacks, with_root
 from ..analysis.core.group_by import factorize
-from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples, samples_of, sum_weights
+from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples, samples_of, sum_by_index
 from ..analysis.core.trees import nearest_ancestor
 from ..domain.arrays import Array
 from ..domain.profile import Profile
@@ -46,7 +46,7 @@ def weigh_stacks(profile: Profile, selection: Selection) -> StackWeights:
         found.append(
             (
                 keys,
-                sum_weights(place, weight, len(keys), samples.max_abs_weight),
+                sum_by_index(place, weight, len(keys)),
                 np.bincount(place, minlength=len(keys)),
             )
         )

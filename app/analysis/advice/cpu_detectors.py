@@ -179,7 +179,7 @@ def _main_event(evidence: RuleInput) -> int:
 def _call_weights(evidence: RuleInput) -> Array:
     """Several rules need them."""
     profile, selection, event = evidence.profile, evidence.selection, _main_event(evidence)
-    return memoize(profile, ("call weights", selection, event), lambda: sum_call_weights(profile, selection, event))
+    return sum_call_weights(profile, selection, event)
 
 
 def _mask_unknown(profile: Profile) -> Array:

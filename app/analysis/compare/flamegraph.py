@@ -11,8 +11,9 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT
 from ..core.flame_groups import FlameGroup, effective_group, groups_of
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples, weight_spread
-from ..core.sample_rollup import sum_call_weights, sum_thread_weights
+from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import clip_weights, filter_samples
+from ..core.thread_sums import sum_threads
 from ..stacks.flame_tree import FlameTree, FrameEvidence, build_flame_tree
 from ..stacks.layout import SiblingOrder, subtree_totals
 from ..stacks.shapes import TreeShape, shape_of
@@ -121,7 +122,7 @@ def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[s
     """(the names of all threads with weight, those with at least `MIN_SHARE` of the total)."""
     groups = groups_of(profile, FlameGroup.COMM)
     if groups.sample_groups is None or event == NO_ID:
-        number, weight = groups.thread_groups, sum_thread_weights(profile, selection, event)
+        number, weight = groups.thread_groups, np.abs(sum_threads(profile, selection, event).weight)
     else:
         rows = filter_samples(profile, selection, event)
         number, weight = groups.for_samples(profile, rows), np.abs(clip_weights(profile, selection, rows))

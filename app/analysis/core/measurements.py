@@ -18,7 +18,6 @@ from ...domain.tables import get_column
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from .memo import memoize
 from .sample_selection import (
-    MAX_EXACT_FLOAT_INT,
     event_id,
     match_places,
     select_events,
@@ -26,6 +25,8 @@ from .sample_selection import (
     threads_of,
 )
 from .thread_sums import sum_threads
+
+MAX_EXACT_FLOAT_INT = 1 << 53
 
 
 class Measurement(NamedTuple):

@@ -25,7 +25,6 @@ from .sample_selection import (
     select_samples,
     select_threads,
     sum_by_index,
-    sum_weights,
 )
 
 MIN_ROLLUP_SAMPLES = 2_000_000
@@ -51,11 +50,6 @@ class SampleRollup:
     def filter(self, kept: Array) -> "SampleRollup":
         """The entries where `kept` (bools) is true. Converted to indices once, which is faster than with bools."""
         return self.take(np.flatnonzero(kept))
-
-    @property
-    def max_abs_weight(self) -> int:
-        """The greatest absolute weight; 0 without entries."""
-        return int(np.abs(self.weight).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,47 +83,61 @@ def list_rollups(profile: Profile, selection: Selection, event: int) -> list[Sam
 
 
 def count_calls(profile: Profile, selection: Selection, event: int) -> Array:
-    """How many of the selected samples of an event were taken on each node of `calls` itself: int64."""
-    parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
-    if parts is not None:
-        counts = np.zeros(calls, np.int64)
-        for part in parts:
-            counts += np.rint(np.bincount(part.call, part.count, calls)).astype(np.int64)
-    else:
+    """How many of the selected samples of an event were taken on each node of `calls` itself: int64, not to be
+    changed."""
+
+    def build() -> Array:
+        parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
+        if parts is not None:
+            return _sum_parts(parts, "count", calls)
         samples, rows = samples_of(profile), select_samples(profile, selection, event)
-        counts = sum_by_index(samples.call, np.bincount(samples.stack[rows], minlength=len(samples.call)), calls)
-    kept = filter_calls(profile, selection)
-    if kept is not None:
-        counts[~kept] = 0
-    return counts
+        return sum_by_index(samples.call, np.bincount(samples.stack[rows], minlength=len(samples.call)), calls)
+
+    return _keep_calls(profile, selection, memoize(profile, ("call counts", _without_stacks(selection), event), build))
 
 
 def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
-    """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit."""
-    parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
-    if parts is not None:
-        weights = np.zeros(calls, np.int64)
-        for part in parts:
-            weights += sum_by_index(part.call, part.weight, calls)
-    else:
+    """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit, not to be
+    changed."""
+
+    def build() -> Array:
+        parts, calls = _list_block_parts(profile, selection, event), profile.calls.num_rows
+        if parts is not None:
+            return _sum_parts(parts, "weight", calls)
         samples, rows = samples_of(profile), select_samples(profile, selection, event)
         weight = clip_weights(profile, selection, rows)
-        stacks = sum_weights(samples.stack[rows], weight, len(samples.call), samples.max_abs_weight)
-        weights = sum_by_index(samples.call, stacks, calls)
-    kept = filter_calls(profile, selection)
-    if kept is not None:
-        weights[~kept] = 0
-    return weights
+        stacks = sum_by_index(samples.stack[rows], weight, len(samples.call))
+        return sum_by_index(samples.call, stacks, calls)
+
+    return _keep_calls(profile, selection, memoize(profile, ("call sums", _without_stacks(selection), event), build))
 
 
-def sum_thread_weights(profile: Profile, selection: Selection, event: int) -> Array:
-    """The absolute weight of the selected samples of an event by row of `threads`: float64."""
-    kept = filter_calls(profile, selection)
-    sums = np.zeros(profile.threads.num_rows)
-    for part in list_rollups(profile, selection, event):
-        weight = np.abs(part.weight) if kept is None else np.abs(part.weight) * kept.take(part.call)
-        sums += np.bincount(part.thread, weight, len(sums))
+def _sum_parts(parts: list[SampleRollup], name: str, calls: int) -> Array:
+    sums = np.zeros(calls, np.int64)
+    for part in parts:
+        np.add.at(sums, part.call, getattr(part, name))
     return sums
+
+
+def _keep_calls(profile: Profile, selection: Selection, sums: Array) -> Array:
+    """The sums of the nodes that the patterns of the selection keep."""
+    # The same array is used again for other patterns.
+    sums.flags.writeable = False
+    kept = filter_calls(profile, selection)
+    return sums if kept is None else np.where(kept, sums, 0)
+
+
+def _without_stacks(selection: Selection) -> Selection:
+    """The part of a selection that selects samples, whatever their call stacks are; the event is given."""
+    return Selection(
+        threads=selection.threads,
+        processes=selection.processes,
+        ranks=selection.ranks,
+        hosts=selection.hosts,
+        start_ns=selection.start_ns,
+        end_ns=selection.end_ns,
+        step=selection.step,
+    )
 
 
 def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRollup:

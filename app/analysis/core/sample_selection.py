@@ -1,9 +1,8 @@
 """From a Selection to rows and weights: which samples are selected, and their weights by stack, call and thread.
 
 Samples are sorted by time, so a window is two binary searches, plus a few rows of samples with a duration that reach
-into it (`windows`). Of samples at its edges only the part inside counts: use `clip_weights`. Sums use float64, which
-is exact for integers up to 2**53; where a sum could be larger, the weights are summed in two halves. So all results
-are exact up to 2**63.
+into it (`windows`). Of samples at its edges only the part inside counts: use `clip_weights`. Sums are of
+int64, so all results are exact up to 2**63.
 """
 
 from collections.abc import Sequence
@@ -36,16 +35,14 @@ from .windows import (
 )
 
 Rows = Array | slice
-MAX_EXACT_FLOAT_INT = 1 << 53
-LOW_BITS = 31
 
 
 @dataclass(frozen=True, eq=False)
 class SampleColumns:
     """The columns of `samples` as arrays, with values that are often derived from them.
 
-    count_by_event: number of samples of each event. max_abs_weight: the greatest absolute weight. call: of each row of
-    `stacks`. weight: not clipped, see `clip_weights`.
+    count_by_event: number of samples of each event. call: of each row of `stacks`. weight: not clipped, see
+    `clip_weights`.
     """
 
     time_ns: Array
@@ -54,7 +51,6 @@ class SampleColumns:
     stack: Array
     weight: Array
     count_by_event: Array
-    max_abs_weight: int
     call: Array
 
 
@@ -80,7 +76,6 @@ def samples_of(profile: Profile) -> SampleColumns:
     def build() -> SampleColumns:
         table = profile.samples
         weight, event = get_column(table, "weight"), get_column(table, "event")
-        peak = int(max(-int(weight.min()), int(weight.max()))) if len(weight) else 0
         if sum_overflows(weight):
             raise UnreadableInput(
                 "The weights of this result add up to more than 2^63, which cannot be correct. Import it again "
@@ -93,7 +88,6 @@ def samples_of(profile: Profile) -> SampleColumns:
             stack=get_column(table, "stack"),
             weight=weight,
             count_by_event=np.bincount(event, minlength=profile.events.num_rows),
-            max_abs_weight=peak,
             call=get_column(profile.stacks, "call"),
         )
 
@@ -463,23 +457,12 @@ def calls_below(profile: Profile, functions: Array, shown: Array | None = None) 
     return mark_subtrees(get_column(profile.calls, "end"), hit)
 
 
-def sum_weights(index: Array, weight: Array, size: int, peak: int) -> Array:
-    """Sum of weights by index, exact: int64[size]. peak: an upper bound of the absolute weights."""
-    if peak * len(weight) < MAX_EXACT_FLOAT_INT:
-        return np.rint(np.bincount(index, weight, size)).astype(np.int64)
-    low = weight & ((1 << LOW_BITS) - 1)
-    high = weight >> LOW_BITS
-    halves = [np.rint(np.bincount(index, half, size)).astype(np.int64) for half in (low, high)]
-    result: Array = halves[0] + (halves[1] << LOW_BITS)
-    return result
-
-
-def sum_by_index(index: Array, sums: Array, size: int) -> Array:
+def sum_by_index(index: Array, values: Array, size: int) -> Array:
     """Sum of int64 values by index, exact if their total is below 2**63: int64[size]."""
-    peak = max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
-    if peak * len(sums) >= MAX_EXACT_FLOAT_INT and np.abs(sums).sum(dtype=np.float64) < MAX_EXACT_FLOAT_INT / 2:
-        peak = 0
-    return sum_weights(index, sums, size, peak)
+    sums = np.zeros(size, np.int64)
+    # Twice as fast as bincount, which converts indices and values. Of other types than int64 it is slow.
+    np.add.at(sums, index, values.astype(np.int64, copy=False))
+    return sums
 
 
 def filter_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:

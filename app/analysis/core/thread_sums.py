@@ -20,7 +20,7 @@ from .sample_selection import (
     samples_of,
     select_event_rows,
     select_threads,
-    sum_weights,
+    sum_by_index,
 )
 
 MAX_CHECKPOINTS = 256
@@ -91,7 +91,7 @@ def _sum_rows(profile: Profile, rows: Array) -> ThreadSums:
     samples, threads = samples_of(profile), profile.threads.num_rows
     thread = samples.thread[rows]
     return ThreadSums(
-        sum_weights(thread, samples.weight[rows], threads, samples.max_abs_weight),
+        sum_by_index(thread, samples.weight[rows], threads),
         np.bincount(thread, minlength=threads).astype(np.int64),
     )
 
@@ -104,7 +104,7 @@ def _checkpoints_of(profile: Profile, event: int) -> _Checkpoints:
         blocks = -(-len(rows) // step)
         key = samples.thread[rows] + np.arange(len(rows), dtype=np.int64) // step * threads
         sums = (
-            sum_weights(key, samples.weight[rows], blocks * threads, samples.max_abs_weight),
+            sum_by_index(key, samples.weight[rows], blocks * threads),
             np.bincount(key, minlength=blocks * threads),
         )
         weight, count = (

@@ -14,7 +14,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ..core.memo import memoize
-from ..core.sample_selection import clip_weights, filter_samples, samples_of, sum_by_index, sum_weights
+from ..core.sample_selection import clip_weights, filter_samples, samples_of, sum_by_index
 from ..core.trees import find_outermost
 from .code_index import CodeIndex
 
@@ -52,7 +52,7 @@ def sum_stack_weights(profile: Profile, selection: Selection, event: int) -> tup
     def build() -> tuple[Array, Array]:
         samples, rows = samples_of(profile), filter_samples(profile, selection, event)
         weight = clip_weights(profile, selection, rows)
-        own = sum_weights(samples.stack[rows], weight, len(samples.call), samples.max_abs_weight)
+        own = sum_by_index(samples.stack[rows], weight, len(samples.call))
         return own, sum_subtrees(own, get_column(profile.stacks, "end"))
 
     return memoize(profile, ("stack weights", selection.replace(event=None), event), build)

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...domain.arrays import Array, Float64Array
-from ...domain.call_tree import sum_subtrees
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import ALL_FRAMES, FrameFilter, Selection, check_choice
-from ...domain.tables import ROOT, get_column, get_strings, take_values
+from ...domain.tables import get_column, get_strings, take_values
 from ..core.common_columns import EVENT
 from ..core.frame_filter import shown_nodes, simplify_filter, with_root
 from ..core.functions import KIND_NAMES, functions_of
@@ -55,13 +54,16 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class FunctionLabels:
-    """A grouping of the nodes of a tree. label: of each node. outer: the nodes without an ancestor of the same label.
+    """A grouping of the nodes of a tree. label: of each node. outer: the nodes without an ancestor of the same label,
+    with their labels and the ends of their subtrees.
 
     function: for each label, a row of `functions` with it.
     """
 
     label: Array
     outer: Array
+    outer_label: Array
+    outer_end: Array
     function: Array
 
 
@@ -123,12 +125,6 @@ def _of_formula(profile: Profile, selection: Selection, by: str, formula: Resolv
     }
 
 
-def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
-    """Self and total weight of each node of the tree. weights: by node of `calls`, int64."""
-    own = weights if tree.node is None else sum_by_index(tree.node, weights, len(tree))
-    return own, sum_subtrees(own, tree.end)
-
-
 def function_weights(
     profile: Profile, selection: Selection, event: int, by: str = "function", calls: Array | None = None
 ) -> tuple[Array, Array, Array, int]:
@@ -137,13 +133,17 @@ def function_weights(
     calls: the values by node of `calls` to sum; by default the weights of the event."""
     tree = build_shown_tree(profile, selection.frame_filter)
     labels = label_functions(profile, selection.frame_filter, by)
-    own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
+    calls = sum_call_weights(profile, selection, event) if calls is None else calls
+    own = calls if tree.node is None else sum_by_index(tree.node, calls, len(tree))
     size = len(labels.function)
     # Few nodes are the end of a stack.
     ends = np.flatnonzero(own[1:]) + 1
     own_sum = sum_by_index(labels.label[ends], own[ends], size)
-    total_sum = sum_by_index(labels.label[labels.outer], total[labels.outer], size)
-    return labels.function, own_sum, total_sum, int(total[ROOT])
+    # As `sum_subtrees`, of the outermost calls alone.
+    running = np.zeros(len(own) + 1, np.int64)
+    np.cumsum(own, out=running[1:])
+    total = running[labels.outer_end] - running[labels.outer]
+    return labels.function, own_sum, sum_by_index(labels.outer_label, total, size), int(running[-1])
 
 
 def function_kinds(profile: Profile) -> Array:
@@ -171,7 +171,8 @@ def label_functions(profile: Profile, frames: FrameFilter, by: str) -> FunctionL
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         label = np.full(len(tree), -1, np.int64)
         label[1:] = inverse[tree.function[1:]]
-        return FunctionLabels(label, _find_outer(profile, frames, by, tree, label), first)
+        outer = _find_outer(profile, frames, by, tree, label)
+        return FunctionLabels(label, outer, label[outer], tree.end[outer], first)
 
     return memoize(profile, ("labels", frames, by), build)
 

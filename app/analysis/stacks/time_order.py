@@ -23,7 +23,6 @@ from ..core.sample_selection import (
     filter_calls,
     samples_of,
     sum_by_index,
-    sum_weights,
 )
 from ..core.trees import nearest_ancestor
 from .shapes import TreeShape
@@ -249,7 +248,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     if whole < narrowest:
         none = np.zeros(0, np.int64)
         return _BoxColumns(none, none, none, none, 0, 0)
-    weights = sum_weights(row, weight, len(shape), int(weight.max()))
+    weights = sum_by_index(row, weight, len(shape))
     wide = sum_subtrees(weights, shape.end) >= narrowest
     rows = np.flatnonzero(wide)
     # One lookup per sample: which kept row it is on or below, and whether it ends there.

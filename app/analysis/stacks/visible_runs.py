@@ -17,7 +17,7 @@ from ..core.sample_rollup import (
     roll_up_rows,
     sum_call_weights,
 )
-from ..core.sample_selection import filter_samples, sum_by_index, sum_weights
+from ..core.sample_selection import filter_samples, sum_by_index
 from ..core.trees import nearest_ancestor
 from .layout import FrameRuns, subtree_totals
 from .shapes import TreeShape
@@ -151,7 +151,6 @@ class GroupWeights:
     group: Array
     column: Array
     weight: Array
-    peak: int
 
     def tables(self, narrowest: int = 1) -> Iterator[tuple[Array, Array, Array]]:
         """(numbers of groups, self, total: int64 by group and kept row), some groups at a time.
@@ -162,7 +161,7 @@ class GroupWeights:
         if self.groups * columns <= MAX_CELLS:
             yield np.arange(self.groups), *self._table(self.groups, self.group, self.column, self.weight)
             return
-        of_group = sum_weights(self.group, self.weight, self.groups, self.peak)
+        of_group = sum_by_index(self.group, self.weight, self.groups)
         rows = np.flatnonzero(of_group >= narrowest)
         per_turn = max(1, MAX_CELLS // columns)
         for turn in range(0, len(rows), per_turn):
@@ -177,7 +176,7 @@ class GroupWeights:
         columns = 2 * len(self.rows) + 1
         cell = group.astype(np.int64) * columns
         cell += column
-        table = sum_weights(cell, weight, groups * columns, self.peak).reshape(groups, columns)
+        table = sum_by_index(cell, weight, groups * columns).reshape(groups, columns)
         own = table[:, 0:-1:2]
         return own, subtree_totals(own + table[:, 1:-1:2], self.end)
 
@@ -206,7 +205,6 @@ def weigh_groups(
         group=group,
         column=of_call.take(found.call),
         weight=found.weight,
-        peak=found.max_abs_weight,
     )
 
 

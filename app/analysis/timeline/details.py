@@ -24,7 +24,7 @@ from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.measurements import weight_unit
 from ..core.memo import memoize
-from ..core.sample_selection import event_names, samples_of, sum_weights, threads_of
+from ..core.sample_selection import event_names, samples_of, sum_by_index, threads_of
 from ..ml.launches import launch_waits_of
 from .mipmap import MipmapItems
 from .model import KINDS, NO_CODE, Timeline, code_names
@@ -149,7 +149,7 @@ def _summarize_items(
             weight = np.maximum(over - np.maximum(items.start, start_ns), 0)
     total = int(weight.sum())
     distinct, which = np.unique(codes, return_inverse=True)
-    sums = sum_weights(which, weight, len(distinct), int(weight.max(initial=0)))
+    sums = sum_by_index(which, weight, len(distinct))
     number = np.bincount(which, minlength=len(distinct))
     best = np.argsort(-sums, kind="stable")[:MAX_FUNCTIONS]
     heaviest = None

@@ -25,7 +25,7 @@ from ..core.sample_selection import (
     filter_samples,
     samples_of,
     select_events,
-    sum_weights,
+    sum_by_index,
     threads_of,
 )
 from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, memoize_table, table_function
@@ -206,7 +206,7 @@ def _sum_until(times: Array, cell_ns: int, cells: int) -> tuple[Array, Array]:
     cell = times // cell_ns
     # A time can be the end of the last cell.
     count = np.bincount(cell, minlength=cells + 1)
-    offsets = sum_weights(cell, times - cell * cell_ns, cells + 1, cell_ns)
+    offsets = sum_by_index(cell, times - cell * cell_ns, cells + 1)
     starts = np.arange(cells + 1) * cell_ns
     sums = starts[1:-1] * np.cumsum(count)[: cells - 1] - np.cumsum(count * starts + offsets)[: cells - 1]
     return count[:cells], sums

@@ -18,7 +18,7 @@ from ...domain.units import NS_PER_S
 from ..core.flame_groups import FlameGroup, groups_of
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
-from ..core.sample_selection import event_names, samples_of, select_threads, sum_weights, threads_of
+from ..core.sample_selection import event_names, samples_of, select_threads, sum_by_index, threads_of
 from ..core.sample_spans import SampleSpan, spans_of
 from .mipmap import MAX_FILL, MipmapItems
 from .model import Timeline
@@ -89,7 +89,7 @@ def sum_by_thread(profile: Profile) -> tuple[Array, Array]:
         samples = samples_of(profile)
         shape = (profile.events.num_rows, profile.threads.num_rows)
         cell = samples.event.astype(np.int64) * shape[1] + samples.thread
-        weight = sum_weights(cell, samples.weight, shape[0] * shape[1], samples.max_abs_weight)
+        weight = sum_by_index(cell, samples.weight, shape[0] * shape[1])
         return weight.reshape(shape), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
     return memoize(profile, "timeline totals", build)
