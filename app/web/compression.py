@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 from flask import Flask, Response, request
 
 MIN_BYTES = 1_000
-GZIP_LEVEL, STREAM_GZIP_LEVEL = 5, 1
-"""Streamed responses are large and repetitive: level 1 compresses an export to a twentieth."""
+GZIP_LEVEL, FAST_GZIP_LEVEL = 5, 1
+"""Large responses are repetitive: level 1 compresses an export to a twentieth, in a third of the time."""
+FAST_BYTES = 1 << 20
+"""Responses above this size, and those that are streamed, are compressed with the fast level."""
 GZIP_WBITS = 31
 """zlib's wbits for gzip."""
 COMPRESSED_TYPES = frozenset(
@@ -52,7 +54,7 @@ def _pack(response: Response) -> Response:
     content = response.get_data()
     if len(content) < MIN_BYTES:
         return response
-    response.set_data(gzip.compress(content, GZIP_LEVEL, mtime=0))
+    response.set_data(gzip.compress(content, FAST_GZIP_LEVEL if len(content) > FAST_BYTES else GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
     etag, weak = response.get_etag()
     if etag is not None and not weak:
@@ -61,7 +63,7 @@ def _pack(response: Response) -> Response:
 
 
 def _compress(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    packer = zlib.compressobj(STREAM_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS)
+    packer = zlib.compressobj(FAST_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS)
     for piece in pieces:
         packed = packer.compress(piece)
         if packed:

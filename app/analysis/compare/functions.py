@@ -3,17 +3,18 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
+from weakref import ref
 
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.call_tree import sum_subtrees
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_strings
 from ..core.functions import FunctionIndex, functions_of
 from ..core.measurements import find_share_only_events
+from ..core.memo import memoize
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names
@@ -138,7 +139,7 @@ def diff_functions(
     Raises InvalidRequest if there is no event to compare.
     """
     check_choice("by", by, BY)
-    align = _align_functions if by == "function" else _align_stacks
+    align: _Align = _align_functions if by == "function" else _align_stacks
     formulas = pair_formulas(base, other, base_selection, other_selection)
     if formulas is not None:
         return _diff_formula(base, other, base_selection, other_selection, *formulas, align, status_of)
@@ -147,7 +148,7 @@ def diff_functions(
     for before, after in pair_events(base, other, base_selection, other_selection):
         unknown = unknown_columns(base, other, before, after)
         scaled = normalize or bool(unknown)
-        aligned = align(base, other, base_selection, other_selection, before, after)
+        (aligned,) = align(base, other, base_selection, other_selection, [(before, after)])
         columns, order = _measure_columns(aligned.base, aligned.other, aligned.shown, scaled, status_of)
         part = aligned.describe(order) | columns
         for side in unknown:
@@ -174,7 +175,21 @@ def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> t
     return (*guessed, "delta") if guessed else ()
 
 
+_Align = Callable[[Profile, Profile, Selection, Selection, Sequence[tuple[int, int]]], list[_Aligned]]
+"""The values of pairs of events in base and other, which have the same items."""
+
+
 def _align_functions(
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    pairs: Sequence[tuple[int, int]],
+) -> list[_Aligned]:
+    return [_align_event(base, other, base_selection, other_selection, *pair) for pair in pairs]
+
+
+def _align_event(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, before: int, after: int
 ) -> _Aligned:
     rows, own, total, whole = function_weights(other, other_selection, after)
@@ -211,49 +226,115 @@ def _function_samples(profile: Profile, selection: Selection, event: int, count:
 
 
 def _align_stacks(
-    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, before: int, after: int
-) -> _Aligned:
-    sides = []
-    for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
-        tree = build_call_tree(profile, selection.frame_filter, selection.recursion, kinds=False)
-        shape = shape_of(profile, selection.replace(invert=False), kinds=False)
-        weights = shape.weights(sum_call_weights(profile, selection, event))
-        total = sum_subtrees(weights, tree.end)
-        calls = count_call_samples(profile, selection, event)
-        own_samples = np.full(len(tree), NOT_SAMPLED) if calls is None else shape.weights(calls)
-        total_samples = own_samples if calls is None else sum_subtrees(own_samples, tree.end)
-        sides.append((tree, shape, (weights, total, own_samples, total_samples)))
-    (tree, _, measured), (base_tree, base_shape, base_measured) = sides
-    weights, total, own_samples, total_samples = measured
-    distinct, which = np.unique(tree.function[1:], return_inverse=True)
-    function = np.r_[NOT_FOUND, map_functions(other, base, distinct)[which]]
-    places = locate_frames(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
-    known = places.row != NOT_FOUND
-    match = places.row[known]
-    alone = np.ones(len(base_tree), bool)
-    alone[match] = False
-    one = _align_base(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
-    none = np.zeros(int(alone.sum()), np.int64)
-    two = _Side(
-        np.r_[weights, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
-    )
-    rows = np.flatnonzero((one.own != 0) | (two.own != 0))
-    rows = rows[rows != ROOT]
-    base_nodes = np.flatnonzero(alone)
+    base: Profile,
+    other: Profile,
+    base_selection: Selection,
+    other_selection: Selection,
+    pairs: Sequence[tuple[int, int]],
+) -> list[_Aligned]:
+    """The items are the stacks that end at a sample of any of the events."""
+    one = [_StackSums.of(base, base_selection, before) for before, _ in pairs]
+    two = [_StackSums.of(other, other_selection, after) for _, after in pairs]
+    tree, base_tree = (_stack_tree(profile, of) for profile, of in ((other, other_selection), (base, base_selection)))
+    match = _match_stacks(base, other, base_selection, other_selection)
+    ends = np.any([sums.own != 0 for sums in two], axis=0)
+    base_ends = np.any([sums.own != 0 for sums in one], axis=0)
+    ends[match.node] |= base_ends[match.base_node]
+    ends[:1] = False
+    nodes, alone = np.flatnonzero(ends), match.alone[base_ends[match.alone]]
+    place = match.place[nodes]
     known_here, known_there = functions_of(other), functions_of(base)
 
     def describe(order: list[int]) -> dict[str, Any]:
         item = np.array(order, np.int64)
-        here = item < len(tree)
-        node = item.copy()
-        node[~here] = base_nodes[item[~here] - len(tree)]
+        here = item < len(nodes)
+        node = np.concatenate((nodes, alone))[item]
         modules = np.empty(len(item), object)
         for mine, functions, of in ((here, known_here, tree), (~here, known_there, base_tree)):
             modules[mine] = functions.modules_of(of.function[node[mine]])
         names = _StackNames(((known_here, tree), (known_there, base_tree)), (~here).astype(int).tolist(), node.tolist())
         return {"name": names, "module": modules.tolist()}
 
-    return _Aligned(one, two, rows, describe)
+    nowhere = np.full(len(alone), NOT_FOUND)
+    return [
+        _Aligned(
+            before.take(base_tree.end, np.concatenate((place, alone))),
+            after.take(tree.end, np.concatenate((nodes, nowhere))),
+            np.arange(len(nodes) + len(alone)),
+            describe,
+        )
+        for before, after in zip(one, two, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _StackSums:
+    """The values of an event by node of a tree: int64. samples: None if they are not from samples."""
+
+    own: Array
+    samples: Array | None
+
+    @classmethod
+    def of(cls, profile: Profile, selection: Selection, event: int) -> "_StackSums":
+        shape = shape_of(profile, selection.replace(invert=False), kinds=False)
+        calls = count_call_samples(profile, selection, event)
+        own = shape.weights(sum_call_weights(profile, selection, event))
+        return cls(own, None if calls is None else shape.weights(calls))
+
+    def take(self, end: Array, nodes: Array) -> _Side:
+        """Of these nodes, zero for `NOT_FOUND`. end: where the subtrees of the tree end."""
+        known = np.flatnonzero(nodes >= 0)
+        of_known = nodes[known]
+        columns = []
+        for sums in (self.own, self.samples):
+            for found in (
+                (np.full(len(known), NOT_SAMPLED),) * 2 if sums is None else _own_and_total(sums, end, of_known)
+            ):
+                column = np.zeros(len(nodes), np.int64)
+                column[known] = found
+                columns.append(column)
+        own, total, own_samples, total_samples = columns
+        return _Side(own, total, int(self.own.sum()), own_samples, total_samples)
+
+
+def _own_and_total(sums: Array, end: Array, nodes: Array) -> tuple[Array, Array]:
+    running = np.zeros(len(sums) + 1, np.int64)
+    np.cumsum(sums, out=running[1:])
+    return sums[nodes], running[end[nodes]] - running[nodes]
+
+
+@dataclass(frozen=True, eq=False)
+class _StackMatch:
+    """The stacks of the other in the base. place: for each node of its tree that of the base, `NOT_FOUND` for none.
+    node, base_node: the nodes that match. alone: the nodes of the base that match none."""
+
+    place: Array
+    node: Array
+    base_node: Array
+    alone: Array
+
+
+def _stack_tree(profile: Profile, selection: Selection) -> CallTree:
+    return build_call_tree(profile, selection.frame_filter, selection.recursion, kinds=False)
+
+
+def _match_stacks(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> _StackMatch:
+    """The match of both trees. It is kept, because it is the same for all windows, threads and events."""
+
+    def build() -> _StackMatch:
+        tree = _stack_tree(other, other_selection)
+        distinct, which = np.unique(tree.function[1:], return_inverse=True)
+        function = np.append(NOT_FOUND, map_functions(other, base, distinct)[which])
+        shape = shape_of(base, base_selection.replace(invert=False), kinds=False)
+        place = locate_frames(shape, tree.parent, tree.depth, function, np.ones(len(tree), bool)).row.astype(np.int32)
+        node = np.flatnonzero(place >= 0).astype(np.int32)
+        alone = np.ones(len(shape), bool)
+        alone[place[node]] = False
+        return _StackMatch(place, node, place[node], np.flatnonzero(alone))
+
+    shapes = [(side.frame_filter, side.recursion) for side in (base_selection, other_selection)]
+    # A value kept for a profile must not keep another one.
+    return memoize(other, ("stacks in", ref(base), *shapes), build)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,13 +371,13 @@ def _diff_formula(
     other_selection: Selection,
     one: ResolvedFormula,
     two: ResolvedFormula,
-    align: Callable[..., _Aligned],
+    align: _Align,
     status_of: str | None,
 ) -> TableRows:
     """The rows of a formula, which is `one` in the base and `two` in the other."""
     selections = base_selection.replace(event=None), other_selection.replace(event=None)
-    # The same items for each event, because they do not depend on it.
-    parts = {name: align(base, other, *selections, before, two.events[name]) for name, before in one.events.items()}
+    pairs = [(before, two.events[name]) for name, before in one.events.items()]
+    parts = dict(zip(one.events, align(base, other, *selections, pairs), strict=True))
     lead = next(iter(parts.values()))
     shown = np.unique(np.concatenate([part.shown for part in parts.values()]))
     weight = lead.base.own[shown] + lead.other.own[shown]

@@ -206,7 +206,14 @@ def _plain_values(values: Any, dtype: str) -> list[Any]:
     """The values as in a pandas column of this type, None for missing values."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "i" and dtype in ("int64", "Int64"):
         return list(values.tolist())
-    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    plain: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    # Most columns have nothing to convert.
+    if isinstance(values, np.ndarray) and values.dtype == np.float64 and dtype in ("float64", "Float64"):
+        for place in np.flatnonzero(np.isnan(values)).tolist():
+            plain[place] = None
+        return plain
+    if dtype == "str" and set(map(type, plain)) <= {str, type(None)}:
+        return plain
     kind: Callable[[Any], Any] = {"int64": int, "Int64": int, "bool": bool, "boolean": bool, "str": str}.get(
         dtype, float
     )

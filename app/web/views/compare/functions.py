@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
@@ -41,7 +42,7 @@ from ..results.tables import (
     FILE_RULE,
     SortOrder,
     current_url_with,
-    filter_rows,
+    filter_table,
     parse_search,
     table_file_response,
     table_file_url,
@@ -162,14 +163,11 @@ def show() -> Response:
         return redirect(with_query("/compare/counts", words), 303)
     query = _parse_query()
     found = _compute(query)
-    names = found.values["name"]
-    # Names of stacks are long: if they decide nothing, only those of this page are made.
-    is_read = bool(parse_search()) or request.args.get("sort", "").removeprefix("-") == "name"
-    everything = (found if is_read else replace(found, values={**found.values, "name": [""] * len(found)})).to_frame()
+    everything = _shown_columns(query, found)
     rows, order = _filter_and_sort(query, everything)
 
     def complete(part: pd.DataFrame, _: slice) -> pd.DataFrame:
-        return part.assign(name=[names[row] for row in part.index])
+        return part.assign(**{name: [found.values[name][row] for row in part.index] for name in SEARCHED_COLUMNS})
 
     unit = get_strings(query.other_profile.events, "unit")[query.event] if query.event >= 0 else "count"
     totals = [
@@ -222,7 +220,7 @@ def download_table(file_format: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
-    rows, _ = _filter_and_sort(query, _rows(query))
+    rows, _ = _filter_and_sort(query, _compute(query).to_frame())
     return table_file_response(
         f"{query.base.name} to {query.other.name}", file_format, rows, *query.profiles, columns=COLUMNS
     )
@@ -233,7 +231,7 @@ def get_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; `normalise=1|0`; parameters of a
     selection. format=csv|parquet: as a file."""
     query = _parse_query()
-    rows = filter_rows(_with_status(query, _rows(query)), parse_search(), SEARCHED_COLUMNS)
+    rows = filter_table(_keep_status(query, _compute(query)), parse_search(), SEARCHED_COLUMNS)
     return table_response(f"{query.base.name} to {query.other.name}", rows, *query.profiles, columns=COLUMNS)
 
 
@@ -268,8 +266,13 @@ def _parse_query() -> _FunctionsQuery:
     )
 
 
-def _rows(asked: _FunctionsQuery) -> pd.DataFrame:
-    return _compute(asked).to_frame()
+def _shown_columns(asked: _FunctionsQuery, found: TableRows) -> pd.DataFrame:
+    """The rows with the columns of the page. Texts are long, above all names of stacks: where they decide nothing, only
+    those of the page are made."""
+    names = [*(column.column for column in _columns(asked, "")), asked.delta, *_sort_columns(asked).values()]
+    is_read = bool(parse_search()) or request.args.get("sort", "").removeprefix("-") in SEARCHED_COLUMNS
+    texts = {} if is_read else dict.fromkeys(SEARCHED_COLUMNS, [""] * len(found))
+    return replace(found, values={**found.values, **texts}).select(list(dict.fromkeys(names))).to_frame()
 
 
 def _compute(asked: _FunctionsQuery) -> TableRows:
@@ -285,16 +288,25 @@ def _with_status(asked: _FunctionsQuery, rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["status"] == asked.status] if asked.status else rows
 
 
-def _filter_and_sort(asked: _FunctionsQuery, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
+def _keep_status(asked: _FunctionsQuery, rows: TableRows) -> TableRows:
+    return rows.take(np.flatnonzero(rows.values["status"] == asked.status)) if asked.status else rows
+
+
+def _sort_columns(asked: _FunctionsQuery) -> dict[str, str]:
+    """The columns with the values that each word of `sort` sorts by."""
     sides = {"change": "delta", "base": "base", "other": "other"}
     columns = {word: asked.delta.replace("delta", side, 1) for word, side in sides.items()}
+    return columns | {"ratio": f"ratio_{asked.measure}"}
+
+
+def _filter_and_sort(asked: _FunctionsQuery, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
     return filter_and_sort(
         _with_status(asked, rows),
         _columns(asked, ""),
         # Small functions have the most extreme values of a formula.
         "" if asked.formula else "-change",
         SEARCHED_COLUMNS,
-        sort_columns=columns | {"ratio": f"ratio_{asked.measure}"},
+        sort_columns=_sort_columns(asked),
         magnitudes=("change",),
     )
 
