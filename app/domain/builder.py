@@ -193,8 +193,9 @@ class ProfileBuilder:
         this tree.
         """
         first = len(self._parents)
-        self._parents.frombytes(np.where(parent < 0, ROOT, parent + first).astype(np.int64).tobytes())
-        self._node_frames.frombytes(frame.astype(np.int64).tobytes())
+        above = np.where(parent < 0, ROOT, np.add(parent, first, dtype=np.int64))
+        self._parents.frombytes(above.view(np.uint8).data)
+        self._node_frames.frombytes(np.ascontiguousarray(frame, np.int64).view(np.uint8).data)
         self._merge |= not is_merged or first > 1
         return first
 
@@ -351,9 +352,8 @@ class ProfileBuilder:
 
     def _build_trees(self) -> tuple[pa.Table, pa.Table, Array]:
         frame_function, frame_kind = self._get_frame_identity()
-        parent = np.frombuffer(self._parents, np.int64).copy()
-        node_frame = np.frombuffer(self._node_frames, np.int64).copy()
-        distinct = np.arange(len(parent))
+        parent, node_frame = (np.frombuffer(values, np.int64) for values in (self._parents, self._node_frames))
+        distinct: Array | slice = slice(None)
         if self._merge or 0 < len(self._nodes) < len(parent) - 1:
             distinct, parent, node_frame = merge_children(parent, node_frame)
         exact = to_preorder(parent)

@@ -19,9 +19,8 @@ MAX_LEVELS = 5000
 
 @dataclass(frozen=True)
 class Preorder:
-    """The preorder of a tree. order[k]: the old id of the node at new index k. place[i]: the new index of old node i.
-
-    parent, end, depth: by new index (int32).
+    """The preorder of a tree (int32). order[k]: the old id of the node at new index k. position[i]: the new index of
+    old node i. parent, end, depth: by new index.
     """
 
     order: Array
@@ -103,44 +102,44 @@ def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
     """
     n = len(parent)
     levels = _compute_levels(parent)
-    size = np.ones(n, np.int64)
+    size = np.ones(n, np.int32)
     for d in range(levels.deepest, 0, -1):
         nodes = levels.nodes(d)
         above = parent[nodes]
         low = int(above.min())
         # Sizes are far below 2**53, the limit up to which bincount with weights is exact.
         sums = np.bincount(above - low, size[nodes])
-        size[low : low + len(sums)] += sums.astype(np.int64)
+        size[low : low + len(sums)] += sums.astype(np.int32)
     offset = _sum_earlier_siblings(parent, key, size)
-    place = np.zeros(n, np.int64)
+    place = np.zeros(n, np.int32)
     for d in range(1, levels.deepest + 1):
         nodes = levels.nodes(d)
         place[nodes] = place[parent[nodes]] + 1 + offset[nodes]
-    order = np.empty(n, np.int64)
-    order[place] = np.arange(n)
+    order = np.empty(n, np.int32)
+    order[place] = np.arange(n, dtype=np.int32)
     del offset
-    new_parent = np.where(order == 0, -1, place[parent[order]]) if n else np.zeros(0, np.int64)
-    return Preorder(
-        order=order,
-        position=place,
-        parent=new_parent.astype(np.int32),
-        end=(np.arange(n) + size[order]).astype(np.int32),
-        depth=levels.depth[order],
-    )
+    new_parent = place[parent[order]]
+    new_parent[:1] = -1
+    end = size[order]
+    end += np.arange(n, dtype=np.int32)
+    return Preorder(order=order, position=place, parent=new_parent, end=end, depth=levels.depth[order])
 
 
 def _sum_earlier_siblings(parent: Array, key: Array | None, size: Array) -> Array:
     """For each node the sum of the sizes of the siblings before it."""
     n = len(parent)
     family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
-    above, before = parent[family], size[family]
-    np.cumsum(before, out=before)
+    before = size[family]
+    # The sum of all sizes may overflow, but differences of sums are below n, and so right.
+    np.cumsum(before, dtype=np.int32, out=before)
     before -= size[family]
     first = np.ones(n, bool)
-    first[1:] = above[1:] != above[:-1]
-    of_first = before[first]
-    before -= of_first[np.cumsum(first) - 1]
-    offset = np.empty(n, np.int64)
+    above = parent[family]
+    np.not_equal(above[1:], above[:-1], out=first[1:])
+    del above
+    starts = np.flatnonzero(first)
+    before -= np.repeat(before[starts], np.diff(starts, append=n))
+    offset = np.empty(n, np.int32)
     offset[family] = before
     return offset
 

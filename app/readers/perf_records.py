@@ -14,6 +14,7 @@ from ..domain.builder import IMPOSSIBLE_PERIOD
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
+from ..domain.tables import NO_ID
 from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks, encode
 from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
@@ -29,7 +30,6 @@ from ..ingest.perf_records.unsupported import UnsupportedRecords
 from ..ingest.perf_text.grammar import parse_simple_frame
 from ..ingest.perf_text.losses import LOST_IN_KERNEL
 from ..ingest.perf_text.script_header import detect_tracepoint_group, header_has_switches
-from ..ingest.perf_text.tokenizer import Tokens
 from .perf_build_ids import read_entries
 from .perf_data import FORMAT
 from .perf_header import plan_repair
@@ -75,26 +75,19 @@ def read(
     for number, count in count_unknown(index).items():
         assembly.add_loss(UNKNOWN_RECORD, f"type {number}", count)
     samples, position, history = _collect_samples(header, index, kind, read_jit, assembly)
-    stacks = _build_stacks(index, samples, position, history, symbols, release)
-    samples = replace(samples, key=samples.key[:0], code=samples.code[:0], length=samples.length[:0])
-    # The records take more memory than what is kept of them.
+    # What was read takes more memory than what is kept of it.
+    words = index.words
     del index
+    stacks = _build_stacks(words, samples, position, history, symbols, release)
+    del words
     release()
+    samples = replace(samples, key=samples.key[:0], code=samples.code[:0], length=samples.length[:0])
     code = stacks.locations
-    ids = assembly.add_stacks(_intern_frames(code, assembly), stacks.lines, stacks.ends, code.format_line)
-    events = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
-    for start in range(0, len(position), PART):
-        rows = slice(start, start + PART)
-        part = samples.take(rows)
-        prefix, prefixes = _make_prefixes(
-            part, history.look_up_names(part.tid, position[rows]), history.names, has_cpu=bool(kind & SampleType.CPU)
-        )
-        stack = ids[stacks.code[rows]]
-        tokens = _make_tokens(part, stack, prefix, prefixes, events)
-        if not kind & SampleType.TIME:
-            tokens = replace(tokens, time_ns=np.full(len(stack), -1))
-        assembly.add_columns(tokens, stack >= 0, stack, 1 + start)
-    del samples, position, history, stacks, code, ids
+    frames = _intern_frames(code, assembly)
+    stack = assembly.add_stacks(frames, stacks.lines, stacks.ends, code.format_line).astype(np.int32)[stacks.code]
+    del stacks, code
+    assembly.set_columns(_convert_samples(samples, stack, position, history, header, assembly))
+    del samples, stack, position, history
     release()
     profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
@@ -121,7 +114,7 @@ def _collect_samples(
     rows = order_records(index, kind, samples)
     is_sample = index.kind == SAMPLE
     if (rows[1:] < rows[:-1]).any():
-        samples = samples.take((np.cumsum(is_sample) - 1)[rows[is_sample[rows]]])
+        samples.reorder((np.cumsum(is_sample) - 1)[rows[is_sample[rows]]])
         is_sample = is_sample[rows]
     position = np.flatnonzero(is_sample)
     if unknown := int(np.count_nonzero(samples.event < 0)):
@@ -149,29 +142,44 @@ def _collect_samples(
     return samples, position, history
 
 
-def _make_tokens(
-    samples: RecordedSamples, stack: Array, prefix: Array, prefixes: list[bytes], events: list[bytes]
-) -> Tokens:
-    """Samples as tokens of perf's text, a line each, without their stacks."""
-    count, none = len(samples.time), np.zeros(0, np.int64)
-    return Tokens(
-        line=np.arange(count),
-        time_ns=samples.time.view(np.int64),
-        weight=samples.period.view(np.int64),
-        prefix=prefix,
-        prefixes=prefixes,
-        event=samples.event,
-        events=events,
-        stack=stack,
-        stack_ends=none,
-        stack_lines=none,
-        texts=[],
-        starts=none,
-        comments=none,
-        unparsed=none,
-        sample_bounds=none,
-        trailing_text=none,
-    )
+def _convert_samples(
+    samples: RecordedSamples,
+    stack: Array,
+    position: Int64Array,
+    history: TaskHistory,
+    header: FileHeader,
+    assembly: ScriptProfileBuilder,
+) -> dict[str, Array]:
+    """Samples as columns, as if each were a line of perf's text. stack: -1 if it is no part of that."""
+    kind = header.events[0].attributes.sample_type
+    event_names = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
+    count = len(position)
+    thread, name = np.empty(count, np.int32), np.empty(count, np.int32)
+    event_ids = np.zeros(len(event_names), np.int32)
+    for start in range(0, count, PART):
+        rows = slice(start, start + PART)
+        part, good = samples.take(rows), stack[rows] >= 0
+        known = history.look_up_names(part.tid, position[rows])
+        prefix, prefixes = _make_prefixes(part, known, history.names, has_cpu=bool(kind & SampleType.CPU))
+        tasks = np.full((len(prefixes), 3), NO_ID, np.int32)
+        for code in np.unique(prefix[good]).tolist():
+            tasks[code] = assembly.intern_task(prefixes[code])
+        thread[rows], name[rows], samples.cpu[rows] = (tasks[prefix, column] for column in range(3))
+        used, first = np.unique(part.event[good], return_index=True)
+        for code in used[np.argsort(first)].tolist():
+            event_ids[code] = assembly.intern_event(event_names[code], weighted=True)
+    columns = {
+        "order": np.arange(1, count + 1),
+        "time_ns": samples.time.view(np.int64) if kind & SampleType.TIME else np.full(count, -1),
+        "thread": thread,
+        "name": name,
+        "cpu": samples.cpu,
+        "event": event_ids[samples.event],
+        "stack": stack,
+        "weight": samples.period.view(np.int64),
+    }
+    kept = (stack >= 0) & (thread != NO_ID)
+    return columns if kept.all() else {name: values[kept] for name, values in columns.items()}
 
 
 def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
@@ -182,7 +190,7 @@ def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
 
 
 def _build_stacks(
-    index: RecordIndex,
+    words: Array,
     samples: RecordedSamples,
     position: Int64Array,
     history: TaskHistory,
@@ -196,7 +204,7 @@ def _build_stacks(
         code=samples.code,
         length=samples.length,
     )
-    return build_stacks(index.words, columns, history.spaces, history.kernel.space, symbols, release)
+    return build_stacks(words, columns, history.spaces, history.kernel.space, symbols, release)
 
 
 def _intern_frames(code: CodeTexts, assembly: ScriptProfileBuilder) -> Array:

@@ -24,7 +24,7 @@ _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """In addition to the numbers of address spaces of processes."""
 _PART = 1 << 16
-_CHAINS = 1 << 14
+_CHAINS = 1 << 12
 """How many chains are copied at once."""
 _SPACE_FACTOR, _LENGTH_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 UNKNOWN, ZERO_OFFSET = "[unknown]", "+0x0"

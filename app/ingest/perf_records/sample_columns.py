@@ -62,6 +62,12 @@ class RecordedSamples:
     code: Array
     length: Array
 
+    def reorder(self, rows: Int64Array) -> None:
+        """Put the samples into the order of these rows."""
+        for column in fields(self):
+            values = getattr(self, column.name)
+            values[:] = values[rows]
+
     def take(self, rows: Array | slice) -> "RecordedSamples":
         """The samples in some rows, by their numbers, a mask or a range."""
         return RecordedSamples(*(getattr(self, column.name)[rows] for column in fields(self)))

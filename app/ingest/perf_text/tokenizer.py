@@ -389,11 +389,11 @@ def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Arr
         keys = (node[alive] + 1) * width + frames[ends[alive] - 1 - depth]
         codes, distinct = factorize(pa.array(keys))
         values = distinct.to_numpy()
-        parents.append(values // width - 1)
-        labels.append(values % width)
+        parents.append((values // width - 1).astype(np.int32))
+        labels.append((values % width).astype(np.int32))
         node[alive] = count + codes
         count += len(values)
         depth += 1
         alive = alive[length[alive] > depth]
-    empty = [np.zeros(0, np.int64)]
+    empty = [np.zeros(0, np.int32)]
     return np.concatenate(parents or empty), np.concatenate(labels or empty), node

@@ -47,6 +47,7 @@ from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
 from .sample_lines import StackLine, UnfinishedSample
 from .sample_times import describe_backward_times, fill_times, to_epoch_ns
+from .thread_naming import name_threads
 
 MAX_REASON_CHARS = 500
 MAX_FACTS = 200
@@ -136,11 +137,12 @@ class ScriptProfileBuilder:
     def add_stacks(self, frames: Array, lines: Array, ends: Array, get_line: Callable[[int], bytes]) -> Array:
         """The stack id of each stack; -1 if one of its lines is no part of a stack. frames: of the locations, see
         `intern_line`. ends: where each stack ends in `lines`, which are locations. get_line: the line of one."""
-        stack_frames = frames[lines] if len(lines) else lines
-        special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
         begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends
-        simple = special[ends] == special[begins]
-        parent, frame, node = build_call_tree(ends, stack_frames, simple)
+        simple = np.ones(len(ends), bool)
+        if (is_special := frames == _SPECIAL).any():
+            special = np.concatenate(([0], np.cumsum(is_special[lines])))
+            simple = special[ends] == special[begins]
+        parent, frame, node = build_call_tree(ends, frames.astype(np.int32)[lines], simple)
         first = self.builder.add_stack_tree(parent, frame, is_merged=True)
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
@@ -173,7 +175,8 @@ class ScriptProfileBuilder:
         columns = {}
         for name, kind in _COLUMNS.items():
             parts = self.columns.pop(name)
-            columns[name] = np.concatenate(parts) if parts else np.zeros(0, kind)
+            columns[name] = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0, kind)
+            del parts
         if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
             order = np.argsort(columns["order"], kind="stable")
             columns = {name: values[order] for name, values in columns.items()}
@@ -181,7 +184,7 @@ class ScriptProfileBuilder:
         timed = fill_times(columns)
         if timed and (backward := describe_backward_times(columns)):
             self._facts[BACKWARD_CLOCK_FACT] = backward
-        self._name_threads(columns)
+        name_threads(columns, list(self._names), self.builder, self._split_thread)
         if len(columns["event"]):
             self._main_event = self._called.choose_main_event(list(self._events))
             if len(self._events) > 1:
@@ -193,7 +196,7 @@ class ScriptProfileBuilder:
         del columns
         run = self.builder.add_run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
         for name in self._called.find_unobservable(self._events):
-            event = self._intern_event(name.encode(), weighted=True)
+            event = self.intern_event(name.encode(), weighted=True)
             self.builder.add_count(run=run, thread=NO_ID, cpu=-1, event=event, value=None, status=NOT_OBSERVABLE)
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
@@ -241,6 +244,11 @@ class ScriptProfileBuilder:
                 name = get_event_fact(value) or name
             self._facts.setdefault(name, value)
 
+    def set_columns(self, columns: dict[str, Array]) -> None:
+        """Take in all samples at once, by columns: in this order their lines, times (-1 without), threads, names (-1:
+        not printed) and CPUs (see `intern_task`), events (see `intern_event`), stacks and weights."""
+        self.columns = {name: [values] for name, values in columns.items()}
+
     def add_columns(self, tokens: Tokens, good: Array, stack: Array, first_line: int) -> None:
         """Take in samples. good: mask of those whose lines are as usual. stack: the stack id of each."""
         if not good.any():
@@ -250,14 +258,14 @@ class ScriptProfileBuilder:
         of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
         # Not the threads of other records: a record of lost samples adds no thread.
         for code in np.unique(prefix).tolist():
-            of_prefix[code] = self._intern_task(tokens.prefixes[code])
+            of_prefix[code] = self.intern_task(tokens.prefixes[code])
         tasks = of_prefix[prefix]
         weighted = np.zeros(len(tokens.events), bool)
         weighted[event_code[::-1]] = weight[::-1] >= 0
         used = dict.fromkeys(event_code.tolist())
         events = np.zeros(len(tokens.events), np.int64)
         for code in used:
-            events[code] = self._intern_event(tokens.events[code], bool(weighted[code]))
+            events[code] = self.intern_event(tokens.events[code], bool(weighted[code]))
         columns = (
             first_line + tokens.line[good],
             tokens.time_ns[good],
@@ -272,8 +280,8 @@ class ScriptProfileBuilder:
         for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
             self.columns[name].append(values[kept].astype(kind))
 
-    def _intern_task(self, prefix: bytes) -> tuple[int, int, int]:
-        """Thread, name (-1: not printed) and CPU from the text before the time."""
+    def intern_task(self, prefix: bytes) -> tuple[int, int, int]:
+        """Thread (NO_ID: of a helper), name (-1: not printed) and CPU from the text before the time."""
         known = self._tasks.get(prefix)
         if known is None:
             task = parse_task(prefix)
@@ -290,10 +298,15 @@ class ScriptProfileBuilder:
             known = self._tasks[prefix] = (thread, name, task.cpu)
         return known
 
+    def _split_thread(self, thread: int, incarnation: int) -> int:
+        """The thread with the same numbers as another one, but this incarnation."""
+        return self._intern_thread(*self._threads[thread], incarnation)
+
     def _intern_thread(self, pid: int | None, tid: int | None, incarnation: int) -> int:
         return self.builder.intern_thread(pid=pid, tid=tid, host=self._facts.get("hostname"), incarnation=incarnation)
 
-    def _intern_event(self, raw: bytes, weighted: bool) -> int:
+    def intern_event(self, raw: bytes, weighted: bool) -> int:
+        """The event with a name as perf prints it. weighted: whether it has periods."""
         event = self._events.get(raw)
         if event is None:
             (name, attributes), about = self._called.get_name(raw), self._called.get_header_line(raw)
@@ -441,7 +454,7 @@ class ScriptProfileBuilder:
         if not header.certain and not lines:
             self._add_loss(UNRECOGNIZED_LINE, sample.line, sample.number)
             return
-        thread, name, cpu = self._intern_task(header.prefix)
+        thread, name, cpu = self.intern_task(header.prefix)
         if thread == NO_ID:
             return
         row = (
@@ -450,7 +463,7 @@ class ScriptProfileBuilder:
             thread,
             name,
             cpu,
-            self._intern_event(header.event, header.weight is not None),
+            self.intern_event(header.event, header.weight is not None),
             self._intern_stack(lines),
             1 if header.weight is None else header.weight,
         )
@@ -459,30 +472,3 @@ class ScriptProfileBuilder:
 
     def _add_loss(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
         self.builder.add_loss(reason, format_example(line.strip(), number), count)
-
-    def _name_threads(self, columns: dict[str, Array]) -> None:
-        """Record the names of threads over time. If two names of a thread have the same time, it is unknown which one a
-        sample had: the thread becomes one for each name."""
-        names = list(self._names)
-        for again in (True, False):
-            if (columns["time_ns"][1:] >= columns["time_ns"][:-1]).all():
-                order = np.argsort(columns["thread"], kind="stable")
-            else:
-                order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))
-            thread, name, time_ns = (columns[key][order] for key in ("thread", "name", "time_ns"))
-            same = np.zeros(len(order), bool)
-            same[1:] = thread[1:] == thread[:-1]
-            changed = np.ones(len(order), bool)
-            changed[1:] = ~same[1:] | (name[1:] != name[:-1])
-            tied = np.zeros(len(order), bool)
-            tied[1:] = changed[1:] & same[1:] & (time_ns[1:] == time_ns[:-1])
-            if not (again and tied.any()):
-                break
-            for split in np.unique(thread[tied]).tolist():
-                pid, tid = self._threads[split]
-                rows = np.flatnonzero(columns["thread"] == split)
-                for other in np.unique(columns["name"][rows])[1:].tolist():
-                    added = self._intern_thread(pid, tid, other + 1)
-                    columns["thread"][rows[columns["name"][rows] == other]] = added
-        for row in np.flatnonzero(changed & (name >= 0)).tolist():
-            self.builder.set_thread_name(int(thread[row]), int(time_ns[row]), names[int(name[row])])
