@@ -75,8 +75,8 @@ def compare_groups(
         reason = "" if found is None else explain_no_weights(profile, found[0])
         if reason:
             raise InvalidRequest(
-                f"The samples give no value of {shorten(formula.name)}: {reason}. Choose an event, or record the events "
-                "of the formula with a fixed period (perf record -c).",
+                f"The samples give no value of {shorten(formula.name)}: {reason}. Choose an event, or record "
+                "the events of the formula with a fixed period (perf record -c).",
                 "event",
             )
     return _compare(base, other, base_selection, other_selection, formula, paired=paired, variation=variation)
