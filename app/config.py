@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .domain.errors import InvalidRequest
 from .paths import data_directory, make_private, network_filesystem, read_or_create_secret, runtime_directory
-from .secret_settings import secret_paths, with_secrets
+from .secret_settings import SECRETS, secret_paths, with_secrets
 from .setting_values import (
     parse_broker,
     parse_bytes,
@@ -414,5 +414,3 @@ def _declared() -> tuple[Setting, ...]:
 
 
 SETTINGS = _declared()
-SECRETS = tuple(setting.variable for setting in SETTINGS if setting.secret)
-"""Variables with secret values. Each can also be read from a file: see `with_secrets`."""

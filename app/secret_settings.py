@@ -11,6 +11,8 @@ from pathlib import Path
 
 from .domain.errors import InvalidRequest
 
+SECRETS = ("PERFLOOM_DATABASE_URL", "PERFLOOM_BROKER_URL", "PERFLOOM_TOKEN", "PERFLOOM_SECRET_KEY")
+"""The variables of the settings that are secret. Each can also be read from a file: see `with_secrets`."""
 DESCRIPTOR_VARIABLE = "PERFLOOM_SECRETS_HANDLE"
 """The variable with the number of an inherited descriptor, of a file in memory with a JSON object of variables."""
 FILE_SUFFIX = "_FILE"

@@ -17,11 +17,12 @@ import pytest
 from flask import Flask
 
 from perfloom.analysis.tables import TABLES
-from perfloom.cli import cli
-from perfloom.config import SECRETS, SETTINGS, Settings
+from perfloom.cli.group import cli
+from perfloom.config import SETTINGS, Settings
 from perfloom.exporters import EXPORTERS, find_exporter_for_file
 from perfloom.readers import READERS
 from perfloom.recording.recorders import torch_inject
+from perfloom.secret_settings import SECRETS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.views.results import flame_controls

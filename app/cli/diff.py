@@ -12,7 +12,7 @@ import click
 from ..domain.errors import InvalidRequest
 from ..domain.text import shorten
 from .diff_runs import EXIT_GATE_FAILED, EXIT_UNCERTAIN, FOLDED, MARKDOWN, diff_runs
-from .files import build_selection, filter_options, open_sources, prefork_reader
+from .files import build_selection, filter_options, open_sources
 from .ids import Source
 from .options import data_option, load_settings, output_option
 from .output import FORMATS, PARQUET, STDIO, refuse_terminal, write_table
@@ -178,7 +178,6 @@ def diff(
     if record and (by or of):
         raise click.UsageError("--by and --of do not apply to --record; leave them out.")
     base_names, other_names, table = ((), (), "") if record else _split_sides(words)
-    prefork_reader(base_names)
     from ..analysis.compare import counts, functions, tables
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 

@@ -14,7 +14,7 @@ from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, Un
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
 from ..ingest.database_names import is_tree_file
-from ..ingest.jit.mode import PLAIN_TEXT_BYTES, estimate_decompressed_bytes
+from ..ingest.jit.mode import are_large
 from ..ingest.result_set_names import INDEX_SUFFIX
 from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
@@ -115,26 +115,13 @@ def _progress_line() -> Iterator[Callable[[float | None, str], None]]:
             sys.stderr.write("\r" + " " * shown + "\r")
 
 
-def prefork_reader(sources: Sequence[str]) -> None:
-    """Start a reader process early, before this process loads its other libraries."""
-    from ..workers.read import prefork
-
-    if sources and all(os.path.isfile(source) for source in sources):
-        prefork.prefork_reader(loads_loops=_are_large(sources))
-
-
-def _are_large(files: Sequence[str]) -> bool:
-    """Whether files are read with compiled loops."""
-    return estimate_decompressed_bytes(files) > PLAIN_TEXT_BYTES
-
-
 @contextmanager
 def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
     """Start a reader process, which loads its libraries while this process loads its own."""
     from ..workers.read import prefork
 
     if files and STDIO not in files:
-        prefork.prefork_reader(loads_loops=_are_large(files))
+        prefork.prefork_reader(loads_loops=are_large(files))
     try:
         yield
     finally:
@@ -351,7 +338,6 @@ def report(
     a file, else it is an id; - is standard input.
     """
     *sources, name = arguments
-    prefork_reader(sources)
     from ..analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
     from ..analysis.tables import TABLES, table_rows
 
@@ -402,7 +388,6 @@ def report(
 @click.argument("sources", nargs=-1, required=True, type=Source(), metavar="SOURCE...")
 def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another format; several SOURCEs are the ranks of one run."""
-    prefork_reader(sources)
     from ..exporters import find_exporter_for_file, get_exporter
 
     exporter = get_exporter(to) if to is not None else find_exporter_for_file(output)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perfloom import cli
+from perfloom.cli import group as cli
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor

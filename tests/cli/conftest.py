@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom import cli
+from perfloom.cli import group as cli
 
 Run = Callable[..., tuple[int, str, str]]
 

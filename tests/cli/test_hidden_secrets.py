@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from perfloom import secret_settings
-from perfloom.config import SECRETS, Settings
+from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
+from perfloom.secret_settings import SECRETS
 from perfloom.workers.base import processes
 from perfloom.workers.serve import services
 from tests.support.marks import slow_except

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from perfloom import cli
+from perfloom.cli import group as cli
 from perfloom.cli.ids import JobId
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobDetails, JobState

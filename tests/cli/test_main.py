@@ -7,7 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from perfloom import cli
+from perfloom.cli import READING_COMMANDS, SERVING_COMMANDS
+from perfloom.cli import group as cli
 from perfloom.domain import errors
 from tests.workers.running import PERFLOOM, environment
 
@@ -86,3 +87,8 @@ def test_another_module_of_that_name_does_not_get_in_the_way(tmp_path: Any) -> N
     script = f"{sys.prefix}/bin/perfloom"
     done = subprocess.run([script, "record", "--help"], cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
+
+
+def test_all_serving_commands_hide_secrets() -> None:
+    assert {*SERVING_COMMANDS} == {*cli.COMMAND_MODULES["serve"]}
+    assert {*READING_COMMANDS} <= {*cli.COMMAND_MODULES["files"], *cli.COMMAND_MODULES["diff"]}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from perfloom import cli
+from perfloom.cli import group as cli
 from perfloom.config import Settings
 from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, JobState, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target

@@ -234,7 +234,7 @@ def _answers(url: str) -> bool:
 
 
 def test_other_machines_need_a_token(settings: Settings) -> None:
-    code = "from perfloom.cli import run; print([run([one, '--host', '0.0.0.0']) for one in ('serve', 'web', 'demo')])"
+    code = "from perfloom.cli.group import run; print([run([one, '--host', '0.0.0.0']) for one in ('serve', 'web', 'demo')])"
     environment = services.environment_for(settings)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout == "[2, 2, 2]\n" and done.stderr.count("export PERFLOOM_TOKEN") == 3

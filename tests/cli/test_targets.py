@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pytest
 
-from perfloom import cli
+from perfloom.cli import group as cli
 from perfloom.config import Settings
 from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import SchedulerName, Ssh, Target

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,16 @@ import perfloom
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
-M_ARENA_MAX = -8  # malloc.h
 PR_SET_CHILD_SUBREAPER = 36
+
+
+class MallocOption(IntEnum):
+    """Options of glibc's malloc (malloc.h), named as the variables MALLOC_… (mallopt(3))."""
+
+    TRIM_THRESHOLD_ = -1
+    TOP_PAD_ = -2
+    MMAP_THRESHOLD_ = -3
+    ARENA_MAX = -8
 
 
 @dataclass(frozen=True)
@@ -212,7 +221,15 @@ def limit_malloc_arenas() -> None:
     """Use few memory arenas for the threads of this process, so that they reuse each other's freed memory. Not by an
     environment variable, which recorded programs would inherit. Nothing where the C library has no such choice."""
     with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+        ctypes.CDLL(None).mallopt(MallocOption.ARENA_MAX, 2)
+
+
+def set_malloc_options(values: Mapping[MallocOption, int]) -> None:
+    """Set options of malloc in this process. Nothing where the C library has none."""
+    with contextlib.suppress(AttributeError, OSError):
+        library = ctypes.CDLL(None)
+        for option, value in values.items():
+            library.mallopt(option, value)
 
 
 def trim_malloc() -> None:

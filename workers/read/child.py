@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from perfloom import garbage
 from perfloom.domain.errors import PerfloomError
@@ -53,6 +54,25 @@ MIN_MEMORY_BYTES = 1_000_000_000
 
 def main() -> None:
     """Answer requests and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
+    if len(sys.argv) == 2:
+        _answer(_read_request(sys.argv[1]), _prepare())
+        return
+    answer_requests(int(sys.argv[1]), int(sys.argv[2]), loads_loops=bool(sys.argv[3]))
+
+
+def answer_requests(descriptor: int, parent: int, *, loads_loops: bool) -> NoReturn:
+    """Answer the requests whose paths come from a descriptor. loads_loops: also load compiled loops before the first.
+
+    Exits as `main` does.
+    """
+    answers = _prepare()
+    _load_libraries(descriptor, parent, loads_loops)
+    while True:
+        _answer(_read_request(_wait_for_path(descriptor)), answers)
+
+
+def _prepare() -> AnswerWriter:
+    """Prepare this process. Returns the writer of its answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.name_process("perfloom-read")
     # Output of libraries must not mix with the answers.
@@ -61,14 +81,7 @@ def main() -> None:
     os.umask(0o077)
     block_pandas()
     garbage.collect_rarely()
-    answers = AnswerWriter(answer_fd)
-    if len(sys.argv) == 2:
-        _answer(_read_request(sys.argv[1]), answers)
-        return
-    descriptor = int(sys.argv[1])
-    _load_libraries(descriptor, int(sys.argv[2]), bool(sys.argv[3]))
-    while True:
-        _answer(_read_request(_wait_for_path(descriptor)), answers)
+    return AnswerWriter(answer_fd)
 
 
 def _read_request(path: str) -> Request:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from perfloom.ingest.jit import cache as compiled_cache
 
@@ -24,16 +24,62 @@ IDLE_S = 20.0
 """How long it waits. It uses 150 MB and saves the next reading one second, which is worth it only while jobs come."""
 END = b"\0"
 """The byte after the path of a request."""
+MALLOC_OPTIONS = {
+    processes.MallocOption.ARENA_MAX: 2,
+    # Reuse the memory of one chunk for the next, instead of returning it to the kernel in between.
+    processes.MallocOption.TRIM_THRESHOLD_: 256 << 20,
+    processes.MallocOption.MMAP_THRESHOLD_: 8 << 20,
+    processes.MallocOption.TOP_PAD_: 32 << 20,
+}
+"""Options of malloc in a reader process."""
 _waiting: "list[PreforkedReader]" = []
 _early: "list[EarlyReading]" = []
 _lock = threading.RLock()
+
+
+class ReaderProcess(Protocol):
+    """What is used of a Popen object."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+
+
+class ForkedProcess:
+    """A process that this one forked, as a Popen object shows it. stdout: its standard output."""
+
+    def __init__(self, pid: int, stdout: IO[bytes]) -> None:
+        self.pid = pid
+        self.stdout: IO[bytes] | None = stdout
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Wait for its end. Returns the exit status."""
+        status = self._wait(0)
+        assert status is not None
+        return status
+
+    def _wait(self, options: int) -> int | None:
+        with _lock:
+            if self._status is None:
+                pid, status = os.waitpid(self.pid, options)
+                if pid:
+                    self._status = os.waitstatus_to_exitcode(status)
+            return self._status
 
 
 @dataclass(frozen=True)
 class PreforkedReader:
     """A process that waits for a request. request_descriptor: of the pipe to it. stderr: its standard error."""
 
-    process: "subprocess.Popen[bytes]"
+    process: ReaderProcess
     request_descriptor: int
     stderr: IO[bytes]
     owner: int
@@ -114,11 +160,16 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
     preforked = start_reader(loads_loops=loads_loops)
     # Otherwise the reading starts its own process, and reports the error.
     if preforked is not None:
-        with _lock:
-            _waiting.append(preforked)
-        idle = threading.Timer(IDLE_S, _end_idle, [preforked])
-        idle.daemon = True
-        idle.start()
+        offer_reader(preforked)
+
+
+def offer_reader(preforked: PreforkedReader) -> None:
+    """Let the next reading use a process that waits for a request."""
+    with _lock:
+        _waiting.append(preforked)
+    idle = threading.Timer(IDLE_S, _end_idle, [preforked])
+    idle.daemon = True
+    idle.start()
 
 
 def start_reader(*, loads_loops: bool) -> PreforkedReader | None:
@@ -194,18 +245,17 @@ def end_reader() -> None:
 def reader_environment() -> dict[str, str]:
     """The environment of a reader process. It has no other variables of the server, as some are secret."""
     variables = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
-    return variables | {
-        "LC_ALL": "C.UTF-8",
-        # These keep libraries from reserving address space, which is what is limited.
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-        "MALLOC_ARENA_MAX": "2",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(compiled_cache.get_base_folder()),
-        # With fragmented memory, the kernel needs more time to build huge pages than they save here.
-        "NUMPY_MADVISE_HUGEPAGE": "0",
-        # Reuse the memory of one chunk for the next, instead of returning it to the kernel in between.
-        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
-        "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
-        "MALLOC_TOP_PAD_": str(32 << 20),
-    }
+    return (
+        variables
+        | {
+            "LC_ALL": "C.UTF-8",
+            # These keep libraries from reserving address space, which is what is limited.
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "NUMBA_CACHE_DIR": str(compiled_cache.get_base_folder()),
+            # With fragmented memory, the kernel needs more time to build huge pages than they save here.
+            "NUMPY_MADVISE_HUGEPAGE": "0",
+        }
+        | {f"MALLOC_{option.name}": str(value) for option, value in MALLOC_OPTIONS.items()}
+    )

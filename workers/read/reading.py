@@ -380,7 +380,7 @@ class _Child:
         done = (self.final or {}).get("done", {})
         return bool(done.get("stays"))
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+    def _end(self, process: prefork.ReaderProcess) -> None:
         # perf, which the child may have started, is in the same process group.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -389,7 +389,7 @@ class _Child:
             process.stdout.close()
         self.stderr.close()
 
-    def _start_reader(self) -> "subprocess.Popen[bytes]":
+    def _start_reader(self) -> prefork.ReaderProcess:
         """The process: the preforked one if there is one and it can do the request, else a new one."""
         if self.preforked is not None:
             self.stderr = self.preforked.stderr
@@ -417,7 +417,7 @@ class _Child:
         found = self.keeper.take() or prefork.take_reader()
         return prefork.start_reader(loads_loops=False) if found is None and self.request.stays else found
 
-    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
+    def _listen(self, process: prefork.ReaderProcess) -> None:
         assert process.stdout is not None
         deadline = time.monotonic() + self.request.limits.seconds
         rest = b""

@@ -22,10 +22,10 @@ from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfloom.config import SECRETS, SETTINGS, Settings
+from perfloom.config import SETTINGS, Settings
 from perfloom.domain.errors import Conflict, PerfloomError, Unavailable
 from perfloom.paths import os_error_text
-from perfloom.secret_settings import DESCRIPTOR_VARIABLE, PATHS_VARIABLE, secret_paths, secrets_descriptor
+from perfloom.secret_settings import DESCRIPTOR_VARIABLE, PATHS_VARIABLE, SECRETS, secret_paths, secrets_descriptor
 from perfloom.store.database import Database, database_errors
 from perfloom.store.files.disk import disk_errors
 

@@ -39,6 +39,11 @@ def has_loops() -> bool:
     return f"{__package__}.decorators" in sys.modules
 
 
+def are_large(paths: Sequence[str]) -> bool:
+    """Whether files are read with compiled loops."""
+    return estimate_decompressed_bytes(paths) > PLAIN_TEXT_BYTES
+
+
 def estimate_decompressed_bytes(paths: Sequence[str]) -> float:
     """About how many bytes files have when decompressed; infinite if one is no file, or there is none."""
     if not paths or not all(os.path.isfile(path) for path in paths):

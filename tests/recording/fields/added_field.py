@@ -50,7 +50,7 @@ def main(data: str) -> None:
     sys.meta_path.insert(0, DeclarationFinder)
     from click.testing import CliRunner
 
-    from perfloom.cli import cli
+    from perfloom.cli.group import cli
     from perfloom.config import Settings
     from perfloom.recording.fields.target_file import from_file
     from perfloom.web.app import create_app
