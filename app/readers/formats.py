@@ -1,161 +1,138 @@
-"""The formats that can be read. The format of a file is detected from its content, never from its name."""
+"""The formats that can be read. The format of a file is detected from its content, never from its name.
 
+The module of a format is imported when a file may have it: all of them take longer to load than a small file to read.
+"""
+
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import BinaryIO, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import BinaryIO, cast
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
-from ..ingest.perf_records.losses import RECORD_LOSSES
 from ..ingest.perf_text import script_header
 from ..ingest.truncation import detect_truncation
-from . import (
-    austin,
-    callgrind,
-    chrome,
-    collapsed,
-    cpuprofile,
-    ftrace,
-    hpctoolkit,
-    llama_trace,
-    memory_snapshot,
-    memory_timeline,
-    memray_csv,
-    mllm,
-    nsight_compute,
-    perf_data,
-    perf_lock,
-    perf_sched,
-    perf_script,
-    perf_stat,
-    perf_trace,
-    perfanalyzer,
-    perfetto_trace,
-    pprof,
-    py_spy,
-    pytorch,
-    speedscope,
-    stored_profile,
-)
-from .unsupported import get_advice
 
 HEAD_BYTES = script_header.HEAD_BYTES
 """How much of a file, unpacked, is checked to detect its format."""
+BLANKS = b"\xef\xbb\xbf \t\r\n"
+"""What may precede the first brace of JSON."""
 
 
 @dataclass(frozen=True)
 class Reader:
     """A format that can be read.
 
-    name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning has this format. read: the
-    profile in a stream of decompressed bytes; it raises UnreadableInput, and parts that it could not read are in the
-    profile's losses. losses: their reasons, or the prefix of a reason that ends with an example; those of truncated
-    files (truncation.py) come in addition. needs_perf: it reads the output of `perf script` for the file.
-    accepts_ncu_output: it also reads the output of `ncu` for the file, which contains more. read_with_time_unit: `read`
-    with the unit of times, one of TIME_UNITS, which the file does not contain. uses_jit: its loops are compiled, which
-    takes long the first time (see ingest/jit). plain_bytes: the size of files that plain Python reads before the
-    compiler is loaded; 0: it needs the compiler. line_based: it is text of which every line ends with a line end,
-    including the last.
+    name: as in `Meta.format`. label: for people. module: of this package; it has the functions `sniff` and `read` (with
+    other names: `suffix` is appended) and LOSSES. losses_of: where else the reasons of losses are, as MODULE.NAME.
+    is_object: whether it is a JSON object that no other format can be. needs_perf: it reads the output of `perf script`
+    for the file. accepts_ncu_output: it also reads the output of `ncu` for the file, which contains more.
+    takes_time_unit: `read` takes the unit of times, one of TIME_UNITS, which the file does not contain. uses_jit: its
+    loops are compiled, which takes long the first time (see ingest/jit). plain_bytes: the size of files that plain
+    Python reads before the compiler is loaded; 0: it needs the compiler. line_based: it is text of which every line
+    ends with a line end, including the last.
     """
 
     name: str
     label: str
-    sniff: Callable[[bytes], bool]
-    read: Callable[[BinaryIO, str], Profile]
-    losses: tuple[str, ...]
+    module: str
+    suffix: str = ""
+    losses_of: tuple[str, ...] = ()
+    is_object: bool = False
     needs_perf: bool = False
     accepts_ncu_output: bool = False
+    takes_time_unit: bool = False
     uses_jit: bool = False
     plain_bytes: int = PLAIN_TEXT_BYTES
-    read_with_time_unit: Callable[[BinaryIO, str, str], Profile] | None = None
     line_based: bool = False
 
+    def sniff(self, head: bytes) -> bool:
+        """Whether a file with such a beginning has this format."""
+        found: bool = getattr(_import(self.module), f"sniff{self.suffix}")(head)
+        return found
 
-class ReaderModule(Protocol):
-    """A module or package that reads one format. LOSSES: see `Reader.losses`."""
+    @cached_property
+    def read(self) -> Callable[[BinaryIO, str], Profile]:
+        """The profile in a stream of decompressed bytes. It raises UnreadableInput; parts that it could not read are in
+        the profile's losses."""
+        return detect_truncation(getattr(_import(self.module), f"read{self.suffix}"), self.line_based)
 
     @property
-    def FORMAT(self) -> str: ...
-    @property
-    def LOSSES(self) -> tuple[str, ...]: ...
-    @property
-    def sniff(self) -> Callable[[bytes], bool]: ...
-    @property
-    def read(self) -> Callable[[BinaryIO, str], Profile]: ...
+    def read_with_time_unit(self) -> Callable[[BinaryIO, str, str], Profile] | None:
+        """`read` with the unit of times; None if the file contains it."""
+        return cast(Callable[[BinaryIO, str, str], Profile], self.read) if self.takes_time_unit else None
+
+    @cached_property
+    def losses(self) -> tuple[str, ...]:
+        """The reasons of losses, or the prefix of a reason that ends with an example; those of truncated files
+        (truncation.py) come in addition."""
+        places = [place.split(".") for place in self.losses_of or (f"{self.module}.LOSSES",)]
+        return tuple(dict.fromkeys(loss for module, name in places for loss in getattr(_import(module), name)))
 
 
-def _fields_of(
-    module: ReaderModule, label: str
-) -> tuple[str, str, Callable[[bytes], bool], Callable[[BinaryIO, str], Profile], tuple[str, ...]]:
-    """The first five fields of a module's Reader."""
-    return module.FORMAT, label, module.sniff, module.read, module.LOSSES
+def _import(module: str) -> ModuleType:
+    return importlib.import_module(f".{module}", __package__)
 
 
 READERS: dict[str, Reader] = {
-    reader.name: replace(
-        reader,
-        read=detect_truncation(reader.read, reader.line_based),
-        read_with_time_unit=detect_truncation(reader.read_with_time_unit, reader.line_based)
-        if reader.read_with_time_unit
-        else None,
-    )
+    reader.name: reader
     for reader in (
-        Reader(*_fields_of(stored_profile, "a Perfloom profile")),
+        Reader("profile", "a Perfloom profile", "stored_profile"),
         Reader(
-            *(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read),
-            tuple(dict.fromkeys((*perf_script.LOSSES, *perf_sched.LOSSES, *perf_lock.LOSSES, *RECORD_LOSSES))),
+            *("perf-data", "perf.data", "perf_data"),
+            losses_of=("perf_script.LOSSES", "perf_sched.LOSSES", "perf_lock.LOSSES", "perf_data.LOSSES"),
             needs_perf=True,
         ),
-        Reader(*_fields_of(ftrace, "ftrace text"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(perf_sched, "perf sched text"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(perf_lock, "perf lock contentions"), line_based=True),
-        Reader(*_fields_of(perf_script, "perf script text"), line_based=True),
+        Reader("ftrace", "ftrace text", "ftrace", uses_jit=True, line_based=True),
+        Reader("perf-sched", "perf sched text", "perf_sched", uses_jit=True, line_based=True),
+        Reader("perf-lock", "perf lock contentions", "perf_lock", line_based=True),
+        Reader("perf-script", "perf script text", "perf_script", line_based=True),
         Reader(
-            *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
-            nsight_compute.read_report,
-            nsight_compute.REPORT_LOSSES,
+            *("nsight-compute", "a report of Nsight Compute", "nsight_compute", "_report"),
+            losses_of=("nsight_compute.REPORT_LOSSES",),
             accepts_ncu_output=True,
         ),
         Reader(
-            nsight_compute.CSV_FORMAT,
-            "Nsight Compute CSV",
-            nsight_compute.sniff,
-            nsight_compute.read,
-            nsight_compute.CSV_LOSSES,
+            *("nsight-compute-csv", "Nsight Compute CSV", "nsight_compute"),
+            losses_of=("nsight_compute.CSV_LOSSES",),
             line_based=True,
         ),
-        Reader(*_fields_of(perf_trace, "perf trace output"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(perf_stat, "perf stat output"), line_based=True),
-        Reader(*_fields_of(pytorch, "a PyTorch profiler trace"), uses_jit=True),
-        Reader(*_fields_of(memory_snapshot, "a PyTorch memory snapshot"), uses_jit=True),
-        Reader(*_fields_of(memory_timeline, "a PyTorch memory timeline")),
-        Reader(*_fields_of(speedscope, "a speedscope file"), uses_jit=True),
+        Reader("perf-trace", "perf trace output", "perf_trace", uses_jit=True, line_based=True),
+        Reader("perf-stat", "perf stat output", "perf_stat", line_based=True),
+        Reader("pytorch", "a PyTorch profiler trace", "pytorch", is_object=True, uses_jit=True),
+        Reader("pytorch-memory-snapshot", "a PyTorch memory snapshot", "memory_snapshot", uses_jit=True),
+        Reader("pytorch-memory-timeline", "a PyTorch memory timeline", "memory_timeline"),
+        Reader("speedscope", "a speedscope file", "speedscope", is_object=True, uses_jit=True),
+        Reader("mllm", "perf.json of mllm", "mllm", takes_time_unit=True, uses_jit=True),
+        Reader("chrome-trace", "a Chrome JSON trace", "chrome", uses_jit=True),
         Reader(
-            *_fields_of(mllm, "perf.json of mllm"),
-            uses_jit=True,
-            plain_bytes=PLAIN_TEXT_BYTES,
-            read_with_time_unit=mllm.read,
-        ),
-        Reader(*_fields_of(chrome, "a Chrome JSON trace"), uses_jit=True),
-        Reader(
-            *_fields_of(llama_trace, "a llama.cpp text trace"),
+            *("llama-trace", "a llama.cpp text trace", "llama_trace"),
             uses_jit=True,
             plain_bytes=PLAIN_LINES_BYTES,
             line_based=True,
         ),
-        Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
-        Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
-        Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
+        Reader("cpuprofile", "a .cpuprofile of Node or Chrome", "cpuprofile"),
         Reader(
-            *_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=PLAIN_LINES_BYTES, line_based=True
+            *("perfetto-trace", "a Perfetto trace", "perfetto_trace"),
+            uses_jit=True,
+            plain_bytes=PLAIN_PROTOBUF_BYTES,
         ),
-        Reader(*_fields_of(austin, "austin samples")),
-        Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
-        Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),
-        Reader(*_fields_of(perfanalyzer, "a result set of PerfAnalyzer")),
-        Reader(*_fields_of(hpctoolkit, "an HPCToolkit database")),
-        Reader(*_fields_of(collapsed, "collapsed stacks"), line_based=True),
+        Reader("pprof", "a pprof profile", "pprof", uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
+        Reader(
+            *("callgrind", "a callgrind file", "callgrind"),
+            uses_jit=True,
+            plain_bytes=PLAIN_LINES_BYTES,
+            line_based=True,
+        ),
+        Reader("austin", "austin samples", "austin"),
+        Reader("py-spy", "py-spy stacks", "py_spy", line_based=True),
+        Reader("memray", "a memray table", "memray_csv", line_based=True),
+        Reader("perfanalyzer", "a result set of PerfAnalyzer", "perfanalyzer"),
+        Reader("hpctoolkit", "an HPCToolkit database", "hpctoolkit"),
+        Reader("collapsed", "collapsed stacks", "collapsed", line_based=True),
     )
 }
 
@@ -174,7 +151,7 @@ def format_title(name: str) -> str:
 def describe_clock(meta: Meta) -> str:
     """The unit that was assumed for the times of the file; empty if the file contains it."""
     reader = READERS.get(meta.format)
-    return meta.facts.get("clock", "") if reader is not None and reader.read_with_time_unit else ""
+    return meta.facts.get("clock", "") if reader is not None and reader.takes_time_unit else ""
 
 
 def detect_format(head: bytes, source: str = "this file") -> Reader:
@@ -186,9 +163,13 @@ def detect_format(head: bytes, source: str = "this file") -> Reader:
         raise UnreadableInput(f"{source} is empty. Use {describe_formats()}.")
     if not head.strip(b"\0"):
         raise UnreadableInput(f"{source} begins with only zero bytes. Copy or record it again.")
-    for reader in READERS.values():
+    is_object = head.lstrip(BLANKS).startswith(b"{")
+    # These first, so that the modules of the others are not loaded for them.
+    for reader in sorted(READERS.values(), key=lambda reader: not (is_object and reader.is_object)):
         if reader.sniff(head):
             return reader
+    from .unsupported import get_advice
+
     if advice := get_advice(head):
         raise UnreadableInput(f"{source} {advice}")
     raise UnreadableInput(f"The format of {source} is unknown. Use {describe_formats()}.")

@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ..domain.event_names import FIRST_EVENT_FACT
+from ..ingest.perf_records.losses import RECORD_LOSSES
 from ..ingest.perf_text.script_header import HEAD_BYTES
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
 
 FORMAT = "perf-data"
+LOSSES = RECORD_LOSSES
 MAGIC = b"PERFILE2"
 SWAPPED_MAGIC = b"2ELIFREP"
 PIPE_HEADER_BYTES = 16

@@ -205,7 +205,7 @@ def _page(error: PerfloomError | None = None) -> Response:
         together=request.form.get(TOGETHER_FIELD, AUTO) if error else AUTO,
         clock=request.form.get("clock", "") if error else "",
         clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
-        clock_of=", ".join(reader.label for reader in READERS.values() if reader.read_with_time_unit),
+        clock_of=", ".join(reader.label for reader in READERS.values() if reader.takes_time_unit),
         error=error.message if error else None,
         formats=tuple(
             _list_entry(label) for label in (*(r.label for r in READERS.values()), "ranks of a job (ranks.tar)")
