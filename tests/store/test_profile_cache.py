@@ -30,3 +30,21 @@ def test_small_profiles_stay_and_large_ones_leave(tmp_path: Path, monkeypatch) -
     there = [few.get(folder) for folder in folders[:3]]
     assert few.get(folders[2]) is there[2]
     assert few.get(folders[0]) is not there[0]
+
+
+def test_values_that_were_not_used_lately_leave_before_profiles(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(profile_cache, "MAX_DERIVED_BYTES", 100_000)
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        columns.write(ProfileBuilder("test").finish(), folder)
+    kept = ProfileCache(size=1)
+    profiles = [kept.get(folder) for folder in folders]
+    for profile in profiles:
+        for name in ("first", "second"):
+            memoize(profile, name, lambda: np.zeros(20_000, np.int8))
+    assert sum(map(derived_bytes, profiles)) >= 120_000
+    assert [kept.get(folder) for folder in folders] == profiles
+    # Of the oldest profile, the value that was used last stays.
+    assert sum(map(derived_bytes, profiles)) <= 100_000
+    oldest = min(profiles, key=derived_bytes)
+    assert oldest is not profiles[2] and memoize(oldest, "second", lambda: np.zeros(0)).nbytes == 20_000

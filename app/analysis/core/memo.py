@@ -51,9 +51,17 @@ class _ProfileMemo:
                 return
             self.entries[key] = (value, size)
             self.bytes += size
-            while self.bytes > MEMO_LIMIT_BYTES and len(self.entries) > 1:
-                _, (_, freed) = self.entries.popitem(last=False)
-                self.bytes -= freed
+            self._evict(MEMO_LIMIT_BYTES)
+
+    def trim(self, limit_bytes: int) -> None:
+        with self.lock:
+            self._evict(limit_bytes - self.pinned_bytes)
+
+    def _evict(self, limit_bytes: int) -> None:
+        """The caller holds the lock."""
+        while self.bytes > limit_bytes and len(self.entries) > 1:
+            _, (_, freed) = self.entries.popitem(last=False)
+            self.bytes -= freed
 
 
 _memos: WeakKeyDictionary[Profile, _ProfileMemo] = WeakKeyDictionary()
@@ -88,10 +96,20 @@ def derived_bytes(profile: Profile) -> int:
     return 0 if shelf is None else shelf.bytes + shelf.pinned_bytes
 
 
+def trim_derived(profile: Profile, limit_bytes: int) -> None:
+    """Forget the least recently used values of a profile, until all that are left have at most so many bytes. Pinned
+    values are not forgotten, nor is the one that was used last."""
+    with _memos_lock:
+        shelf = _memos.get(profile)
+    if shelf is not None:
+        shelf.trim(limit_bytes)
+
+
 def size_of(value: Any) -> int:
     """Bytes of the arrays in a value (arrays, tables, dataclasses, tuples, lists); a nominal size for other objects.
 
-    An array that occurs several times counts once; a field marked `shared` counts in the value that owns it.
+    An array that occurs several times counts once; a field marked `shared` counts in the value that owns it. Arrays
+    over the memory of a stored profile do not count: its files are mapped.
     """
     return _size_of(value, set())
 
@@ -100,7 +118,7 @@ def _size_of(value: Any, ids: set[int]) -> int:
     if isinstance(value, np.ndarray):
         known = id(value) in ids
         ids.add(id(value))
-        return 0 if known else value.nbytes
+        return 0 if known or _is_mapped(value) else value.nbytes
     if isinstance(value, list) and value and isinstance(value[0], _PLAIN):
         return VALUE_BYTES * len(value)
     if isinstance(value, Mapping):
@@ -111,3 +129,11 @@ def _size_of(value: Any, ids: set[int]) -> int:
         parts = (part for part in fields(value) if "shared" not in part.metadata)
         return sum(_size_of(getattr(value, part.name), ids) for part in parts) + 64
     return 64
+
+
+def _is_mapped(values: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is over memory that numpy did not allocate: of a table of the profile."""
+    root: Any = values
+    while isinstance(root, np.ndarray) and root.base is not None:
+        root = root.base
+    return not isinstance(root, np.ndarray)

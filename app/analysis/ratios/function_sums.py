@@ -140,7 +140,7 @@ def _find_functions(tree: CallTree, labels: FunctionLabels, weights: Iterable[Ar
     sampled = np.zeros(len(tree), np.int64)
     sampled[calls if tree.node is None else tree.node[calls]] = 1
     has_samples = np.zeros(len(labels.function), bool)
-    has_samples[labels.outer_label[sum_subtrees(sampled, tree.end)[labels.outer] > 0]] = True
+    has_samples[labels.label[labels.outer[sum_subtrees(sampled, tree.end)[labels.outer] > 0]]] = True
     return np.flatnonzero(has_samples)
 
 

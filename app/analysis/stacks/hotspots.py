@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array, Float64Array
+from ...domain.arrays import Array, BoolArray, Float64Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import ALL_FRAMES, FrameFilter, Selection, check_choice
 from ...domain.tables import get_column, get_strings, take_values
 from ..core.common_columns import EVENT
-from ..core.frame_filter import shown_nodes, simplify_filter, with_root
+from ..core.frame_filter import shown_nodes, simplify_filter, visible_functions, with_root
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
@@ -19,10 +19,11 @@ from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
 from ..core.thread_sums import sum_threads
-from ..core.trees import find_outermost
+from ..core.trees import find_outermost, nearest_ancestor
 from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula
 from ..formulas.resolution import ResolvedFormula
 from .call_tree import CallTree, build_shown_tree
+from .shapes import list_sampled_nodes
 
 BY = ("function", "module", "thread")
 _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
@@ -54,17 +55,96 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class FunctionLabels:
-    """A grouping of the nodes of a tree. label: of each node. outer: the nodes without an ancestor of the same label,
-    with their labels and the ends of their subtrees.
-
-    function: for each label, a row of `functions` with it.
+    """A grouping of the nodes of a tree. label: of each node, -1 at the root. outer: the nodes without an ancestor of
+    the same label. function: for each label, a row of `functions` with it.
     """
 
     label: Array
     outer: Array
-    outer_label: Array
-    outer_end: Array
     function: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelSums:
+    """How to add up values of the nodes of `calls` by label, faster than with arrays of all nodes: most nodes are not
+    the end of a stack.
+
+    sampled: the nodes of `calls` at which samples end. place: of each, its place among the ends, which are the nodes of
+    the tree that get their values (None: its own). end_label: the label of each end. known: the labels with outermost
+    calls, first: where the calls of each begin; low, high: the ends of the subtree of each call.
+    """
+
+    sampled: Array
+    place: Array | None
+    end_label: Array
+    known: Array
+    first: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, profile: Profile, tree: CallTree, label: Array, outer: Array) -> "_LabelSums":
+        sampled = list_sampled_nodes(profile)
+        ends, place = (sampled, None) if tree.node is None else np.unique(tree.node[sampled], return_inverse=True)
+        before = np.zeros(len(tree) + 1, np.int32)
+        before[ends + 1] = 1
+        np.cumsum(before, out=before)
+        used = outer[before[outer] < before[tree.end[outer]]]
+        of_used = label[used]
+        # numpy sorts 16-bit integers in linear time.
+        narrow = of_used.astype(np.uint16) if len(of_used) and int(of_used.max()) < 1 << 16 else of_used
+        order = np.argsort(narrow, kind="stable")
+        used, of_used = used[order], of_used[order]
+        first = np.flatnonzero(np.diff(of_used, prepend=-1))
+        return cls(
+            sampled=sampled,
+            place=place,
+            end_label=label[ends],
+            known=of_used[first],
+            first=first,
+            low=before[used],
+            high=before[tree.end[used]],
+        )
+
+    def add(self, calls: Array, labels: int, end_label: Array | None = None) -> tuple[Array, Array, int]:
+        """(own sum by label, total by label, sum of all values). calls: int64 by node of `calls`. end_label: other
+        labels of the ends."""
+        own = calls[self.sampled]
+        own = own if self.place is None else sum_by_index(self.place, own, len(self.end_label))
+        running = np.zeros(len(own) + 1, np.int64)
+        np.cumsum(own, out=running[1:])
+        total = np.zeros(labels, np.int64)
+        if len(self.first):
+            total[self.known] = np.add.reduceat(running[self.high] - running[self.low], self.first)
+        # The root's label is the last one.
+        of_ends = self.end_label if end_label is None else end_label
+        return sum_by_index(of_ends, own, labels + 1)[:-1], total, int(running[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _ShownSums:
+    """How to add up values by function without the frames of some functions: totals of the others stay, and the own
+    values go to the innermost function that is left. function: as in `FunctionLabels`; is_shown: by label."""
+
+    function: Array
+    end_label: Array
+    is_shown: BoolArray
+
+    @classmethod
+    def of(cls, profile: Profile, frames: FrameFilter) -> "_ShownSums":
+        tree, labels = build_shown_tree(profile), label_functions(profile, ALL_FRAMES, BY[0])
+        sampled = list_sampled_nodes(profile)
+        ends = sampled if tree.node is None else np.unique(tree.node[sampled])
+        is_shown = visible_functions(profile, frames)
+        assert is_shown is not None
+        shown = with_root(is_shown[tree.function])
+        nearest = nearest_ancestor(tree.parent, tree.end, shown)
+        return cls(labels.function, labels.label[nearest[ends]], is_shown[labels.function])
+
+    def add(self, whole: _LabelSums, calls: Array) -> tuple[Array, Array, int]:
+        """As `_LabelSums.add`. whole: that of all frames."""
+        own, total, everything = whole.add(calls, len(self.function), self.end_label)
+        return own, np.where(self.is_shown, total, 0), everything
 
 
 @table_function
@@ -130,20 +210,22 @@ def function_weights(
 ) -> tuple[Array, Array, Array, int]:
     """(rows of `functions` that represent each function or module, self, total, weight of the selection): int64.
 
-    calls: the values by node of `calls` to sum; by default the weights of the event."""
-    tree = build_shown_tree(profile, selection.frame_filter)
-    labels = label_functions(profile, selection.frame_filter, by)
+    calls: the values by node of `calls` to sum, 0 where no sample ends; by default the weights of the event."""
+    frames = simplify_filter(profile, selection.frame_filter)
     calls = sum_call_weights(profile, selection, event) if calls is None else calls
-    own = calls if tree.node is None else sum_by_index(tree.node, calls, len(tree))
-    size = len(labels.function)
-    # Few nodes are the end of a stack.
-    ends = np.flatnonzero(own[1:]) + 1
-    own_sum = sum_by_index(labels.label[ends], own[ends], size)
-    # As `sum_subtrees`, of the outermost calls alone.
-    running = np.zeros(len(own) + 1, np.int64)
-    np.cumsum(own, out=running[1:])
-    total = running[labels.outer_end] - running[labels.outer]
-    return labels.function, own_sum, sum_by_index(labels.outer_label, total, size), int(running[-1])
+    if by == BY[0] and frames != ALL_FRAMES and frames.show_from is None:
+        shown = memoize(profile, ("sums of functions", frames), lambda: _ShownSums.of(profile, frames))
+        return shown.function, *shown.add(_sums_of(profile, ALL_FRAMES, by), calls)
+    labels = label_functions(profile, frames, by)
+    return labels.function, *_sums_of(profile, frames, by).add(calls, len(labels.function))
+
+
+def _sums_of(profile: Profile, frames: FrameFilter, by: str) -> _LabelSums:
+    def build() -> _LabelSums:
+        labels = label_functions(profile, frames, by)
+        return _LabelSums.of(profile, build_shown_tree(profile, frames), labels.label, labels.outer)
+
+    return memoize(profile, ("label sums", frames, by), build)
 
 
 def function_kinds(profile: Profile) -> Array:
@@ -169,10 +251,10 @@ def label_functions(profile: Profile, frames: FrameFilter, by: str) -> FunctionL
         tree, functions = build_shown_tree(profile, frames), functions_of(profile)
         code = functions.canonical if by == "function" else functions.module + 1
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-        label = np.full(len(tree), -1, np.int64)
+        label = np.full(len(tree), -1, np.int32)
         label[1:] = inverse[tree.function[1:]]
-        outer = _find_outer(profile, frames, by, tree, label)
-        return FunctionLabels(label, outer, label[outer], tree.end[outer], first)
+        outer = _find_outer(profile, frames, by, tree, label).astype(np.int32)
+        return FunctionLabels(label, outer, first)
 
     return memoize(profile, ("labels", frames, by), build)
 

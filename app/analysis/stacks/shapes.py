@@ -153,7 +153,7 @@ def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Tree
             return upright_shape(tree)
         node = _nodes(tree, profile)
         occupied = np.zeros(len(tree), bool)
-        occupied[node[_mask_sampled_nodes(profile)]] = True
+        occupied[node[list_sampled_nodes(profile)]] = True
         leaves = np.flatnonzero(occupied)
         leaf_of_node = np.full(len(tree), -1, np.int64)
         leaf_of_node[leaves] = np.arange(len(leaves))
@@ -216,8 +216,8 @@ def _nodes(tree: CallTree, profile: Profile) -> Array:
     return np.arange(profile.calls.num_rows) if tree.node is None else tree.node
 
 
-def _mask_sampled_nodes(profile: Profile) -> Array:
-    """Whether some sample ends at each node of `calls`."""
+def list_sampled_nodes(profile: Profile) -> Array:
+    """The nodes of `calls` at which some sample ends, ascending."""
 
     def build() -> Array:
         samples = samples_of(profile)
@@ -225,6 +225,6 @@ def _mask_sampled_nodes(profile: Profile) -> Array:
         stacks[samples.stack] = True
         found = np.zeros(profile.calls.num_rows, bool)
         found[samples.call[stacks]] = True
-        return found
+        return np.flatnonzero(found).astype(np.int32)
 
     return memoize(profile, "sampled nodes", build)

@@ -17,7 +17,8 @@ MAX_PROFILES = 8
 MAX_SMALL_PROFILES = 64
 """Profiles that are kept while little was derived from them: a comparison of groups of runs reads all of them."""
 MAX_DERIVED_BYTES = 2 << 30
-"""With more derived from all of them, only `MAX_PROFILES` are kept."""
+"""With more derived from all of them, each keeps an equal part of it; if that is not enough, only `MAX_PROFILES` are
+kept."""
 
 _all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
 
@@ -65,11 +66,19 @@ class ProfileCache:
 
     def _evict_oldest(self) -> None:
         """What was derived grows after a profile was added. The caller holds the lock."""
-        from ...analysis.core.memo import derived_bytes
+        from ...analysis.core.memo import derived_bytes, trim_derived
 
         if len(self._profiles) <= self._size:
             return
         derived = sum(derived_bytes(profile) for _, profile in self._profiles.values())
+        part = MAX_DERIVED_BYTES // len(self._profiles)
+        for _, profile in self._profiles.values():
+            if derived <= MAX_DERIVED_BYTES:
+                break
+            before = derived_bytes(profile)
+            # What was used last is enough for most requests. A profile that is opened again has nothing.
+            trim_derived(profile, part)
+            derived -= before - derived_bytes(profile)
         while len(self._profiles) > self._most or (len(self._profiles) > self._size and derived > MAX_DERIVED_BYTES):
             _, (_, oldest) = self._profiles.popitem(last=False)
             derived -= derived_bytes(oldest)
