@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...domain.arrays import Array
 from ...domain.profile import Profile
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ def _size_of(value: Any, ids: set[int]) -> int:
     return 64
 
 
-def _is_mapped(values: np.ndarray[Any, Any]) -> bool:
+def _is_mapped(values: Array) -> bool:
     """Whether an array is over memory that numpy did not allocate: of a table of the profile."""
     root: Any = values
     while isinstance(root, np.ndarray) and root.base is not None:
