@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
 from perfloom.domain.jobs import JobSpec, JobState, RecorderName, Side
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity
@@ -16,7 +17,7 @@ from perfloom.store import Job, Store
 from perfloom.store.files import columns
 from perfloom.web.views.jobs import form_check
 from tests.analysis.compare.test_compare_counts import counted as counted_profile
-from tests.web.conftest import HOSTILE, Browser, profile
+from tests.web.conftest import HOSTILE, TOKEN, Browser, profile
 from tests.web.jobs.test_job_page import text_of
 
 SPEC = JobSpec(name="sums", command=("sh", "-c", "sum 'a b'"), environment={"A": "1"}, cwd="/tmp", frequency=499)
@@ -217,3 +218,65 @@ def test_what_cannot_run_again(browser_client: Browser, store: Store, recorded: 
         browser_client.page(f"{FORM}?from={id}", status)
     browser_client.page(f"{FORM}?from={recorded.id}&with={counted.id}", 400)
     browser_client.page(f"/jobs/{imported.id}/series", 404)
+
+
+def api(client: FlaskClient, method: str, path: str, **options: Any) -> Any:
+    return client.open(path, method=method, headers={"Authorization": f"Bearer {TOKEN}"}, **options)
+
+
+def test_api_runs_a_series(client: FlaskClient, store: Store, recorded: Job) -> None:
+    """From the request to the comparison."""
+    changes = {"command": ["sh", "-c", "sum c"], "environment": {}}
+    asked = {"base": recorded.id, "runs": 2, "warm_ups": 0, "changes": changes}
+    made = api(client, "POST", "/api/v1/series", json=asked)
+    assert made.status_code == 201, made.text
+    body = made.get_json()
+    address = f"/api/v1/series/{body['id']}"
+    assert made.headers["Location"] == address and (body["state"], body["comparison"]) == ("waiting", None)
+    jobs = [store.jobs.get(run["job_id"]) for run in body["runs"]]
+    assert [(run["side"], run["run"]) for run in body["runs"]] == [("base", 1), ("other", 1), ("other", 2), ("base", 2)]
+    other = replace(SPEC, command=("sh", "-c", "sum c"), environment={})
+    assert [job.job_spec for job in jobs] == [SPEC, other, other, SPEC]
+    end(store, jobs[0])
+    assert api(client, "GET", address).get_json()["state"] == "running"
+    for job in jobs[1:]:
+        end(store, job)
+    body = api(client, "GET", f"/api/v1/series/{jobs[2].id}").get_json()
+    assert (body["id"], body["state"], body["problem"]) == (jobs[0].id, "ended", None)
+    assert body["results"] == {"base": [jobs[0].id, jobs[3].id], "other": [jobs[1].id, jobs[2].id]}
+    assert api(client, "GET", body["comparison"]).status_code == 200 and "paired=1" in body["comparison"]
+    assert api(client, "POST", f"{address}/cancel").status_code == 409
+    # The id of a result is accepted, too, and the result can be the base as it is.
+    kept = api(client, "POST", "/api/v1/series", json={"base": jobs[0].id, "keep_base": True}).get_json()
+    assert kept["base_result_id"] == jobs[0].id and len(kept["runs"]) == 6 and kept["runs"][0]["warm_up"]
+    cancelled = api(client, "POST", f"/api/v1/series/{kept['id']}/cancel")
+    assert (cancelled.status_code, cancelled.get_json()["cancel_requested"]) == (202, True)
+
+
+def test_api_refuses_what_it_cannot_run(client: FlaskClient, store: Store, recorded: Job) -> None:
+    cases: list[tuple[Any, str | None, str]] = [
+        ([], None, "Send one JSON object"),
+        ({"base": 1}, "base", "give the id of the job"),
+        ({"other": 1}, "other", "leave it out"),
+        ({"runs": True}, "runs", "whole number"),
+        ({"runs": 51}, "runs", "from 1 to 50"),
+        ({"warm_ups": 10**40}, "warm_ups", "from 0 to 5"),
+        ({"keep_base": "yes"}, "keep_base", "true or false"),
+        ({"keep": 1}, None, "no field 'keep'"),
+        ({"changes": []}, "changes", "give an object"),
+        ({"changes": {"frequency": 9}}, "changes", "only command, cwd, environment, target"),
+        ({"changes": {"command": "sh 'a"}}, "command", ""),
+        ({"changes": {"target": "nowhere"}}, "target", "No such target"),
+    ]
+    for asked, field, message in cases:
+        body = {"base": recorded.id} | asked if isinstance(asked, dict) else asked
+        refused = api(client, "POST", "/api/v1/series", json=body)
+        told = refused.get_json()
+        assert (refused.status_code, told["field"]) == (422, field) and message in told["error"], asked
+    assert len(store.jobs.list()) == 1
+
+
+def test_api_tells_what_does_not_exist(client: FlaskClient, recorded: Job) -> None:
+    assert api(client, "POST", "/api/v1/series", json={"base": "nothing00000"}).status_code == 404
+    assert api(client, "GET", f"/api/v1/series/{recorded.id}").status_code == 404
+    assert client.post("/api/v1/series", json={"base": recorded.id}).status_code == 401

@@ -1,6 +1,7 @@
 """Jobs as JSON: submit, list, show, cancel. Times are in seconds since the epoch (UTC), durations in seconds."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, request
@@ -28,17 +29,12 @@ def create() -> Response:
 
     201 with the job and the findings that do not prevent it; 422 with those that do.
     """
-    try:
-        data = request.get_json(silent=True)
-    except RecursionError:
-        # Nested too deeply for the parser.
-        data = None
-    parsed = from_json(data, list_targets())
+    parsed = from_json(read_json(), list_targets())
     if parsed.spec is None:
-        return _refusal_response(parsed.findings)
+        return refusal_response(parsed.findings)
     examined = check_spec(parsed.spec, select_target(parsed.spec.target), host_timeout_s=CHECK_TIMEOUT_S)
     if examined.has_errors:
-        return _refusal_response(list(examined.findings))
+        return refusal_response(list(examined.findings))
     job = queue_job(parsed.spec)
     response = _answer(_job(job) | {"findings": [finding.to_json() for finding in examined.findings]})
     response.status_code = 201
@@ -106,7 +102,17 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _refusal_response(findings: list[PreflightFinding]) -> Response:
+def read_json() -> object:
+    """The JSON of the request, None if it is not valid."""
+    try:
+        return request.get_json(silent=True)
+    except RecursionError:
+        # Nested too deeply for the parser.
+        return None
+
+
+def refusal_response(findings: Sequence[PreflightFinding]) -> Response:
+    """422 with the findings, of which at least one is an error."""
     first = next(finding for finding in findings if finding.level is Severity.ERROR)
     response = _answer(
         {

@@ -2,39 +2,44 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
-from ....domain.jobs import JobSpec, JobState, RecorderName, Scope, SeriesRun, Side, order_runs
+from ....domain.jobs import JobState, RecorderName, SeriesRun, Side
 from ....domain.targets import LOCAL, Target
 from ....domain.units import format_elapsed
 from ....recording.fields import command_line
 from ....recording.fields.job_form import JobForm, to_form
 from ....recording.recorders.preflight import PreflightFinding, Severity
-from ....store import Job, NewRun, RunSeries
+from ....store import Job, RunSeries
 from ....store.ids import is_id, new_id
 from ...pages import result_url, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
-from .. import job_stages, permission
+from .. import job_stages
 from ..targets import credentials
-from .form import CHECK_TIMEOUT_S, default_name
-from .form_check import FormCheck, check_form
+from .form import default_name
+from .series_request import (
+    MAX_RUNS,
+    MAX_WARM_UPS,
+    OTHER_FIELDS,
+    check_series,
+    find_result,
+    has_command,
+    queue_series,
+    read_jobs,
+)
 from .target_choice import TargetChoice, list_target_choices, select_target
 
 blueprint = Blueprint("job_series", __name__)
-MAX_RUNS, MAX_WARM_UPS = 50, 5
 DEFAULT_RUNS = 5
 AGAIN, KEPT = "again", "kept"
 """Whether the base is recorded again, or is the stored result."""
-OTHER_FIELDS = ("command", "cwd", "environment", "target")
-"""The fields of a job in which the other side can differ."""
-MAX_NAME_CHARACTERS = 100
 DELETED = "Its result was deleted."
 
 
@@ -122,21 +127,10 @@ class SeriesPage(Page):
     problem: str
 
 
-@dataclass(frozen=True)
-class _SeriesRequest:
-    """What the form asks for, and the specs of both sides. warm_ups, runs: as numbers."""
-
-    base: Job
-    specs: Mapping[Side, JobSpec]
-    runs: int
-    warm_ups: int
-    keeps_base: bool
-
-
 @blueprint.get("/jobs/series/new")
 def new() -> AnyResponse:
     """The form, filled from a job (`from`), the other side from another one (`with`)."""
-    base, other = _read_jobs()
+    base, other = read_jobs(request.values.get("from", ""), request.values.get("with", ""))
     fields = to_form(other.job_spec)
     typed = {name: str(fields[name]) for name in OTHER_FIELDS}
     return _form_page(base, other, {"runs": str(DEFAULT_RUNS), "warm_ups": "1", "base": AGAIN} | typed)
@@ -145,12 +139,17 @@ def new() -> AnyResponse:
 @blueprint.post("/jobs/series/new")
 def submit() -> AnyResponse:
     """Queue the runs, or show the form again with its errors."""
-    base, other = _read_jobs()
+    base, other = read_jobs(request.values.get("from", ""), request.values.get("with", ""))
     typed = {
         name: request.form.get(name, "").replace("\r\n", "\n") for name in ("runs", "warm_ups", "base", *OTHER_FIELDS)
     }
     typed["target"] = typed["target"] or LOCAL
-    requested, checks, findings = _check(base, other, typed)
+    if typed["base"] not in (AGAIN, KEPT):
+        raise InvalidRequest(f"base must be {AGAIN} or {KEPT}.", "base")
+    changed = {name: typed[name] for name in OTHER_FIELDS if name != "command" or has_command(other)}
+    form = JobForm(**{**dict(to_form(other.job_spec)), **changed})
+    checked = check_series(base, form, typed["runs"], typed["warm_ups"], keeps_base=typed["base"] == KEPT)
+    requested, checks, findings = checked.request, checked.checks, checked.findings
     accepted = "-".join(check.has_warnings for check in checks)
     if requested is None or (accepted.strip("-") and accepted != request.form.get("accepted", "")):
         return _form_page(base, other, typed, findings=findings, accepted=accepted, submitted=True, status=422)
@@ -158,7 +157,7 @@ def submit() -> AnyResponse:
     if secrets and not credentials.sealing_workers():
         missing = PreflightFinding(Severity.ERROR, "", *credentials.NO_WORKER_TEXT)
         return _form_page(base, other, typed, findings={**findings, "": (missing,)}, submitted=True, status=422)
-    first = _queue(requested, request.form.get("id", ""), secrets)
+    first = queue_series(requested, request.form.get("id", ""), secrets)
     return redirect(with_query(f"/jobs/{first}/series", [("then", "compare")]), 303)
 
 
@@ -263,97 +262,6 @@ def _run(job: Job) -> SeriesRun:
     return job.details.series
 
 
-def _read_jobs() -> tuple[Job, Job]:
-    """(the job that is run again, the one with the settings of the other side)."""
-    jobs = current_services().store.jobs
-    base = jobs.get(request.values.get("from", ""))
-    other = jobs.get(request.values["with"]) if request.values.get("with") else base
-    for job in (base, other):
-        if job.kind != "record":
-            raise InvalidRequest("This job was an import, which has no command that could run again.")
-    if (base.job_spec.recorder is RecorderName.PERF_STAT) != (other.job_spec.recorder is RecorderName.PERF_STAT):
-        raise InvalidRequest("One of the jobs counts events, the other samples them. Choose jobs of the same recorder.")
-    return base, other
-
-
-def _check(
-    base: Job, other: Job, typed: Mapping[str, str]
-) -> tuple[_SeriesRequest | None, tuple[FormCheck, ...], dict[str, tuple[PreflightFinding, ...]]]:
-    """(what is asked for, or None with errors; the checks of both sides; the findings by field)."""
-    found: dict[str, list[PreflightFinding]] = {}
-    numbers = {}
-    for name, title, least, most in (("runs", "Runs", 1, MAX_RUNS), ("warm_ups", "Warm-up runs", 0, MAX_WARM_UPS)):
-        text = typed[name].strip()
-        if text.isascii() and text.isdecimal() and len(text) < 9 and least <= int(text) <= most:
-            numbers[name] = int(text)
-        else:
-            message = f"{title}: enter a whole number from {least} to {most}."
-            found.setdefault(name, []).append(PreflightFinding(Severity.ERROR, name, message, ""))
-    if typed["base"] not in (AGAIN, KEPT):
-        raise InvalidRequest(f"base must be {AGAIN} or {KEPT}.", "base")
-    keeps_base = typed["base"] == KEPT
-    if keeps_base and not _find_result(base):
-        message = "The job has no result that could be the base; record it again."
-        found.setdefault("base", []).append(PreflightFinding(Severity.ERROR, "base", message, ""))
-    fields = to_form(other.job_spec)
-    changed = {name: typed[name] for name in OTHER_FIELDS if name != "command" or _has_command(other)}
-    forms = {Side.OTHER: JobForm(**{**dict(fields), **changed})}
-    if not keeps_base:
-        forms = {Side.BASE: to_form(base.job_spec), **forms}
-    checks: dict[Side, FormCheck] = {}
-    for side, form in forms.items():
-        if checks and dict(form) == dict(forms[Side.BASE]):
-            checks[side] = checks[Side.BASE]
-            continue
-        checks[side] = check_form(form, select_target(form.target), host_timeout_s=CHECK_TIMEOUT_S)
-        for one in checks[side].findings:
-            own = side is Side.OTHER and one.field in OTHER_FIELDS
-            if one.level is Severity.HINT and not own:
-                # About settings that this form does not change.
-                continue
-            message = one.message if own or len(forms) < 2 else f"{side.capitalize()}: {one.message}"
-            found.setdefault(one.field if own else "", []).append(replace(one, message=message))
-    findings = {name: tuple(listed) for name, listed in found.items()}
-    specs = {side: check.spec for side, check in checks.items() if check.spec is not None}
-    failed = any(one.level is Severity.ERROR for listed in findings.values() for one in listed)
-    if failed or len(specs) < len(forms):
-        return None, tuple(checks.values()), findings
-    requested = _SeriesRequest(base, specs, numbers["runs"], numbers["warm_ups"], keeps_base)
-    return requested, tuple(checks.values()), findings
-
-
-def _queue(requested: _SeriesRequest, wanted_id: str, secrets: Mapping[str, str]) -> str:
-    """Store the jobs and notify a worker for the first one. Returns the id of the first job."""
-    here = current_services()
-    specs = requested.specs
-    same = specs.get(Side.BASE) == specs[Side.OTHER]
-    order = order_runs(
-        requested.runs, requested.warm_ups, (Side.BASE,) if same else tuple(Side), keeps_base=requested.keeps_base
-    )
-    id = wanted_id if is_id(wanted_id) else new_id()
-    base = _find_result(requested.base) if requested.keeps_base else ""
-    runs = []
-    for number, (side, run) in enumerate(order):
-        spec = specs[side]
-        place = SeriesRun(id, number, side, run, base)
-        end = f", {place.title}"
-        name = (spec.name or default_name(spec))[: MAX_NAME_CHARACTERS - len(end)] + end
-        runs.append(NewRun(new_id() if number else id, place, name, spec, permission.origin_details()))
-    if secrets and here.store.jobs.find(id) is None:
-        for one in runs:
-            if credentials.secret_prompts(select_target(one.spec.target).target):
-                credentials.seal_secrets(f"job:{one.id}", secrets)
-    try:
-        here.store.series.create(runs)
-    except Conflict:
-        # Submitted twice.
-        if here.store.jobs.get(id).details.series is None:
-            raise
-        return id
-    here.queue.enqueue(here.store.jobs.get(id))
-    return id
-
-
 def _form_page(
     base: Job,
     other: Job,
@@ -365,7 +273,7 @@ def _form_page(
     status: int = 200,
 ) -> AnyResponse:
     sent = request.form.get("id", "")
-    result = _find_result(base)
+    result = find_result(base)
     page = SeriesFormPage(
         id=sent if is_id(sent) else new_id(),
         base=BaseJob(
@@ -378,7 +286,7 @@ def _form_page(
         other_id="" if other is base else other.id,
         other_name="" if other is base else other.name or f"Job {other.id}",
         typed=typed,
-        has_command=_has_command(other),
+        has_command=has_command(other),
         targets=list_target_choices(),
         findings=findings or {},
         submitted=submitted,
@@ -388,21 +296,11 @@ def _form_page(
     return render(page, status)
 
 
-def _has_command(job: Job) -> bool:
-    return job.job_spec.scope is not Scope.PROCESS
-
-
 def _prompts(names: Sequence[str]) -> tuple[Prompt, ...]:
     """The secrets that the form asks for: of the only target that requires some. With several, each job asks."""
     targets: dict[str, Target | None] = {name: select_target(name).target for name in names}
     prompts = [found for target in targets.values() if (found := credentials.secret_prompts(target))]
     return prompts[0] if len(prompts) == 1 else ()
-
-
-def _find_result(job: Job) -> str:
-    """The id of the job's result, empty without one."""
-    found = current_services().store.results.find(job.result_id) if job.result_id else None
-    return found.id if found and not found.missing else ""
 
 
 def _series_name(series: RunSeries) -> str:
