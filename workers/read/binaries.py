@@ -8,7 +8,6 @@ elsewhere, such as the host that recorded, are in directories by build id.
 
 import os
 import re
-import stat
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,8 @@ from perfloom.ingest.symbols.jit_code import open_jit_code
 from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
+from ..base.regular_files import get_real_path, open_regular
+
 MAX_DUMP_BYTES = 1 << 30
 """Of a just-in-time compiler."""
 MAX_SOURCE_BYTES = 64 << 20
@@ -38,7 +39,6 @@ VMLINUX = (
     "/lib/modules/{}/build/vmlinux",
 )
 """Where distributions have the kernel with symbols and debug information, by its release."""
-KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Binaries:
         try:
             with stream:
                 # The name may be a link to anything.
-                if not is_received and not is_source_name(_get_real_path(stream.fileno())):
+                if not is_received and not is_source_name(get_real_path(stream.fileno())):
                     return SourceText(None, NOT_SOURCE)
                 about = os.fstat(stream.fileno())
                 if about.st_size > MAX_SOURCE_BYTES or self.source_bytes + about.st_size > MAX_ALL_SOURCE_BYTES:
@@ -217,48 +217,9 @@ class Binaries:
         return open_regular(path, self.public)
 
 
-def open_regular(path: Path, public: bool) -> BinaryIO | None:
-    """A regular file, None if it cannot or must not be opened. public: only one that everyone may read."""
-    try:
-        # Opening a device may have an effect: a watchdog starts, a tape rewinds.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return None
-        # Opening what has replaced it since, such as a pipe, could wait forever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except (OSError, ValueError):
-        return None
-    if _is_allowed(descriptor, public):
-        return cast(BinaryIO, os.fdopen(descriptor, "rb"))
-    os.close(descriptor)
-    return None
-
-
-def _is_allowed(descriptor: int, public: bool) -> bool:
-    """Whether it is a regular file that may be read. What the kernel shows in /proc and /sys depends on who reads."""
-    try:
-        about, path = os.fstat(descriptor), _get_real_path(descriptor)
-        if not stat.S_ISREG(about.st_mode) or path.startswith(KERNEL_FOLDERS):
-            return False
-        if about.st_dev == os.stat("/proc").st_dev:
-            return False
-        return not public or bool(about.st_mode & stat.S_IROTH and _is_reachable(path))
-    except OSError:
-        return False
-
-
 def _open_own(path: Path) -> BinaryIO | None:
     """A file that Perfloom wrote; None without it."""
     try:
         return cast(BinaryIO, os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb"))
     except OSError:
         return None
-
-
-def _get_real_path(descriptor: int) -> str:
-    """The path of an open file without links. Resolving its name again could lead to another file."""
-    return os.readlink(f"/proc/self/fd/{descriptor}")
-
-
-def _is_reachable(path: str) -> bool:
-    """Whether everyone may reach a file: may search all directories above it. path: without links."""
-    return all(os.lstat(above).st_mode & stat.S_IXOTH for above in Path(path).parents)

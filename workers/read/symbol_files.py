@@ -40,7 +40,7 @@ from perfloom.ingest.symbols.perf_names import PerfNames
 from perfloom.ingest.symbols.symbol_table import EMPTY, SymbolTable
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
-from .binaries import open_regular
+from ..base.regular_files import open_regular
 
 MAX_TEXT_BYTES = 256 << 20
 """Of kallsyms and maps of symbols."""

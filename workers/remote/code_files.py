@@ -17,8 +17,9 @@ from perfloom.recording.quoting import join
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, name_target
 from perfloom.store.files.disk import disk_errors
 
+from ..base.regular_files import KERNEL_FOLDERS
 from ..base.scripts import worker_script
-from ..read.binaries import BESIDE, KERNEL_FOLDERS
+from ..read.binaries import BESIDE
 from ..read.code_provider import (
     MAX_ALL_SOURCE_BYTES,
     MAX_SOURCE_BYTES,
