@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from .arrays import Array, Int32Array
-from .arrow import functions as pc
+from .arrays import Array, Int32Array, number_values
 
 MAX_LEVELS = 5000
 """Up to this number of levels, it is worth checking whether nodes are already ordered by depth."""
@@ -167,12 +165,10 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     width = int(label.max()) + 2 if n else 1
     for d in range(1, levels.deepest + 1):
         nodes = levels.nodes(d)
-        # Hashing is faster than sorting here, and keeps the order of first appearance. numpy and Arrow share the bytes,
-        # because their conversion functions import pandas.
         keys = (merged[parent[nodes]] * width + label[nodes]).astype(np.int64, copy=False)
-        encoded = pc.dictionary_encode(pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]))
-        merged[nodes] = count + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(keys))
-        distinct = np.frombuffer(encoded.dictionary.buffers()[1], np.int64, len(encoded.dictionary))
+        codes, first = number_values(keys)
+        merged[nodes] = count + codes
+        distinct = keys[first]
         parents.append(distinct // width)
         labels.append(distinct % width)
         count += len(distinct)

@@ -9,21 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..domain.arrays import Array, Int64Array
+from ..domain.arrays import Array, Int64Array, number_values
 from ..domain.builder import IMPOSSIBLE_PERIOD
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
 from ..domain.tables import NO_ID
-from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks, encode
+from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks
 from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
 from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
 from ..ingest.perf_records.header_text import COMPRESSED, format_header
 from ..ingest.perf_records.jit_maps import JitMaps
 from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD, UNTIMED_CODE
-from ..ingest.perf_records.record_index import RecordIndex, index_records
-from ..ingest.perf_records.sample_columns import SAMPLE, RecordedSamples, check_events, order_records, read_samples
+from ..ingest.perf_records.record_index import SAMPLE, RecordIndex, index_records
+from ..ingest.perf_records.sample_columns import RecordedSamples, check_events, order_records, read_samples
 from ..ingest.perf_records.task_history import TaskHistory
 from ..ingest.perf_records.task_records import GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
@@ -68,7 +68,8 @@ def read(
         raise UnsupportedRecords("it contains events of the scheduler or of locks")
     if bytes(header.features.get(_ARCHITECTURE, b"")[4:7]) == b"ppc":
         raise UnsupportedRecords("call chains of this processor need perf")
-    lines += [b"# %b : %d" % (THROTTLED.encode(), count)] if (count := int((index.kind == THROTTLE).sum())) else []
+    if throttled := int(np.count_nonzero(index.kind[index.other_rows] == THROTTLE)):
+        lines.append(b"# %b : %d" % (THROTTLED.encode(), throttled))
     lines += [b"# %b : %b" % (INCOMPLETE.encode(), repair.defect.encode())] if repair is not None else []
     assembly = ScriptProfileBuilder(FORMAT)
     assembly.feed_header(b"\n".join(lines))
@@ -96,7 +97,8 @@ def read(
 
 def _take_setup(header: FileHeader, index: RecordIndex) -> None:
     """Complete the header by the records that are a part of it."""
-    for row in np.flatnonzero(np.isin(index.kind, SETUP_RECORDS)).tolist():
+    rows = index.other_rows
+    for row in rows[np.isin(index.kind[rows], SETUP_RECORDS)].tolist():
         header.take_setup_record(int(index.kind[row]), index.read_record(row))
     header.name_events()
 
@@ -120,7 +122,7 @@ def _collect_samples(
     if unknown := int(np.count_nonzero(samples.event < 0)):
         assembly.add_loss(UNKNOWN_EVENT, "identifier that the header does not list", unknown)
         position, samples = position[samples.event >= 0], samples.take(samples.event >= 0)
-    if np.isin(samples.mode, GUESTS).any():
+    if any((samples.mode == guest).any() for guest in GUESTS):
         raise UnsupportedRecords("it contains samples of a virtual machine")
     if len(samples.time) and samples.time.max() > _MAX_NUMBER:
         raise UnsupportedRecords("a sample has an impossible time")
@@ -184,9 +186,14 @@ def _convert_samples(
 
 def _group_positions(pid: Array, position: Int64Array) -> dict[int, Int64Array]:
     """The positions of the samples of each process, ascending."""
+    if not len(pid):
+        return {}
+    if (pid == pid[0]).all():
+        return {int(pid[0]): position}
     order = np.argsort(pid, kind="stable")
-    numbers, begins = np.unique(pid[order], return_index=True)
-    return dict(zip(numbers.tolist(), np.split(position[order], begins[1:]), strict=True)) if len(pid) else {}
+    numbers = pid[order]
+    begins = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+    return dict(zip(numbers[np.append(0, begins)].tolist(), np.split(position[order], begins), strict=True))
 
 
 def _build_stacks(
@@ -228,10 +235,7 @@ def _make_prefixes(
     samples: RecordedSamples, name: Array, names: list[bytes], *, has_cpu: bool
 ) -> tuple[Array, list[bytes]]:
     """(code of the text before each sample's time, the texts)."""
-    task, _ = encode(samples.pid.astype(np.int64) << 32 | samples.tid.astype(np.int64) & 0xFFFFFFFF)
-    named, _ = encode(task.astype(np.int64) * (len(names) + 1) + name + 1)
-    cpus, _ = encode(samples.cpu)
-    codes, first = encode(named.astype(np.int64) * (int(cpus.max(initial=0)) + 1) + cpus)
+    codes, first = number_values(samples.pid, samples.tid, samples.cpu, name)
     texts = []
     for row in first.tolist():
         pid, tid, cpu = int(samples.pid[row]), int(samples.tid[row]), int(samples.cpu[row])

@@ -8,11 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from ...domain.arrays import Array, BoolArray, Int64Array
+from ...domain.arrays import Array, BoolArray, Int64Array, number_keys, number_values
 from .address_maps import AddressSpace, Mapping
-from .chain_keys import number_keys
 from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
 
@@ -120,14 +118,6 @@ def build_stacks(
     return SampleStacks(code, np.cumsum(np.concatenate(lengths)), codes[np.concatenate(lines)], found)
 
 
-def encode(values: Array) -> tuple[Array, Int64Array]:
-    """(code of each value, the row where each code is first), in order of appearance."""
-    codes = pa.array(values).dictionary_encode().indices.to_numpy()
-    first = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
-    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return codes, first
-
-
 def _distinguish(columns: ChainColumns) -> tuple[Array, Int64Array]:
     """(number of each sample's stack, a sample that has it)."""
     keys = columns.key.copy()
@@ -183,12 +173,8 @@ def _find_modes(address: Array, marker: BoolArray, stack: Int64Array, depth: Int
 
 
 def _distinguish_locations(locations: _Locations) -> tuple[Array, Int64Array]:
-    """(code of each location, a row with it)."""
-    if not len(locations.address):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    codes, _ = encode(locations.address)
-    spaces, _ = encode(locations.space * 2 + locations.relative)
-    return encode(codes.astype(np.int64) * (int(spaces.max()) + 1) + spaces)
+    """(number of each location, a row with it)."""
+    return number_values(locations.address, locations.space, locations.relative)
 
 
 class _Formatter:

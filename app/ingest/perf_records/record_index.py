@@ -7,6 +7,7 @@ import io
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, Any, cast
 
 import numpy as np
@@ -16,6 +17,8 @@ from ...domain.arrays import Array, Int64Array
 from .record_places import OddSize, find_places
 from .unsupported import UnsupportedRecords
 
+SAMPLE = 9
+"""PERF_RECORD_SAMPLE."""
 _TRACING_DATA, _AUXTRACE, _PACKED, _PACKED_SIZED = 66, 71, 81, 83
 _PART = 1 << 18
 """How many words are read before their memory is released."""
@@ -34,6 +37,11 @@ class RecordIndex:
     flags: Array
     size: Array
     release: Callable[[], object]
+
+    @cached_property
+    def other_rows(self) -> Int64Array:
+        """The rows of records that are not samples, which are few."""
+        return np.flatnonzero(self.kind != SAMPLE)
 
     def read_words(self, places: Int64Array) -> Array:
         """The words at these places, which ascend more or less."""

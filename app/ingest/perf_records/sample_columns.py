@@ -11,11 +11,9 @@ from .block_threads import map_blocks
 from .chain_keys import BLOCK_WORDS, ChainKeys
 from .event_attributes import SampleType
 from .file_header import RecordedEvent
-from .record_index import RecordIndex
+from .record_index import SAMPLE, RecordIndex
 from .unsupported import UnsupportedRecords
 
-SAMPLE = 9
-"""PERF_RECORD_SAMPLE."""
 FIRST_USER_KIND = 64
 """Records from this type on were written by perf, and have no time."""
 _FINISHED_ROUND = 68
@@ -64,9 +62,11 @@ class RecordedSamples:
 
     def reorder(self, rows: Int64Array) -> None:
         """Put the samples into the order of these rows."""
-        for column in fields(self):
-            values = getattr(self, column.name)
+
+        def reorder_column(values: Array) -> None:
             values[:] = values[rows]
+
+        map_blocks(reorder_column, [getattr(self, column.name) for column in fields(self)])
 
     def take(self, rows: Array | slice) -> "RecordedSamples":
         """The samples in some rows, by their numbers, a mask or a range."""
@@ -234,10 +234,10 @@ def order_records(index: RecordIndex, kind: SampleType, samples: RecordedSamples
     if not kind & SampleType.TIME:
         return np.arange(len(index.place))
     times = np.zeros(len(index.place), np.uint64)
-    is_sample = index.kind == SAMPLE
-    times[is_sample] = samples.time
+    times[index.kind == SAMPLE] = samples.time
     trailer = _trailer(kind)
-    others = np.flatnonzero(~is_sample & (index.kind < FIRST_USER_KIND) & (index.size > len(trailer)))
+    others = index.other_rows
+    others = others[(index.kind[others] < FIRST_USER_KIND) & (index.size[others] > len(trailer))]
     before_end = len(trailer) - trailer.index(SampleType.TIME)
     times[others] = index.read_words(index.place[others] + index.size[others] - before_end)
     untimed = (times == _NO_TIMES[0]) | (times == _NO_TIMES[1])

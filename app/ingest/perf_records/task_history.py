@@ -46,17 +46,31 @@ class _Timeline:
         if not self._changes or not len(tasks):
             return result
         columns = np.array([(one.task, one.position, one.value) for one in self._changes], np.int64)
-        numbers = np.unique(columns[:, 0])
+        numbers = np.unique(columns[:, 0].astype(tasks.dtype))
         width = max(int(columns[:, 1].max()), int(positions.max())) + 2
         keys = np.searchsorted(numbers, columns[:, 0]) * width + columns[:, 1]
         order = np.argsort(keys, kind="stable")
         keys, task, value = keys[order], columns[order, 0], columns[order, 2]
+
+        def find(number: Array, position: Array) -> Array:
+            """The last change of each task up to a position, -1 without one."""
+            wanted = number * width + position
+            at = np.searchsorted(keys, wanted, "right") - 1
+            at[(at >= 0) & (task[at] != numbers[number])] = -1
+            return at
+
+        every = np.arange(len(numbers))
         for start in range(0, len(tasks), _PART):
             part = slice(start, start + _PART)
-            wanted = np.searchsorted(numbers, tasks[part]) * width + positions[part]
-            at = np.maximum(np.searchsorted(keys, wanted, "right") - 1, 0)
-            known = (task[at] == tasks[part]) & (keys[at] <= wanted)
-            result[part] = np.where(known, value[at], -1)
+            position = positions[part]
+            number = np.minimum(np.searchsorted(numbers, tasks[part]), len(numbers) - 1)
+            first, last = find(every, position.min()), find(every, position.max())
+            # Few tasks change between two samples of a part.
+            at = first[number]
+            if len(changed := np.flatnonzero((first != last)[number])):
+                at[changed] = find(number[changed], position[changed])
+            at[numbers[number] != tasks[part]] = -1
+            result[part] = np.where(at >= 0, value[at], -1)
         return result
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Int64Array
-from .record_index import RecordIndex
-from .sample_columns import SAMPLE
+from .record_index import SAMPLE, RecordIndex
 from .unsupported import UnsupportedRecords
 
 MMAP, LOST, COMM, EXIT, THROTTLE, UNTHROTTLE, FORK, READ, MMAP2 = 1, 2, 3, 4, 5, 6, 7, 8, 10
@@ -79,20 +78,21 @@ TaskRecord = NameRecord | ForkRecord | MapRecord | KernelSymbolRecord | LostReco
 
 def count_unknown(index: RecordIndex) -> dict[int, int]:
     """How many records have a type that is not known here, by type."""
-    kinds, counts = np.unique(index.kind, return_counts=True)
+    kinds, counts = np.unique(index.kind[index.other_rows], return_counts=True)
     known = {*range(1, LAST_KERNEL_KIND + 1), *USER_KINDS}
     return {kind: count for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True) if kind not in known}
 
 
 def iterate_task_records(index: RecordIndex, rows: Int64Array) -> Iterator[tuple[int, TaskRecord]]:
     """(position in `rows`, record). rows: of all records, in the order of delivery. Raises UnsupportedRecords."""
-    kinds = index.kind[rows]
-    relevant = (kinds != SAMPLE) & (kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))
-    for position in np.flatnonzero(relevant).tolist():
+    positions = np.flatnonzero(index.kind[rows] != SAMPLE)
+    kinds = index.kind[rows[positions]]
+    relevant = (kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))
+    for position, kind in zip(positions[relevant].tolist(), kinds[relevant].tolist(), strict=True):
         row = int(rows[position])
         record = index.read_record(row)
         try:
-            found = _parse(int(kinds[position]), int(index.flags[row]), record)
+            found = _parse(kind, int(index.flags[row]), record)
         except struct.error:
             raise UnsupportedRecords("a record is too short") from None
         if found is not None:

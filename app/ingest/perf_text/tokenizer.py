@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, IndexArray
+from ...domain.arrays import Array, IndexArray, number_values
 from ...domain.arrow import functions as pc
 from ...domain.units import NS_PER_S
 from .grammar import (
@@ -387,8 +387,8 @@ def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Arr
     alive = np.flatnonzero(kept & (length > 0))
     while len(alive):
         keys = (node[alive] + 1) * width + frames[ends[alive] - 1 - depth]
-        codes, distinct = factorize(pa.array(keys))
-        values = distinct.to_numpy()
+        codes, first = number_values(keys)
+        values = keys[first]
         parents.append((values // width - 1).astype(np.int32))
         labels.append((values % width).astype(np.int32))
         node[alive] = count + codes

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
+from ...domain.tables import NO_ID
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 
 _PART = 1 << 18
@@ -44,17 +45,19 @@ def name_threads(
 
 
 def _name_unchanging(columns: dict[str, Array], names: Sequence[str], builder: ThreadedProfileBuilder) -> Int64Array:
-    """Name the threads that have one name in all of their samples. Returns the samples of the others."""
+    """Name the threads that have one name in all of their samples. Returns the samples of the others. Samples that are
+    not in order of time are all returned."""
     thread, name, time_ns = columns["thread"], columns["name"], columns["time_ns"]
-    count = int(thread.max(initial=-1)) + 1
-    lowest, highest = np.full(count, len(names)), np.full(count, -1)
-    since = np.full(count, np.iinfo(np.int64).max)
-    for start in range(0, len(thread), _PART):
-        part = slice(start, start + _PART)
-        np.minimum.at(lowest, thread[part], name[part])
-        np.maximum.at(highest, thread[part], name[part])
-        np.minimum.at(since, thread[part], time_ns[part])
-    for number in np.flatnonzero((lowest == highest) & (highest >= 0)).tolist():
-        builder.set_thread_name(number, int(since[number]), names[int(lowest[number])])
-    # A thread without samples has no lowest name.
-    return np.flatnonzero((lowest != highest)[thread])
+    if (time_ns[1:] < time_ns[:-1]).any():
+        return np.arange(len(thread))
+    first = np.full(int(thread.max(initial=-1)) + 1, NO_ID)
+    for start in reversed(range(0, len(thread), _PART)):
+        part = thread[start : start + _PART]
+        first[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)
+    first_name = name[first]
+    differs = name != first_name[thread]
+    has_several = np.zeros(len(first), bool)
+    has_several[thread[differs]] = True
+    for number in np.flatnonzero((first != NO_ID) & ~has_several & (first_name >= 0)).tolist():
+        builder.set_thread_name(number, int(time_ns[first[number]]), names[int(first_name[number])])
+    return np.flatnonzero(has_several[thread]) if has_several.any() else np.zeros(0, np.int64)

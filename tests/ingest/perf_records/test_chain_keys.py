@@ -1,27 +1,10 @@
-"""Equal chains have equal numbers, and keys are numbered in the order in which they appear."""
+"""Equal chains have equal numbers."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from perfloom.domain.arrays import Array
-from perfloom.ingest.perf_records.chain_keys import ChainKeys, number_keys
-
-
-def number_slowly(keys: Array) -> tuple[list[int], list[int]]:
-    known: dict[int, tuple[int, int]] = {}
-    codes = [known.setdefault(key, (len(known), row))[0] for row, key in enumerate(keys.tolist())]
-    return codes, [row for _, row in known.values()]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 1000])
-@pytest.mark.parametrize("shift", [0, 20, 54, 62])
-def test_keys_are_numbered_in_order(count: int, shift: int) -> None:
-    """Also those of which the upper or the lower bits are alike."""
-    keys = np.random.default_rng(count).integers(0, 300, count).astype(np.uint64) << np.uint64(shift)
-    codes, first = number_keys(keys)
-    assert (codes.tolist(), first.tolist()) == number_slowly(keys)
+from perfloom.ingest.perf_records.chain_keys import ChainKeys
 
 
 def test_numbers_of_chains() -> None:

@@ -1,0 +1,34 @@
+"""Values are numbered in the order in which they appear."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfloom.domain.arrays import Array, number_keys, number_values
+
+
+def number_slowly(keys: Array) -> tuple[list[int], list[int]]:
+    known: dict[int, tuple[int, int]] = {}
+    codes = [known.setdefault(key, (len(known), row))[0] for row, key in enumerate(keys.tolist())]
+    return codes, [row for _, row in known.values()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 1000])
+@pytest.mark.parametrize("shift", [0, 20, 54, 62])
+def test_keys_are_numbered_in_order(count: int, shift: int) -> None:
+    """Also those of which the upper or the lower bits are alike."""
+    keys = np.random.default_rng(count).integers(0, 300, count).astype(np.uint64) << np.uint64(shift)
+    codes, first = number_keys(keys)
+    assert (codes.tolist(), first.tolist()) == number_slowly(keys)
+
+
+@pytest.mark.parametrize("count", [1, 3000])
+def test_rows_of_several_columns(count: int) -> None:
+    """Also negative numbers, and columns whose values occur in the other one, too."""
+    random = np.random.default_rng(count)
+    columns = random.integers(-3, 4, count, np.int32), random.integers(-3, 4, count), random.random(count) < 0.5
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    codes, first = number_values(*columns)
+    assert [rows[at] for at in first.tolist()] == list(dict.fromkeys(rows))
+    assert [rows[first[code]] for code in codes.tolist()] == rows
