@@ -14,7 +14,7 @@ from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, Un
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
 from ..ingest.database_names import is_tree_file
-from ..ingest.jit.mode import are_large
+from ..ingest.jit.mode import may_need_loops
 from ..ingest.result_set_names import INDEX_SUFFIX
 from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
@@ -121,7 +121,7 @@ def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
     from ..workers.read import prefork
 
     if files and STDIO not in files:
-        prefork.prefork_reader(loads_loops=are_large(files))
+        prefork.prefork_reader(loads_loops=may_need_loops(files))
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ..domain.event_names import FIRST_EVENT_FACT
+from ..ingest.jit.mode import PERF_DATA_MAGIC
 from ..ingest.perf_records.losses import RECORD_LOSSES
 from ..ingest.perf_text.script_header import HEAD_BYTES
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
 FORMAT = "perf-data"
 LOSSES = RECORD_LOSSES
-MAGIC = b"PERFILE2"
-SWAPPED_MAGIC = b"2ELIFREP"
+MAGIC, SWAPPED_MAGIC = PERF_DATA_MAGIC
 PIPE_HEADER_BYTES = 16
 
 

@@ -15,6 +15,7 @@ from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
 from ..domain.tables import NO_ID
+from ..ingest.perf_records.block_threads import map_blocks
 from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks
 from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
@@ -158,17 +159,25 @@ def _convert_samples(
     count = len(position)
     thread, name = np.empty(count, np.int32), np.empty(count, np.int32)
     event_ids = np.zeros(len(event_names), np.int32)
-    for start in range(0, count, PART):
-        rows = slice(start, start + PART)
-        part, good = samples.take(rows), stack[rows] >= 0
+    parts = [slice(start, start + PART) for start in range(0, count, PART)]
+
+    def make_prefixes(rows: slice) -> tuple[Array, list[bytes]]:
+        part = samples.take(rows)
         known = history.look_up_names(part.tid, position[rows])
-        prefix, prefixes = _make_prefixes(part, known, history.names, has_cpu=bool(kind & SampleType.CPU))
+        return _make_prefixes(part, known, history.names, has_cpu=bool(kind & SampleType.CPU))
+
+    for rows, (prefix, prefixes) in zip(parts, map_blocks(make_prefixes, parts), strict=True):
+        good = np.flatnonzero(stack[rows] >= 0)
+        if len(good) < len(prefix):
+            prefix_codes = np.unique(prefix[good]).tolist()
+        else:
+            prefix_codes = list(range(len(prefixes)))
         tasks = np.full((len(prefixes), 3), NO_ID, np.int32)
-        for code in np.unique(prefix[good]).tolist():
+        for code in prefix_codes:
             tasks[code] = assembly.intern_task(prefixes[code])
         thread[rows], name[rows], samples.cpu[rows] = (tasks[prefix, column] for column in range(3))
-        used, first = np.unique(part.event[good], return_index=True)
-        for code in used[np.argsort(first)].tolist():
+        _, first = number_values(samples.event[rows][good])
+        for code in samples.event[rows][good[first]].tolist():
             event_ids[code] = assembly.intern_event(event_names[code], weighted=True)
     columns = {
         "order": np.arange(1, count + 1),

@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+PERF_DATA_MAGIC = (b"PERFILE2", b"2ELIFREP")
+"""The first bytes of perf.data, in both byte orders. Here, because this module loads nothing else."""
 PLAIN_TEXT_BYTES = 1_500_000
 """Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
 with traces of 0.1 to 35 MB."""
@@ -39,9 +41,17 @@ def has_loops() -> bool:
     return f"{__package__}.decorators" in sys.modules
 
 
-def are_large(paths: Sequence[str]) -> bool:
-    """Whether files are read with compiled loops."""
-    return estimate_decompressed_bytes(paths) > PLAIN_TEXT_BYTES
+def may_need_loops(paths: Sequence[str]) -> bool:
+    """Whether files may be read with compiled loops, which take longer to load than the records of most perf.data."""
+    return estimate_decompressed_bytes(paths) > PLAIN_TEXT_BYTES and not all(map(_is_perf_data, paths))
+
+
+def _is_perf_data(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(PERF_DATA_MAGIC[0])) in PERF_DATA_MAGIC
+    except OSError:
+        return False
 
 
 def estimate_decompressed_bytes(paths: Sequence[str]) -> float:

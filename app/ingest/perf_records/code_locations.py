@@ -11,6 +11,7 @@ import numpy as np
 
 from ...domain.arrays import Array, BoolArray, Int64Array, number_keys, number_values
 from .address_maps import AddressSpace, Mapping
+from .block_threads import map_blocks
 from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
 
@@ -99,15 +100,20 @@ def build_stacks(
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
     are needed no more, or only few of them."""
     code, first = _distinguish(columns)
-    lengths, lines, parts, count = [], [], [], 0
-    for at in range(0, max(1, len(first)), _CHAINS):
+
+    def read_chains(at: int) -> tuple[Int64Array, Array, _Locations]:
         length, locations = _flatten(words, columns, first[at : at + _CHAINS])
         release()
         codes, rows = _distinguish_locations(locations)
+        return length, codes, locations.take(rows)
+
+    lengths, lines, parts, count = [], [], [], 0
+    for length, codes, part in map_blocks(read_chains, range(0, max(1, len(first)), _CHAINS)):
         lengths.append(length)
-        lines.append(codes.astype(np.int32) + np.int32(count))
-        parts.append(locations.take(rows))
-        count += len(rows)
+        codes += np.int32(count)
+        lines.append(codes)
+        parts.append(part)
+        count += len(part.address)
     locations = _Locations(
         np.concatenate([part.address for part in parts]),
         np.concatenate([part.space for part in parts]),
