@@ -139,7 +139,8 @@ class Settings:
     binary_cache_bytes: int = field(
         default=5 * 10**9,
         metadata=_about(
-            "Disk space for binaries and source files from recording hosts, for [source lines](../how-to/source.md).",
+            "Disk space for binaries and source files from recording hosts, and for what was read of binaries, for "
+            "[source lines](../how-to/source.md).",
             parse_bytes,
             default="5GB",
         ),

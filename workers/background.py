@@ -3,10 +3,12 @@ code, and postprocess it."""
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.store import open_store
+from perfloom.store.files import binary_cache
 
 from . import steps
 from .base import processes
@@ -24,5 +26,7 @@ def main() -> None:
     store = open_store(settings)
     try:
         steps.complete_result(open_context(settings, store), id, int(sys.argv[3]) if len(sys.argv) > 3 else None)
+        # Without a server, nothing else does so.
+        binary_cache.trim(settings.data, settings.binary_cache_bytes, time.time())
     finally:
         store.close()

@@ -98,6 +98,7 @@ class CodeChange:
             started=self.started,
             public=bool(self.settings.run_as),
             folders=(str(self.incoming.root), *self.folders),
+            lines=str(binary_cache.open_origin(self.settings.data, binary_cache.LINES).root),
             build_ids=self.build_ids,
             uploads={name: str(path) for name, path in uploads.items()} if uploads else None,
             incoming=str(self.incoming.root),

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import NoReturn
 
-from perfloom.ingest.jit.mode import are_large
+from perfloom.ingest.jit.mode import may_need_loops
 from perfloom.secret_settings import SECRETS
 
 from .base import processes
@@ -29,7 +29,7 @@ NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 def prefork_reader(files: Sequence[str]) -> None:
     """Start a process that will read these files, as `prefork.prefork_reader` does: by a fork if that is safe."""
-    loads_loops = are_large(files)
+    loads_loops = may_need_loops(files)
     may_fork = sys.getfilesystemencoding() == "utf-8" and not any(os.environ.get(name) for name in SECRETS)
     if may_fork and _has_one_thread():
         _load_libraries()

@@ -8,6 +8,7 @@ elsewhere, such as the host that recorded, are in directories by build id.
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from perfloom.ingest.machine_code.source_text import NOT_SOURCE, decode_source, 
 from perfloom.ingest.symbols.jit_code import open_jit_code
 from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
+from perfloom.store.files.known_code import KnownCode, find_known_code
 
 from ..base.regular_files import get_real_path, open_regular
 
@@ -48,6 +50,7 @@ class Binaries:
     buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
     opened binaries was written. opened: the build ids of the recording of the opened binaries. received: the
     modules of which a file came from elsewhere. written: when the dumps of just-in-time compilers were.
+    lines: the directory of known code, None for no use of it.
     reads_dumps: whether they are read: who uploads a recording must not choose files of this machine by their path."""
 
     build_ids: dict[str, str]
@@ -57,6 +60,7 @@ class Binaries:
     buildid_dir: str
     folders: tuple[BinaryFolder, ...] = ()
     reads_dumps: bool = False
+    lines: Path | None = None
     source_bytes: int = 0
     built: float | None = None
     opened: list[str] = field(default_factory=list)
@@ -86,7 +90,8 @@ class Binaries:
                 stream = self._open_received(module, build_id, FileKind.EXECUTABLE)
             if stream is not None:
                 self._note_age(stream)
-                return ObjectFile(stream, build_id=build_id, debug=partial(self._open_debug, module))
+                debug = partial(self._open_debug, module)
+                return ObjectFile(stream, build_id=build_id, debug=debug, find_cache=self._find_cache(build_id))
         elif not self.recorded_here:
             detail = "The recording does not contain its build id, so that no file is known to be the same."
             return ObjectFile(None, CodeStatus.MISSING, detail)
@@ -113,7 +118,11 @@ class Binaries:
         if stream is None:
             return ObjectFile(None, CodeStatus.KERNEL, build_id=build_id)
         self.opened.append(build_id)
-        return ObjectFile(stream, build_id=build_id)
+        return ObjectFile(stream, build_id=build_id, find_cache=self._find_cache(build_id))
+
+    def _find_cache(self, build_id: str) -> Callable[[Sequence[BinaryIO]], KnownCode | None]:
+        root = self.lines
+        return lambda streams: None if root is None else find_known_code(root, build_id, streams)
 
     def _open_dump(self, path: str, pid: int) -> ObjectFile:
         """The dump of a just-in-time compiler that root or this user wrote. Anyone can write such a file."""

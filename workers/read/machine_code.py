@@ -47,6 +47,7 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
         build_ids=build_ids,
         recorded_here=request.code.recorded_here,
         reads_dumps=request.code.reads_dumps,
+        lines=Path(request.code.lines) if request.code.lines else None,
         started=request.code.started,
         public=request.code.public,
         buildid_dir=request.buildid_dir or os.devnull,

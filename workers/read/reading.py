@@ -161,6 +161,7 @@ def read_code(
         public=bool(settings.run_as),
         folders=tuple(folders),
         reads_dumps=reads_dumps,
+        lines=str(binary_cache.open_origin(settings.data, binary_cache.LINES).root),
     )
     try:
         read_code_to(settings, result, files, code, progress, keeper)

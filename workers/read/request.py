@@ -56,8 +56,8 @@ class SymbolPlaces:
 @dataclass(frozen=True)
 class CodeRequest:
     """What is known of a recording whose machine code is read. folder: for the code. recorded_here, started, public,
-    folders, reads_dumps: see `Binaries`. build_ids: those of the recording, None if they are read from the inputs.
-    uploads: files to be sorted into `incoming` first, by the name that the user knows."""
+    folders, reads_dumps, lines: see `Binaries`. build_ids: those of the recording, None if they are read from the
+    inputs. uploads: files to be sorted into `incoming` first, by the name that the user knows."""
 
     folder: str
     recorded_here: bool
@@ -65,6 +65,7 @@ class CodeRequest:
     public: bool
     folders: tuple[str, ...] = ()
     reads_dumps: bool = False
+    lines: str | None = None
     build_ids: dict[str, str] | None = None
     uploads: dict[str, str] | None = None
     incoming: str | None = None

@@ -4,6 +4,8 @@
                         debug             its separate debug information
                         sources/<sha256>  the text of a source file, by the hash of its path
 
+    lines/<build id>        what was read of binaries: see `known_code`
+
 Anyone can write a file with a given build id, so those of one origin are not used for recordings of another. A file
 appears completely or not at all. What was not used for the longest time is removed first.
 """
@@ -24,6 +26,8 @@ from .disk import disk_errors, disk_usage, remove_tree
 
 FOLDER = "binaries"
 UPLOADS, DEBUGINFOD = "uploads", "debuginfod"
+LINES = "lines"
+"""The directory with what was read of binaries, also by build id: see `known_code`."""
 SHARED = (UPLOADS, DEBUGINFOD)
 """The origins whose files are used for all recordings."""
 TARGET_PREFIX = "target-"
