@@ -76,10 +76,11 @@ class DebugLines:
     def find_units(self, starts: Sequence[int]) -> dict[int, list[int]]:
         """The given starts of functions by the offset of their unit. Functions without a unit are left out."""
         wanted = np.array(starts, np.uint64)
-        unit_of = self._sections.read_address_ranges().find(wanted)
+        listed = self._sections.read_address_ranges()
+        unit_of = listed.find(wanted)
         rest = np.flatnonzero(unit_of < 0)
         if len(rest):
-            unit_of[rest] = self._list_ranges().find(wanted[rest])
+            unit_of[rest] = self._list_ranges(set(listed.unit.tolist())).find(wanted[rest])
         found: dict[int, list[int]] = {}
         for start, offset in zip(starts, unit_of.tolist(), strict=True):
             if offset >= 0:
@@ -163,11 +164,14 @@ class DebugLines:
             if child.has_children:
                 self._collect(unit, child, inside, scopes, header, depth + 1)
 
-    def _list_ranges(self) -> AddressRanges:
-        """The code of all units, by their first entries."""
+    def _list_ranges(self, known: set[int]) -> AddressRanges:
+        """The code of units, by their first entries. known: the offsets of those whose code is listed elsewhere:
+        compilers list all code of a unit, or none."""
         ranges: list[tuple[int, int, int]] = []
         for header in self._sections.list_headers(self._check_time):
             self._check_time()
+            if header.offset in known:
+                continue
             try:
                 unit = DebugUnit(self._sections, header, self._check_time)
                 ranges += [(low, high, unit.offset) for low, high in unit.list_ranges(unit.top)]
