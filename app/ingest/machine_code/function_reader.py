@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...domain.arrays import Array
+from ...domain.arrow import functions as pc
 from ...domain.schemas.code import Code, CodeStatus
 from ...domain.symbols.demangler import Demangler
 from ...domain.text import shorten
