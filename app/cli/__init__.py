@@ -5,6 +5,7 @@ anything else.
 """
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
         if arguments[:1] and arguments[0] in SERVING_COMMANDS:
             _hide_secrets()
         elif arguments[:1] and arguments[0] in READING_COMMANDS:
-            _start_reader(arguments[1:])
+            _start_reader(*arguments)
     # Imported here: see above.
     from .group import run
 
@@ -38,13 +39,34 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status)
 
 
-def _start_reader(arguments: Sequence[str]) -> None:
+def _start_reader(command: str, *arguments: str) -> None:
     """Start the process that reads the files among the arguments."""
     files = [argument for argument in arguments if os.path.isfile(argument)]
-    if files:
-        from ..workers import forked_reader
+    if not files:
+        return
+    if command == "import":
+        # This process needs other libraries than the reader.
+        from ..ingest.jit.mode import may_need_loops
+        from ..workers.read import prefork
 
-        forked_reader.prefork_reader(files)
+        prefork.prefork_reader(loads_loops=may_need_loops(files))
+        return
+    from ..workers import forked_reader
+
+    forked_reader.prefork_reader(files)
+    if len(files) == 1 and command != "diff" and not any(one.startswith("--data") for one in arguments):
+        _begin_reading(files)
+
+
+def _begin_reading(files: Sequence[str]) -> None:
+    """Let the process begin to read, with the settings of the environment. The command makes the same request, or
+    another one if it finds other files among its arguments, and reports errors."""
+    from ..config import Settings
+    from ..domain.errors import PerfloomError
+    from ..workers.read import early_reading
+
+    with contextlib.suppress(PerfloomError):
+        early_reading.begin_profile(Settings.load(None), files)
 
 
 def _exit(status: int) -> NoReturn:

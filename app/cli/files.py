@@ -120,7 +120,7 @@ def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
     """Start a reader process, which loads its libraries while this process loads its own."""
     from ..workers.read import prefork
 
-    if files and STDIO not in files:
+    if files and STDIO not in files and not prefork.has_begun():
         prefork.prefork_reader(loads_loops=may_need_loops(files))
     try:
         yield

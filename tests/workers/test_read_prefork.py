@@ -123,3 +123,18 @@ def test_reading_that_was_not_needed_is_ended(settings: Settings, store: Store) 
         assert not has_ended(pid)
     assert has_ended(pid)
     assert list(store.results.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["base", "difference"])
+def test_only_the_profile_that_is_read_already_is_not_read_again(settings: Settings, name: str) -> None:
+    prefork.prefork_reader(loads_loops=False)
+    [preforked] = prefork._waiting
+    begun_file, wanted = (paths.DATA / "folded" / f"{each}.folded" for each in ("base", name))
+    early_reading.begin_profile(settings, [str(begun_file)])
+    [begun] = prefork._begun
+    seen: list[bool] = []
+    profile = reading.read_profile(settings, [str(wanted)], lambda part, text: seen.append(preforked.usable))
+    assert any(seen) == (name == "base")
+    assert profile.functions.equals(reading.read_profile(settings, [wanted]).functions)
+    assert has_ended(preforked.process.pid) and not prefork.has_begun()
+    assert not Path(begun.folder.name).exists()

@@ -181,6 +181,24 @@ def memory_error_message(limits: Limits) -> str:
     )
 
 
+def too_much_cpu_message(limits: Limits) -> str:
+    """The message for a file whose reading exceeds the limit on CPU time."""
+    if limits.cpu_seconds is None:
+        return too_long_message(limits.seconds)
+    return (
+        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, the limit for files of this size, "
+        "as their content is unusually large. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
+    )
+
+
+def too_long_message(seconds: int) -> str:
+    """The message for a reading that exceeds the limit, in seconds of wall-clock time."""
+    return (
+        f"Reading took more than {seconds} seconds, the limit. Record a shorter time or at a lower frequency, "
+        "or raise PERFLOOM_READ_SECONDS."
+    )
+
+
 def _limit(limits: Limits) -> int:
     """Set limits of this process. Returns that on its CPU time, seconds."""
     cpus = len(os.sched_getaffinity(0))

@@ -1,8 +1,9 @@
-"""Reading that begins before the database is open: `perfloom import` loads the libraries of the database, which takes
-as long as reading a small file, while the reader process reads.
+"""Reading that begins while a command loads its own libraries: those of the database for `perfloom import`, those of
+commands and tables for `perfloom report`.
 """
 
 import contextlib
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,21 @@ from perfloom.store.files.disk import remove_tree
 from perfloom.store.files.staging import stage_result
 
 from . import prefork, reading
+
+
+def begin_profile(settings: Settings, files: Sequence[Path | str]) -> None:
+    """Let the process that was started ahead, if any, begin what `read_profile` will ask for, which reports errors."""
+    if (reader := prefork.take_reader()) is None:
+        return
+    with contextlib.ExitStack() as unless_begun:
+        unless_begun.callback(reader.end)
+        folder = tempfile.TemporaryDirectory(prefix="perfloom-")
+        unless_begun.callback(folder.cleanup)
+        with contextlib.suppress(PerfloomError):
+            request = reading.make_profile_request(settings, files, folder.name)
+            if reader.send_request(reading.write_request(request)):
+                prefork.offer_profile(prefork.BegunProfile(reader, request, folder))
+                unless_begun.pop_all()
 
 
 @contextlib.contextmanager

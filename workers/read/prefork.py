@@ -5,20 +5,24 @@ it stays for one more about the same files (`ReaderKeeper`).
 Only the standard library is imported here: a command starts it before it loads anything else.
 """
 
+import atexit
 import contextlib
 import os
 import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from perfloom.ingest.jit import cache as compiled_cache
 
 from ..base import processes
+
+if TYPE_CHECKING:
+    from .request import Request
 
 IDLE_S = 20.0
 """How long it waits. It uses 150 MB and saves the next reading one second, which is worth it only while jobs come."""
@@ -34,6 +38,7 @@ MALLOC_OPTIONS = {
 """Options of malloc in a reader process."""
 _waiting: "list[PreforkedReader]" = []
 _early: "list[EarlyReading]" = []
+_begun: "list[BegunProfile]" = []
 _lock = threading.RLock()
 
 
@@ -120,6 +125,20 @@ class EarlyReading:
     clock: str
     staged: Path
     scratch: Path
+
+
+@dataclass(frozen=True)
+class BegunProfile:
+    """A process that reads a profile already, for `read_profile`. folder: of this process, for what it writes."""
+
+    reader: PreforkedReader
+    request: "Request"
+    folder: "tempfile.TemporaryDirectory[str]"
+
+    def end(self) -> None:
+        """End the process, and remove what it wrote."""
+        self.reader.end()
+        self.folder.cleanup()
 
 
 @dataclass
@@ -223,6 +242,32 @@ def take_reading(files: Sequence[Path], clock: str) -> EarlyReading | None:
         if found is not None:
             _early.remove(found)
         return found
+
+
+def offer_profile(begun: BegunProfile) -> None:
+    """Let the next `read_profile` use the process, if it asks for the same."""
+    # It must end before its directory is removed at the exit of this process.
+    atexit.register(_end_begun)
+    _begun.append(begun)
+
+
+def has_begun() -> bool:
+    """Whether a process reads a profile already that was not asked for yet."""
+    return bool(_begun)
+
+
+def take_profile(is_wanted: Callable[[BegunProfile], bool]) -> BegunProfile | None:
+    """The process that reads a profile already, which the caller must use; it is ended if it is not wanted."""
+    while _begun:
+        begun = _begun.pop()
+        if begun.reader.usable and is_wanted(begun):
+            return begun
+        begun.end()
+    return None
+
+
+def _end_begun() -> None:
+    take_profile(lambda begun: False)
 
 
 def _end_idle(preforked: PreforkedReader) -> None:

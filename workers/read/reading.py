@@ -26,7 +26,7 @@ from perfloom.store.files.disk import disk_errors, remove_tree
 from ..base import processes
 from ..base.progress import Progress
 from . import prefork, rank_archive
-from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
+from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory, too_long_message, too_much_cpu_message
 from .perf_tool import script_name, symbols_name
 from .rank_folders import BUILD_IDS, PLAN, STATE, rank_folders
 from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, SymbolPlaces, error_from_json
@@ -189,14 +189,24 @@ def read_profile(settings: Settings, files: Sequence[Path | str], progress: Prog
 
     Raises UnreadableInput, Unavailable.
     """
-    with tempfile.TemporaryDirectory(prefix="perfloom-") as folder:
-        out, scratch = Path(folder, OUT_FOLDER), Path(folder, "scratch")
-        scratch.mkdir()
-        _answer(make_request(settings, files, scratch, out), progress or (lambda part, text: None))
+    begun = prefork.take_profile(
+        lambda other: other.request == make_profile_request(settings, files, other.folder.name)
+    )
+    with tempfile.TemporaryDirectory(prefix="perfloom-") if begun is None else begun.folder as folder:
+        request = make_profile_request(settings, files, folder) if begun is None else begun.request
+        reader = None if begun is None else begun.reader
+        _answer(request, progress or (lambda part, text: None), reader=reader)
         # Mapped files remain readable after they were removed.
         from perfloom.store.files import columns
 
-        return columns.read(out)
+        return columns.read(Path(folder, OUT_FOLDER))
+
+
+def make_profile_request(settings: Settings, files: Sequence[Path | str], folder: str) -> Request:
+    """The request to read the profile in `files` to a new directory in `folder`. Raises UnreadableInput."""
+    scratch = Path(folder, "scratch")
+    scratch.mkdir(exist_ok=True)
+    return make_request(settings, files, scratch, Path(folder, OUT_FOLDER))
 
 
 def make_request(
@@ -427,7 +437,7 @@ class _Child:
             while True:
                 ready = selector.select(POLL_S)
                 if time.monotonic() > deadline:
-                    raise UnreadableInput(_too_long(self.request.limits.seconds))
+                    raise UnreadableInput(too_long_message(self.request.limits.seconds))
                 if not ready:
                     self.progress(*self.last)
                     continue
@@ -456,7 +466,7 @@ class _Child:
         if status == EXIT_OUT_OF_MEMORY:
             raise UnreadableInput(memory_error_message(self.request.limits))
         if status == -signal.SIGXCPU:
-            raise UnreadableInput(_too_much_cpu(self.request.limits))
+            raise UnreadableInput(too_much_cpu_message(self.request.limits))
         if status == -signal.SIGKILL:
             raise Unavailable(
                 "Reading was killed, most likely as the machine ran out of memory. Free memory, or record a shorter "
@@ -477,19 +487,3 @@ class _Child:
         """The end of its standard error."""
         self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
         return self.stderr.read().decode(errors="replace")
-
-
-def _too_much_cpu(limits: Limits) -> str:
-    if limits.cpu_seconds is None:
-        return _too_long(limits.seconds)
-    return (
-        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, the limit for files of this size, "
-        "as their content is unusually large. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
-    )
-
-
-def _too_long(seconds: int) -> str:
-    return (
-        f"Reading took more than {seconds} seconds, the limit. Record a shorter time or at a lower frequency, "
-        "or raise PERFLOOM_READ_SECONDS."
-    )
