@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, JobFailed, PerfloomError
-from perfloom.domain.jobs import Executor, JobDetails, JobSpec, JobState
+from perfloom.domain.jobs import Executor, JobDetails, JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.ids import new_id
@@ -33,6 +33,8 @@ from .local import supervisor_client
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
 
 if TYPE_CHECKING:
+    from perfloom.domain.jobs import JobSpec
+
     from .preflight import FindingCallback
 
 POLL_S = 0.1
@@ -88,7 +90,7 @@ class CancelRequests:
 
 def record(
     settings: Settings,
-    spec: JobSpec,
+    spec: "JobSpec",
     name: str,
     watch: Callable[[Job], None],
     *,
@@ -113,7 +115,7 @@ def record(
             return _follow(context, queue, job, files, cancel_requests, watch, tail, by_worker, host, ask)
 
 
-def submit(settings: Settings, spec: JobSpec, name: str, *, say: "FindingCallback | None" = None) -> Job:
+def submit(settings: Settings, spec: "JobSpec", name: str, *, say: "FindingCallback | None" = None) -> Job:
     """Submit a recording and return its job. A worker runs it, or a process that outlives this one. Arguments and
     errors: as for `record`."""
     with _open_store_and_queue(settings) as (store, queue):
@@ -214,7 +216,7 @@ def _open_store_and_queue(settings: Settings) -> Iterator[tuple[Store, TaskQueue
 
 
 def _prepare_recording(
-    context: JobContext, spec: JobSpec, say: "FindingCallback | None"
+    context: JobContext, spec: "JobSpec", say: "FindingCallback | None"
 ) -> tuple[JobFiles, str | None]:
     """Check a recording. Returns the files of its job, and the host that has to run it (None: any)."""
     # Imported here, because imports of files do not need it.
@@ -231,7 +233,7 @@ def _prepare_recording(
 
 
 def _submit_recording(
-    store: Store, queue: TaskQueue, spec: JobSpec, name: str, files: JobFiles, host: str | None
+    store: Store, queue: TaskQueue, spec: "JobSpec", name: str, files: JobFiles, host: str | None
 ) -> tuple[Job, bool]:
     """The new job, and whether a worker runs it."""
     by_worker = queue.has_worker(host)

@@ -8,17 +8,20 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 
 from ..domain.errors import Conflict, NotFound, Unavailable
-from ..domain.jobs import JobDetails, JobSpec, JobState, Outcome
+from ..domain.jobs import JobDetails, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
 from .files.disk import disk_errors, remove_tree
 from .ids import new_id, not_found, require_id
 from .models import JobRow
+
+if TYPE_CHECKING:
+    from ..domain.jobs import JobSpec
 
 JobKind = Literal["record", "import"]
 ACTIVE_STATES = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
@@ -63,9 +66,10 @@ class Job:
     history: tuple[tuple[JobState, float], ...]
 
     @property
-    def job_spec(self) -> JobSpec:
+    def job_spec(self) -> "JobSpec":
         """The description of a recording. Raises InvalidRequest if it is invalid."""
-        # Registers the names in it. Imported here, because a list of jobs does not need it.
+        # The adapters register the names in it. Imported here, because a list of jobs needs neither.
+        from ..domain.jobs import JobSpec
         from ..recording import adapters  # noqa: F401
 
         return JobSpec.from_json(self.spec)

@@ -1,12 +1,20 @@
 """A user's request (JobSpec), its progress (JobState, JobDetails), what runs it (Executor) and how it ended
-(Outcome)."""
+(Outcome).
+
+The modules of the request are imported at first access: an import of files does not need them.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from .details import Cancellation, JobDetails
-from .language import Language
-from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from .series import SeriesRun, Side, order_runs
-from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
 from .state import Executor, JobState, Outcome
+
+if TYPE_CHECKING:
+    from .language import Language
+    from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
+    from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
 
 __all__ = [
     "JOB_FIELDS",
@@ -30,3 +38,24 @@ __all__ = [
     "Side",
     "order_runs",
 ]
+
+_MODULES = {
+    "JOB_FIELDS": "spec",
+    "JOB_PARTS": "spec",
+    "Batch": "parts",
+    "CallGraph": "parts",
+    "EventSplitting": "parts",
+    "JobSpec": "spec",
+    "Language": "language",
+    "Mpi": "parts",
+    "MpiFlavor": "parts",
+    "PyTorch": "parts",
+    "RecorderName": "parts",
+    "Scope": "parts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

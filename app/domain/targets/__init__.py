@@ -1,8 +1,17 @@
-"""Targets, where jobs run; what a check of a target found; and the states of batch jobs."""
+"""Targets, where jobs run; what a check of a target found; and the states of batch jobs.
 
-from .batch import BatchState, BatchStatus
-from .facts import BatchQueue, CheckLine, CheckStatus, TargetFacts
-from .target import KEEP_HOURS, LOCAL, RESERVED_PREFIXES, TARGET_FIELDS, SchedulerName, Ssh, Target
+The modules are imported at first access: a job on this machine does not need them.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .local import LOCAL
+
+if TYPE_CHECKING:
+    from .batch import BatchState, BatchStatus
+    from .facts import BatchQueue, CheckLine, CheckStatus, TargetFacts
+    from .target import KEEP_HOURS, RESERVED_PREFIXES, TARGET_FIELDS, SchedulerName, Ssh, Target
 
 __all__ = [
     "KEEP_HOURS",
@@ -19,3 +28,24 @@ __all__ = [
     "Target",
     "TargetFacts",
 ]
+
+_MODULES = {
+    "KEEP_HOURS": "target",
+    "RESERVED_PREFIXES": "target",
+    "TARGET_FIELDS": "target",
+    "BatchQueue": "facts",
+    "BatchState": "batch",
+    "BatchStatus": "batch",
+    "CheckLine": "facts",
+    "CheckStatus": "facts",
+    "SchedulerName": "target",
+    "Ssh": "target",
+    "Target": "target",
+    "TargetFacts": "facts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

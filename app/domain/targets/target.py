@@ -38,7 +38,6 @@ from ..fields import (
 from ..jobs import MpiFlavor
 from ..registered_names import RegisteredName
 
-LOCAL = "local"
 KEEP_HOURS = 12
 """How long a connection that needed a secret is kept after its last use, if the target permits that."""
 MAX_ENTRIES = 200
