@@ -2,16 +2,18 @@
 
 import gc
 
-THRESHOLD = 50_000
-"""New objects between two collections. Python's default is 700."""
+LOADING_THRESHOLD = 500_000
+"""New objects between two collections while modules are loaded, which have fewer. Python's default is 700."""
+SERVING_THRESHOLD = 50_000
 
 
 def collect_rarely() -> None:
     """For a process that creates many objects, of which few are garbage."""
-    gc.set_threshold(THRESHOLD)
+    gc.set_threshold(LOADING_THRESHOLD)
 
 
 def exclude_existing() -> None:
-    """Never look again at what exists now: loaded modules, and what is made once."""
+    """For a server after its start: exclude what exists now from collections, modules and what is made once."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(SERVING_THRESHOLD)
