@@ -373,6 +373,8 @@ def _test(difference: Array, variance: Array, degrees: Array, tested: BoolArray)
         statistic = np.where(error > 0, size / error, np.where(size > 0, np.inf, 0.0))
     q = np.full(len(size), np.nan)
     q[tested] = adjust_p(np.minimum(2 * t.sf(statistic[tested], degrees[tested]), 1.0))
-    critical = np.asarray(t.ppf(1 - SIGNIFICANCE / 2, degrees))
-    detectable = (critical + np.asarray(t.ppf(POWER, degrees))) * error
+    # Most degrees of freedom are equal, and quantiles of each take microseconds.
+    distinct, which = np.unique(degrees, return_inverse=True)
+    critical = np.asarray(t.ppf(1 - SIGNIFICANCE / 2, distinct))[which]
+    detectable = (critical + np.asarray(t.ppf(POWER, distinct))[which]) * error
     return Evidence(difference, error, degrees, q, critical, detectable)

@@ -19,7 +19,7 @@ from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
 from ..core.thread_sums import sum_threads
-from ..core.trees import find_outermost, nearest_ancestor
+from ..core.trees import find_outermost
 from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula
 from ..formulas.resolution import ResolvedFormula
 from .call_tree import CallTree, build_shown_tree
@@ -138,8 +138,12 @@ class _ShownSums:
         is_shown = visible_functions(profile, frames)
         assert is_shown is not None
         shown = with_root(is_shown[tree.function])
-        nearest = nearest_ancestor(tree.parent, tree.end, shown)
-        return cls(labels.function, labels.label[nearest[ends]], is_shown[labels.function])
+        innermost = ends.copy()
+        hidden = np.flatnonzero(~shown[innermost])
+        while len(hidden):
+            innermost[hidden] = tree.parent[innermost[hidden]]
+            hidden = hidden[~shown[innermost[hidden]]]
+        return cls(labels.function, labels.label[innermost], is_shown[labels.function])
 
     def add(self, whole: _LabelSums, calls: Array) -> tuple[Array, Array, int]:
         """As `_LabelSums.add`. whole: that of all frames."""

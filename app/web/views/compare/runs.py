@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
@@ -40,6 +41,7 @@ from ..results.tables import (
     FILE_RULE,
     current_url_with,
     filter_rows,
+    filter_table,
     parse_search,
     table_file_response,
     table_file_url,
@@ -234,7 +236,11 @@ def download_table(file_format: str) -> Response:
 def get_json() -> Response:
     """The table as a list of objects; base, other: ids, may be repeated; format=csv|parquet: as a file."""
     query = _parse_query()
-    return table_response(query.name, _filtered_rows(query), *_flatten(query), columns=COLUMNS)
+    rows = _compare(query).rows
+    if query.verdict:
+        rows = rows.take(np.flatnonzero(rows.values[f"{query.measure}_verdict"] == query.verdict))
+    rows = filter_table(rows, parse_search(), SEARCHED_COLUMNS)
+    return table_response(query.name, rows, *_flatten(query), columns=COLUMNS)
 
 
 def _parse_query() -> _RunsQuery:
