@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from perfloom.analysis.compare import counts, functions, tables
+from perfloom.analysis.compare import counts, functions, group_tables, tables
 from perfloom.analysis.core import waiting_functions
 from perfloom.analysis.formulas.builtin import BUILTIN_FORMULAS
 from perfloom.analysis.tables import TABLES, Column
@@ -166,6 +166,9 @@ TABLE_COMPARISON = """\
 What `perfloom diff` with a table, `/compare/<table>.csv` and `/api/v1/compare/<table>` give: one row for each name in
 either; largest change first.
 """
+GROUP_COMPARISON = """\
+With several recordings on a side, the values are means, and there are further columns:
+"""
 COUNT_COMPARISON = """\
 ## Comparison of counts
 
@@ -181,7 +184,9 @@ def tables_page() -> str:
     for table in TABLES.values():
         parts.append(f"## {table.name}\n\n{table.title}. {NOTES[table.name]}\n\n{columns(table.columns)}")
     parts.append(f"{COMPARISON}\n{columns(functions.COLUMNS)}")
+    of_groups = group_tables.GROUP_COLUMNS[len(tables.COLUMNS) :]
     parts.append(f"{TABLE_COMPARISON}\n{columns(tables.COLUMNS)}")
+    parts.append(f"{GROUP_COMPARISON}\n{columns(of_groups)}")
     parts.append(f"{COUNT_COMPARISON}\n{columns(counts.COLUMNS)}")
     return "\n".join(parts)
 

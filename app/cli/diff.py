@@ -11,7 +11,15 @@ import click
 
 from ..domain.errors import InvalidRequest
 from ..domain.text import shorten
-from .diff_runs import EXIT_GATE_FAILED, EXIT_UNCERTAIN, FOLDED, MARKDOWN, diff_runs
+from .diff_runs import (
+    EXIT_GATE_FAILED,
+    EXIT_UNCERTAIN,
+    FOLDED,
+    MARKDOWN,
+    diff_runs,
+    format_table_markdown,
+    write_text,
+)
 from .files import build_selection, filter_options, open_sources
 from .ids import Source
 from .options import data_option, load_settings, output_option
@@ -208,8 +216,8 @@ def diff(
         raise click.UsageError(f"--names applies to functions; leave out {table or f'--format {FOLDED}'}.")
     if output_format == FOLDED and fail_above is not None:
         raise click.UsageError("--format folded has no verdict; leave out --fail-above, or choose another format.")
-    if table and output_format in (MARKDOWN, FOLDED):
-        raise click.UsageError(f"--format {output_format} applies to functions; leave out {table}.")
+    if table and (output_format == FOLDED or (output_format, table) == (MARKDOWN, COUNTS)):
+        raise click.UsageError(f"--format {output_format} does not apply to {table}; choose another format.")
     refuse_terminal(output_format, output)
     rules = _parse_name_rules(names)
     selection = build_selection(filters)
@@ -250,7 +258,10 @@ def diff(
             found, growths = _compare_counts(base, other, selection)
         else:
             found, growths, unclear = _compare_table(bases, others, selection, table, by or "", of or "", absolute)
-        write_table("Comparison", found, output_format, output, selection)
+        if output_format == MARKDOWN:
+            write_text(format_table_markdown(found, table), output)
+        else:
+            write_table("Comparison", found, output_format, output, selection)
         if fail_above is None:
             return 0
         # Weights of samples differ by chance, also those of one recording on each side.
@@ -413,7 +424,7 @@ def _compare_table(
     """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,
     else of the row's value in the base. Of several recordings on a side, first that of rows with evidence, then that of
     the others."""
-    from ..analysis.compare.group_tables import NO_EVIDENCE, UNTESTED, diff_table_groups
+    from ..analysis.compare.group_tables import NO_EVIDENCE, UNTESTED, describe_evidence, diff_table_groups
     from ..analysis.compare.tables import (
         COMPARED_TABLES,
         diff_table,
@@ -435,6 +446,8 @@ def _compare_table(
     how = (selection, table, measure.column, each_step, by)
     is_grouped = len(every) > 2
     found = diff_table_groups.rows(bases, others, *how) if is_grouped else diff_table.rows(bases[0], others[0], *how)
+    if is_grouped:
+        click.echo(f"perfloom: {describe_evidence(found)}", err=True)
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
     base_total = sum(value or 0.0 for value in found.column("base"))

@@ -13,6 +13,7 @@ from .output import escape_controls, open_output, warn_sampled_only, write_table
 if TYPE_CHECKING:
     from ..analysis.compare.runs import EarlierRuns
     from ..analysis.compare.verdicts import Comparison
+    from ..analysis.core.schema import TableRows
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
@@ -104,7 +105,7 @@ def diff_runs(
         click.echo(f"perfloom: No verdict: {escape_controls(error.message)}", err=True)
         return 0
     if output_format == MARKDOWN:
-        _write_text(format_markdown(comparison), output)
+        write_text(format_markdown(comparison), output)
     elif several or is_formula or comparison.base_runs + comparison.other_runs > 2:
         rows = comparison.rows
         if output_format == "table":
@@ -157,6 +158,41 @@ def format_markdown(comparison: "Comparison") -> str:
     return "\n".join(lines) + "\n"
 
 
+def format_table_markdown(rows: "TableRows", table: str) -> str:
+    """The rows of a table for a comment on GitHub or GitLab: of several recordings on a side those with evidence, else
+    those that changed most."""
+    from ..analysis.compare.group_tables import NO_EVIDENCE, UNTESTED, describe_evidence
+    from ..analysis.compare.tables import COMPARED_TABLES
+
+    records, is_grouped = rows.records(), "verdict" in rows.values
+    sentence = describe_evidence(rows) if is_grouped else "the greatest change first."
+    lines = [f"**{COMPARED_TABLES[table].title}: {sentence}**", ""]
+    if is_grouped:
+        records = [row for row in records if row["verdict"] not in (NO_EVIDENCE, UNTESTED)]
+    if records:
+        more = " verdict | 95 % interval of the change |" if is_grouped else " status |"
+        lines += [
+            f"| {COMPARED_TABLES[table].noun} | base | other | change | % |{more}",
+            f"|---|--:|--:|--:|--:|{'---|--:|' if is_grouped else '---|'}",
+        ]
+    for row in records[:MAX_ROWS]:
+        numbers = [row["base"], row["other"], row["delta"], row["delta_percent"]]
+        cells = [_code(row["name"] or "").replace("|", "\\|"), *("–" if n is None else f"{n:.6g}" for n in numbers)]
+        cells += [row["verdict"], _format_interval(row)] if is_grouped else [row["status"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(records) > MAX_ROWS:
+        lines.append(f"\n{len(records) - MAX_ROWS} more are left out.")
+    if records:
+        means = ", as means of the recordings" if is_grouped else ""
+        lines.append(f"\nBase and other are {rows.column('measure')[0]}{means}.")
+    return "\n".join(lines) + "\n"
+
+
+def _format_interval(row: dict[str, Any]) -> str:
+    low, high = row["low_percent"], row["high_percent"]
+    return "–" if low is None or high is None else f"{low:+.1f} % to {high:+.1f} %"
+
+
 def _format_value(row: dict[str, Any], column: str, comparison: "Comparison") -> str:
     """The value of a side: of an event its share."""
     return f"{row[column]:.4g}" if comparison.formula else f"{row[f'{column}_percent']:.2f} %"
@@ -195,6 +231,7 @@ def _check(comparison: "Comparison", most: float) -> int:
     return {GateResult.PASS: 0, GateResult.SLOWER: EXIT_GATE_FAILED, GateResult.UNCERTAIN: EXIT_UNCERTAIN}[result]
 
 
-def _write_text(text: str, output: str) -> None:
+def write_text(text: str, output: str) -> None:
+    """Write it to a file, or standard output for -."""
     with open_output(output) as file:
         file.write(text.encode())

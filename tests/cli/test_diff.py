@@ -431,6 +431,14 @@ def test_tables_of_groups_have_verdicts(run: Run, tmp_path: Path) -> None:
     (row,) = json.loads(out)
     assert status == 1 and "'gemm' grew by 21.00 %" in err
     assert (row["verdict"], row["base"], row["other"]) == ("slower", 100, 121)
+    assert "1 of 1 tested row has evidence of a change. The smallest change to be seen is " in err
+    out = run("diff", *words, "--format", "markdown")[1]
+    assert out.startswith("**Kernels: 1 of 1 tested row has evidence") and "| kernel | base | other |" in out
+    assert re.search(r"^\| `gemm` \| 100 \| 121 \| 21 \| 21 \| slower \| \+1\d\.\d % to \+2\d\.\d % \|$", out, re.M), (
+        out
+    )
+    out = run("diff", base[0], other[0], "kernels", "--format", "markdown")[1]
+    assert "1 rows" not in out and "| `gemm` | 100 | 120 | 20 | 20 | grew |" in out
     assert run("diff", *other, "--with", *base, "kernels", "--fail-above", "5")[0] == 0
     status, _, err = run("diff", *base[:2], "--with", *other[:2], "kernels", "--fail-above", "5")
     assert status == 3 and "From 3 recordings on each side" in err

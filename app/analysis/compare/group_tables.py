@@ -7,8 +7,9 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ...domain.units import format_percent
 from ..core.schema import Column, TableRows, build_rows, table_function
-from .evidence import MIN_SHARE, compare_measured
+from .evidence import MIN_RUNS, MIN_SHARE, compare_measured
 from .tables import (
     COLUMNS,
     COMPARED_TABLES,
@@ -26,6 +27,13 @@ GROUP_COLUMNS = (
     Column("low_percent", "%", "Lower end of the 95 % interval of the ratio other ÷ base, minus 1.", "Float64"),
     Column("high_percent", "%", "Upper end of the interval.", "Float64"),
     Column("q", "", "Smallest rate of false discoveries at which the change is found.", "Float64"),
+    Column(
+        "detectable_percent",
+        "%",
+        "The smallest change of this value, in percent of it, that a single test of these recordings finds with a "
+        "probability of 80 %; missing if the row was not tested.",
+        "Float64",
+    ),
 )
 
 
@@ -90,10 +98,30 @@ def diff_table_groups(
                 "low_percent": np.where(known, 100 * np.expm1(evidence.low), np.nan),
                 "high_percent": np.where(known, 100 * np.expm1(evidence.high), np.nan),
                 "q": evidence.q,
+                "detectable_percent": np.where(known, 100 * np.expm1(evidence.detectable), np.nan),
                 **{column.name: each for column, each in details.items()},
             },
         )
     return rows.take(np.lexsort((-np.abs(deltas), ~evidence.found)))
+
+
+def describe_evidence(rows: TableRows) -> str:
+    """How many rows of `diff_table_groups` have evidence, and the smallest change that the others could have shown, in
+    a sentence."""
+    detectable = np.array([np.nan if value is None else value for value in rows.column("detectable_percent")])
+    detectable = detectable[~np.isnan(detectable)]
+    if not len(detectable):
+        return (
+            f"No row was tested: verdicts need at least {MIN_RUNS} recordings on each side that are not copies, and "
+            f"rows with at least {100 * MIN_SHARE:g} % of all."
+        )
+    found = sum(verdict not in (NO_EVIDENCE, UNTESTED) for verdict in rows.values["verdict"])
+    ends = list(dict.fromkeys(format_percent(end) for end in (detectable.min(), detectable.max())))
+    row = "row has" if len(detectable) == 1 else "rows have"
+    return (
+        f"{found} of {len(detectable)} tested {row} evidence of a change. The smallest change to be seen is "
+        f"{' to '.join(ends)}{', depending on the row' if len(ends) > 1 else ''}."
+    )
 
 
 def _mean(side: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfloom.analysis.compare.evidence import compare_measured
-from perfloom.analysis.compare.group_tables import diff_table_groups
+from perfloom.analysis.compare.group_tables import describe_evidence, diff_table_groups
 from perfloom.analysis.compare.tables import diff_table
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -46,6 +46,23 @@ def test_means_and_verdicts() -> None:
     assert rows["copy"]["verdict"] == "not tested", "less than 1 % of all kernels"
     swapped = compare(others, bases)
     assert swapped["gemm"]["verdict"] == "faster" and swapped["gemm"]["q"] == pytest.approx(gemm["q"])
+
+
+def test_smallest_change_that_would_be_seen() -> None:
+    """A change of half of it is not found, one of twice of it is."""
+    noise = (0.98, 1.01, 1.0, 0.99, 1.02)
+    bases = [make_trace(100 * one) for one in noise]
+    least = compare(bases, [make_trace(100 * one) for one in noise[::-1]])["gemm"]["detectable_percent"]
+    assert isinstance(least, float) and 2 < least < 5
+    for part, verdict in ((0.5, "no evidence"), (2, "slower")):
+        others = [make_trace(100 * one * (1 + part * least / 100)) for one in noise[::-1]]
+        rows = diff_table_groups.rows(bases, others, Selection(), "kernels")
+        assert next(row for row in rows.records() if row["name"] == "gemm")["verdict"] == verdict
+        number = int(verdict == "slower")
+        assert describe_evidence(rows).startswith(f"{number} of 1 tested row has evidence of a change. The smallest ")
+    few = diff_table_groups.rows(bases[:2], bases[2:4], Selection(), "kernels")
+    assert describe_evidence(few).startswith("No row was tested: verdicts need at least 3 recordings")
+    assert few.column("detectable_percent") == [None] * len(few)
 
 
 def test_counts_and_absent_rows() -> None:

@@ -9,7 +9,13 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.group_tables import GROUP_COLUMNS, NO_EVIDENCE, UNTESTED, diff_table_groups
+from ....analysis.compare.group_tables import (
+    GROUP_COLUMNS,
+    NO_EVIDENCE,
+    UNTESTED,
+    describe_evidence,
+    diff_table_groups,
+)
 from ....analysis.compare.matching import pair_events
 from ....analysis.compare.runs import MAX_RUNS, find_event
 from ....analysis.compare.tables import (
@@ -27,6 +33,7 @@ from ....analysis.compare.tables import (
     resolve_measure,
 )
 from ....analysis.core.sample_selection import event_names
+from ....analysis.core.schema import TableRows
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
@@ -78,6 +85,7 @@ class CompareTablePage(Page):
     scales: tuple[PageLink, ...]
     statuses: tuple[PageLink, ...]
     status: str
+    sentence: str
     sheet: Sheet
     csv: str
 
@@ -110,7 +118,8 @@ class _TableQuery:
 def show(table: str) -> Response:
     """The comparison as a table."""
     query = _parse_query(table)
-    everything = _rows(query)
+    found = _rows(query)
+    everything = found.to_frame()
     by = query.by or "name"
     noun = query.compared.noun if by == "name" else by
     columns = _columns(query, noun.capitalize(), everything)
@@ -158,6 +167,7 @@ def show(table: str) -> Response:
             else (),
             statuses=status_links(everything, query.status),
             status=query.status,
+            sentence=describe_evidence(found) if query.is_grouped else "",
             sheet=build_sheet(
                 f"Differences: {measured}",
                 rows,
@@ -202,6 +212,7 @@ def _columns(asked: _TableQuery, label: str, rows: pd.DataFrame) -> tuple[Column
         ColumnView("low_percent", "From", "percent", signed=True),
         ColumnView("high_percent", "To", "percent", signed=True),
         ColumnView("q", "q", "ratio", extra=True),
+        ColumnView("detectable_percent", "Detectable", "percent", extra=True),
     )
     threads: tuple[ColumnView, ...] = (
         ColumnView("base_threads", "Base threads", "text"),
@@ -293,12 +304,12 @@ def describe_side(title: str, side: str, results: tuple[Result, ...]) -> Compare
     )
 
 
-def _rows(asked: _TableQuery) -> pd.DataFrame:
+def _rows(asked: _TableQuery) -> TableRows:
     how = (asked.selection, asked.compared.name, asked.measure.column, asked.each_step, asked.by)
     if not asked.is_grouped:
-        return diff_table(asked.profiles[0], asked.profiles[1], *how)
+        return diff_table.rows(asked.profiles[0], asked.profiles[1], *how)
     count = len(asked.bases)
-    return diff_table_groups(asked.profiles[:count], asked.profiles[count:], *how)
+    return diff_table_groups.rows(asked.profiles[:count], asked.profiles[count:], *how)
 
 
 def _with_status(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
@@ -307,7 +318,7 @@ def _with_status(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _filtered_rows(asked: _TableQuery) -> pd.DataFrame:
     """The rows that status and search leave, in the order of the table."""
-    return filter_rows(_with_status(asked, _rows(asked)), parse_search(), ("name",))
+    return filter_rows(_with_status(asked, _rows(asked).to_frame()), parse_search(), ("name",))
 
 
 def _selection_bar(asked: _TableQuery) -> SelectionBar:
