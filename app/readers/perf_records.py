@@ -24,7 +24,13 @@ from ..ingest.perf_records.header_text import COMPRESSED, format_header
 from ..ingest.perf_records.jit_maps import JitMaps
 from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD, UNTIMED_CODE
 from ..ingest.perf_records.record_index import SAMPLE, RecordIndex, index_records
-from ..ingest.perf_records.sample_columns import RecordedSamples, check_events, order_records, read_samples
+from ..ingest.perf_records.sample_columns import (
+    RecordedSamples,
+    check_events,
+    order_records,
+    read_samples,
+    split_samples,
+)
 from ..ingest.perf_records.task_history import TaskHistory
 from ..ingest.perf_records.task_records import GUESTS, THROTTLE, count_unknown, iterate_task_records
 from ..ingest.perf_records.unsupported import UnsupportedRecords
@@ -120,6 +126,9 @@ def _collect_samples(
         samples.reorder((np.cumsum(is_sample) - 1)[rows[is_sample[rows]]])
         is_sample = is_sample[rows]
     position = np.flatnonzero(is_sample)
+    if any(event.attributes.sample_type & SampleType.READ for event in header.events):
+        samples, row = split_samples(index, rows[position], header.events, samples)
+        position = position[row]
     if unknown := int(np.count_nonzero(samples.event < 0)):
         assembly.add_loss(UNKNOWN_EVENT, "identifier that the header does not list", unknown)
         position, samples = position[samples.event >= 0], samples.take(samples.event >= 0)

@@ -1,7 +1,7 @@
 """The samples of a recording as columns, and the times of all records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ from .block_threads import map_blocks
 from .chain_keys import BLOCK_WORDS, ChainKeys
 from .event_attributes import SampleType
 from .file_header import RecordedEvent
+from .group_values import check_format, measure_values, split_groups
 from .record_index import SAMPLE, RecordIndex
 from .unsupported import UnsupportedRecords
 
@@ -29,7 +30,6 @@ _TRAILER = (
 _UNSUPPORTED = (
     (SampleType.BRANCH_STACK, "it contains branch stacks"),
     (SampleType.STACK_USER, "it contains copies of user stacks, which perf unwinds"),
-    (SampleType.READ, "its samples contain counts of other events"),
     (SampleType.AUX, "it contains raw data of a processor's trace"),
 )
 _TOO_SHORT = "a sample is too short"
@@ -91,6 +91,7 @@ def check_events(events: Sequence[RecordedEvent]) -> SampleType:
             raise UnsupportedRecords("its events have different fields")
         if _trailer(kind) != _trailer(types[0]) or not event.attributes.has("sample_id_all"):
             raise UnsupportedRecords("the fields of its records differ")
+    check_format(events)
     needed = SampleType.TID | SampleType.IP
     if types[0] & needed != needed:
         raise UnsupportedRecords("its samples have no thread or address")
@@ -126,6 +127,7 @@ class _SampleReader:
         self._index, self._events = index, events
         self._keys = ChainKeys()
         self._kinds = [event.attributes.sample_type for event in events]
+        self._read_format = check_format(events)
         self._periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
         self._rows = np.flatnonzero(index.kind == SAMPLE)
         count = len(self._rows)
@@ -184,10 +186,16 @@ class _SampleReader:
     ) -> None:
         """Read samples with the same contents. at: their rows. place: in `words`, which are those from `low` on."""
         samples = self._samples
-        chain_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
+        values_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
         has_chains = bool(kind & SampleType.CALLCHAIN)
-        if int(size.min()) < chain_at + has_chains:
+        has_values = bool(kind & SampleType.READ)
+        if int(size.min()) < values_at + has_chains + has_values:
             raise UnsupportedRecords(_TOO_SHORT)
+        chain_at: int | Int64Array = values_at
+        if has_values:
+            chain_at = values_at + measure_values(words[place + values_at], self._read_format, size)
+            if (size < chain_at + has_chains).any():
+                raise UnsupportedRecords(_TOO_SHORT)
         task = words[place + _place(kind, SampleType.TID)]
         samples.pid[at] = task.astype(np.uint32).view(np.int32)
         task >>= np.uint64(32)
@@ -223,6 +231,33 @@ def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:
     at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
     found: Array = np.where(known[at] == ids, numbers[at], np.where(ids == 0, 0, -1))
     return found
+
+
+def split_samples(
+    index: RecordIndex, rows: Int64Array, events: Sequence[RecordedEvent], samples: RecordedSamples
+) -> tuple[RecordedSamples, Int64Array]:
+    """(the samples of each event of a group, see `group_values`; which of the given samples each is from). rows: of the
+    samples in the index."""
+    kinds = [event.attributes.sample_type for event in events]
+    has_values = np.array([bool(kind & SampleType.READ) for kind in kinds])
+    values_at = np.array([1 + sum(bool(kind & bit) for bit in _FIXED) for kind in kinds])
+    is_own = has_values[samples.event] & (samples.event >= 0)
+    own, others = np.flatnonzero(is_own), np.flatnonzero(~is_own)
+    place = index.place[rows[own]] + values_at[samples.event[own]]
+    of_group, event, period = split_groups(
+        index.words, place, check_format(events), lambda ids: _find_events(ids, events)
+    )
+    row = np.concatenate((own[of_group], others))
+    order = np.argsort(row, kind="stable")
+    row = row[order]
+    return (
+        replace(
+            samples.take(row),
+            event=np.concatenate((event, samples.event[others]))[order],
+            period=np.concatenate((period, samples.period[others]))[order],
+        ),
+        row,
+    )
 
 
 def order_records(index: RecordIndex, kind: SampleType, samples: RecordedSamples) -> Int64Array:

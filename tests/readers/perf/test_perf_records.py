@@ -129,11 +129,11 @@ def test_events_that_share_identifiers_are_left_to_perf() -> None:
         ("-g", "--sample-cpu", "-F", "1999"),
         ("-z", "-g", "-F", "1999"),
         ("-e", "cpu-clock,page-faults,context-switches", "-F", "1999", "--sample-cpu"),
-        ("-k", "CLOCK_MONOTONIC", "-e", "{cpu-clock,page-faults}", "-g", "--buildid-mmap"),
+        ("-k", "CLOCK_MONOTONIC", "-e", "{cpu-clock,page-faults}:S,context-switches", "-g", "--buildid-mmap"),
         ("-c", "500000", "-e", "cpu-clock", "-d", "--namespaces", "-g"),
         ("--per-thread", "-g", "-e", "page-faults", "-c", "1"),
     ],
-    ids=["stacks", "compressed", "events", "clock", "period", "no times"],
+    ids=["stacks", "compressed", "events", "group", "period", "no times"],
 )
 def test_fresh_recordings(program: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "perf.data"
