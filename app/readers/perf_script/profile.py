@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, number_values
 from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.event_names import FIRST_EVENT_FACT, NOT_OBSERVABLE, explain_unobservable, get_unit
 from ...domain.losses import EVENT_WITHOUT_VALUE
@@ -253,32 +253,30 @@ class ScriptProfileBuilder:
         """Take in samples. good: mask of those whose lines are as usual. stack: the stack id of each."""
         if not good.any():
             return
-        prefix, event_code = tokens.prefix[good], tokens.event[good]
-        weight = tokens.weight[good]
-        of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
+        rows = slice(None) if good.all() else np.flatnonzero(good)
+        prefix, event_code, weight = tokens.prefix[rows], tokens.event[rows], tokens.weight[rows]
+        of_prefix = np.zeros((3, len(tokens.prefixes)), np.int32)
         # Not the threads of other records: a record of lost samples adds no thread.
-        for code in np.unique(prefix).tolist():
-            of_prefix[code] = self.intern_task(tokens.prefixes[code])
-        tasks = of_prefix[prefix]
-        weighted = np.zeros(len(tokens.events), bool)
-        weighted[event_code[::-1]] = weight[::-1] >= 0
-        used = dict.fromkeys(event_code.tolist())
-        events = np.zeros(len(tokens.events), np.int64)
-        for code in used:
-            events[code] = self.intern_event(tokens.events[code], bool(weighted[code]))
+        for code in np.flatnonzero(np.bincount(prefix)).tolist():
+            of_prefix[:, code] = self.intern_task(tokens.prefixes[code])
+        events = np.zeros(len(tokens.events), np.int32)
+        _, first = number_values(event_code)
+        for code, has_weight in zip(event_code[first].tolist(), (weight[first] >= 0).tolist(), strict=True):
+            events[code] = self.intern_event(tokens.events[code], has_weight)
+        thread, name, cpu = (values[prefix] for values in of_prefix)
         columns = (
-            first_line + tokens.line[good],
-            tokens.time_ns[good],
-            tasks[:, 0],
-            tasks[:, 1],
-            tasks[:, 2],
+            first_line + tokens.line[rows],
+            tokens.time_ns[rows],
+            thread,
+            name,
+            cpu,
             events[event_code],
-            stack[good],
-            np.where(weight < 0, 1, weight),
+            stack[rows],
+            np.where(weight < 0, 1, weight) if (weight < 0).any() else weight,
         )
-        kept = tasks[:, 0] != NO_ID
-        for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
-            self.columns[name].append(values[kept].astype(kind))
+        kept = thread != NO_ID
+        for (column, kind), values in zip(_COLUMNS.items(), columns, strict=True):
+            self.columns[column].append((values if kept.all() else values[kept]).astype(kind))
 
     def intern_task(self, prefix: bytes) -> tuple[int, int, int]:
         """Thread (NO_ID: of a helper), name (-1: not printed) and CPU from the text before the time."""
