@@ -50,6 +50,7 @@ class Binaries:
     buildid_dir: perf's cache of binaries. folders: with files that came from elsewhere. built: when the last of the
     opened binaries was written. opened: the build ids of the recording of the opened binaries. received: the
     modules of which a file came from elsewhere. written: when the dumps of just-in-time compilers were.
+    recorders: the users who recorded, whose dumps are used, as those of root and this user are.
     lines: the directory of known code, None for no use of it.
     reads_dumps: whether they are read: who uploads a recording must not choose files of this machine by their path."""
 
@@ -60,6 +61,7 @@ class Binaries:
     buildid_dir: str
     folders: tuple[BinaryFolder, ...] = ()
     reads_dumps: bool = False
+    recorders: frozenset[int] = frozenset()
     lines: Path | None = None
     source_bytes: int = 0
     built: float | None = None
@@ -125,14 +127,15 @@ class Binaries:
         return lambda streams: None if root is None else find_known_code(root, build_id, streams)
 
     def _open_dump(self, path: str, pid: int) -> ObjectFile:
-        """The dump of a just-in-time compiler that root or this user wrote. Anyone can write such a file."""
+        """The dump of a just-in-time compiler that root, this user or who recorded wrote. Anyone can write such a
+        file."""
         stream = self._open(Path(path)) if self.reads_dumps and path.startswith("/") else None
         if stream is None:
             return ObjectFile(None, CodeStatus.MISSING)
-        user, owner = os.geteuid(), os.fstat(stream.fileno()).st_uid
+        owner = os.fstat(stream.fileno()).st_uid
         with stream:
             code = None
-            if not user or owner in (0, user):
+            if owner in (0, os.geteuid(), *self.recorders):
                 code = open_jit_code(stream.read(MAX_DUMP_BYTES))
             # Other numbers of processes are those of another recording.
             if code is None or code.dump.pid != pid:

@@ -46,9 +46,12 @@ def read_records(
             symbols = StoredSymbols(file)
         return _read(path, symbols, symbols.changed_at, max_bytes)
     folders = tuple(BinaryFolder(Path(folder)) for folder in places.folders)
-    files = make_symbol_files(buildid_dir, folders, public=places.public, recorded_here=places.recorded_here)
+    about = path.stat()
+    files = make_symbol_files(
+        buildid_dir, folders, public=places.public, recorded_here=places.recorded_here, recorder=about.st_uid
+    )
     recorder = SymbolRecorder(files.find, files.read_jit)
-    changed_at = path.stat().st_mtime
+    changed_at = about.st_mtime
     profile = _read(path, recorder, changed_at, max_bytes)
     with disk_errors(out), compressed_file(out) as target:
         recorder.write(target, changed_at)

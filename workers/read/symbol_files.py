@@ -70,12 +70,14 @@ class _Tables:
 class SymbolFiles:
     """The files with symbols. buildid_dir: perf's cache of binaries. folders: files that came from elsewhere, by build
     id. public: only open files that everyone may read. recorded_here: whether it was recorded on this machine, whose
-    files, running kernel and maps of symbols belong to it even without a build id."""
+    files, running kernel and maps of symbols belong to it even without a build id. recorder: the user who recorded,
+    whose maps are used, as those of root and this user are."""
 
     buildid_dir: Path
     folders: tuple[BinaryFolder, ...] = ()
     public: bool = False
     recorded_here: bool = True
+    recorder: int = 0
     names: PerfNames = field(default_factory=PerfNames)
     _kernels: dict[Path, KernelSymbols | None] = field(default_factory=dict)
     _dumps: dict[CodeObject, JitDump | None] = field(default_factory=dict)
@@ -336,12 +338,11 @@ class SymbolFiles:
         return self._dumps[code]
 
     def _open_trusted(self, path: Path) -> BinaryIO | None:
-        """A file about a process that root or this user wrote; for root, of any user. Anyone can write into /tmp."""
+        """A file about a process that root, this user or who recorded wrote. Anyone can write into /tmp."""
         stream = open_regular(path, public=False) if self.recorded_here else None
         if stream is None:
             return None
-        user = os.geteuid()
-        if not user or os.fstat(stream.fileno()).st_uid in (0, user):
+        if os.fstat(stream.fileno()).st_uid in (0, os.geteuid(), self.recorder):
             return stream
         stream.close()
         return None
@@ -356,9 +357,10 @@ def make_symbol_files(
     *,
     public: bool = False,
     recorded_here: bool = True,
+    recorder: int = 0,
 ) -> SymbolFiles:
     """The files of this machine: see SymbolFiles."""
-    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here)
+    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here, recorder)
 
 
 def make_symbol_source(

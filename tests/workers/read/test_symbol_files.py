@@ -18,7 +18,7 @@ from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.perf_records.code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.workers.read import binaries, symbol_files
-from perfloom.workers.read.symbol_files import make_symbol_source
+from perfloom.workers.read.symbol_files import make_symbol_files, make_symbol_source
 from tests.support.parts import require, require_reference_perf
 
 pytestmark = pytest.mark.heavy
@@ -331,7 +331,7 @@ def test_symbols_of_the_kernel_follow_its_address(tmp_path: Path) -> None:
     assert find(source, hidden, [0xFFFFFFFF81000180]) == ["[unknown]"]
 
 
-def test_maps_of_compilers_are_read_if_recorded_here() -> None:
+def test_maps_of_compilers_are_read_if_recorded_here(monkeypatch: pytest.MonkeyPatch) -> None:
     # No process has this number: it is above the largest possible one.
     path = Path("/tmp/perf-4194399.map")
     code = CodeObject(ObjectKind.PERF_MAP, str(path), pid=4194399)
@@ -339,6 +339,11 @@ def test_maps_of_compilers_are_read_if_recorded_here() -> None:
         path.write_text("7f00 10 py::main:/app.py\n")
         assert find(make_symbol_source(None), code, [0x7F08]) == ["py::main:/app.py"]
         assert find(make_symbol_source(None, recorded_here=False), code, [0x7F08]) == ["[unknown]"]
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)
+        os.chown(path, 1234 if os.getuid() == 0 else -1, -1)
+        owner = path.stat().st_uid
+        assert find(make_symbol_source(None), code, [0x7F08]) == ["[unknown]"]
+        assert find(make_symbol_files(None, recorder=owner).find, code, [0x7F08]) == ["py::main:/app.py"]
         path.unlink()
         path.symlink_to("/dev/zero")
         assert find(make_symbol_source(None), code, [0x7F08]) == ["[unknown]"]
