@@ -186,8 +186,8 @@ def open_change(settings: Settings, store: Store, id: str, origins: tuple[str, .
             build_ids={row["module"]: row["build_id"] for row in code.objects.to_pylist() if row["build_id"]},
             folders=list_folders(settings, origins),
             incoming=binary_cache.open_incoming(settings.data),
-            recorded_here=job is not None and is_recorded_here(job),
-            reads_dumps=job is not None and (is_recorded_here(job) or is_by_command(job)),
+            recorded_here=is_recorded_here(job),
+            reads_dumps=is_recorded_here(job) or is_by_command(job),
             started=job.started if job is not None and job.kind == "record" else None,
         )
         try:

@@ -221,11 +221,11 @@ def repeat_reading(context: JobContext, id: str) -> None:
     """Read the code of a result that has none, from its stored files. Raises NotFound, UnreadableInput, Unavailable."""
     from .read.prefork import ReaderKeeper
 
-    job, results = context.store.jobs.get(id), context.store.results
+    job, results = context.store.jobs.find(id), context.store.results
     inputs = tuple(original.path for original in results.original(id))
     folders = list_folders(context.settings, list_origins(context.store, job))
     with ReaderKeeper() as keeper:
-        code_reading.read_code(context, job, inputs, keeper, folders)
+        code_reading.read_code(context, id, job, inputs, keeper, folders)
 
 
 def fetch_missing(context: JobContext, id: str) -> list[str]:

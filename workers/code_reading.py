@@ -13,7 +13,7 @@ from perfloom.store.jobs import Job
 
 from .base.context import JobContext
 from .read.prefork import ReaderKeeper
-from .read.rank_folders import BUILD_IDS, PLAN, RECORDING, rank_folders
+from .read.rank_folders import PLAN, rank_folders
 
 BY_COMMAND = "by_command"
 """In the specification of an import by a command."""
@@ -23,28 +23,29 @@ log = logging.getLogger(__name__)
 
 def read_code(
     context: JobContext,
-    job: Job,
+    id: str,
+    job: Job | None,
     inputs: tuple[Path, ...],
     keeper: ReaderKeeper,
     folders: Sequence[str],
     *,
     is_locked: bool = False,
 ) -> None:
-    """Read the code of the result of `job`, unless it has some. inputs: what the result was read from. keeper: may have
-    the process that read it. folders: with binaries from elsewhere. is_locked: whether this process holds the lock of
-    the code. Raises UnreadableInput, Unavailable."""
+    """Read the code of a result, unless it has some. job: of the result, None if it was deleted. inputs: what the
+    result was read from. keeper: may have the process that read it. folders: with binaries from elsewhere. is_locked:
+    whether this process holds the lock of the code. Raises UnreadableInput, Unavailable."""
     from .read import reading
 
     message = "Another process reads the machine code."
-    lock = wait_for_lock(context.store.results.code_lock(job.id), LOCK_S, message)
+    lock = wait_for_lock(context.store.results.code_lock(id), LOCK_S, message)
     with nullcontext() if is_locked else lock:
         reading.read_code(
             context.settings,
             context.store,
-            job.id,
+            id,
             _list_recordings(inputs),
             recorded_here=is_recorded_here(job),
-            started=job.started if job.kind == "record" else None,
+            started=job.started if job is not None and job.kind == "record" else None,
             progress=lambda part, text: None,
             keeper=keeper,
             folders=folders,
@@ -52,14 +53,14 @@ def read_code(
         )
 
 
-def is_by_command(job: Job) -> bool:
+def is_by_command(job: Job | None) -> bool:
     """Whether files were imported by a command of this machine, not by an upload."""
-    return job.kind == "import" and bool(job.spec.get(BY_COMMAND))
+    return job is not None and job.kind == "import" and bool(job.spec.get(BY_COMMAND))
 
 
-def is_recorded_here(job: Job) -> bool:
+def is_recorded_here(job: Job | None) -> bool:
     """Whether this machine recorded."""
-    return job.kind == "record" and job.target == LOCAL
+    return job is not None and job.kind == "record" and job.target == LOCAL
 
 
 def note_failure(context: JobContext, id: str, error: Exception) -> None:
@@ -73,6 +74,5 @@ def note_failure(context: JobContext, id: str, error: Exception) -> None:
 def _list_recordings(inputs: tuple[Path, ...]) -> tuple[Path, ...]:
     """The recordings among the inputs, or of the ranks in a directory the lists of their build ids and recordings."""
     if len(inputs) == 1 and (inputs[0] / PLAN).is_file():
-        names = (BUILD_IDS, RECORDING)
-        return tuple(rank.files[name] for rank in rank_folders(inputs[0]) for name in names if name in rank.files)
+        return tuple(path for rank in rank_folders(inputs[0]) for path in rank.recordings)
     return tuple(path for path in inputs if path.is_file())

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
-from perfloom.domain.targets import LOCAL
 from perfloom.store.files.code_folder import MIN_SAMPLES
 from perfloom.store.jobs import Job
 from perfloom.store.result import Result
@@ -31,8 +30,8 @@ def read_code(
     try:
         if not needs_code(results.get(job.id)):
             return
-        code_reading.read_code(context, job, inputs, keeper, _list_folders(context, job), is_locked=is_locked)
-        if _is_remote(job) or context.settings.debuginfod_urls:
+        code_reading.read_code(context, job.id, job, inputs, keeper, _list_folders(context, job), is_locked=is_locked)
+        if job.is_from_elsewhere or context.settings.debuginfod_urls:
             from . import code_files
 
             code_files.request_missing(context, job)
@@ -51,14 +50,10 @@ def find_symbol_places(context: JobContext, job: Job) -> SymbolPlaces:
     )
 
 
-def _is_remote(job: Job) -> bool:
-    """Whether another machine may have recorded. Only then pyarrow is needed here."""
-    return job.kind == "record" and job.target != LOCAL
-
-
 def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:
     """The directories with files that were fetched from the host that recorded, or uploaded."""
-    if not _is_remote(job):
+    # Only for other machines pyarrow is needed here.
+    if not job.is_from_elsewhere:
         from .read.reading import list_shared_folders
 
         return list_shared_folders(context.settings)

@@ -66,6 +66,13 @@ class Job:
     history: tuple[tuple[JobState, float], ...]
 
     @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether another machine may have recorded."""
+        from ..domain.targets import LOCAL
+
+        return self.kind == "record" and self.target != LOCAL
+
+    @property
     def job_spec(self) -> "JobSpec":
         """The description of a recording. Raises InvalidRequest if it is invalid."""
         # The adapters register the names in it. Imported here, because a list of jobs needs neither.

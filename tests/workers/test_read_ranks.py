@@ -21,7 +21,9 @@ from perfloom.ingest.compression import open_decompressed
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import Store
 from perfloom.workers.read import rank_archive, reading
-from perfloom.workers.read.rank_folders import rank_folders
+from perfloom.workers.read.machine_code import read_all_build_ids
+from perfloom.workers.read.rank_folders import BUILD_IDS, rank_folders
+from perfloom.workers.read.request import Input, Limits, Request
 from tests.support import paths
 from tests.support.parts import require
 from tests.support.perf.recordings import USER_MARK, MadeRecording
@@ -297,3 +299,22 @@ def test_memory_does_not_grow_with_the_number_of_ranks(tmp_path: Path) -> None:
     few, many = taken
     assert (few.ranks, many.ranks, few.samples * 8) == (8, 64, many.samples)
     assert many.peak < 1.35 * few.peak
+
+
+def test_build_ids_of_stored_ranks_are_found(tmp_path: Path) -> None:
+    root = job(tmp_path / "job", ranks=3)
+    contents = (f"{'ab' * 20} /bin/one\n", "", f"{'cd' * 20} /bin/two\n")
+    for folder, content in zip(list(rank_folders(root)), contents, strict=True):
+        (next(iter(folder.files.values())).parent / BUILD_IDS).write_text(content)
+    archive = tmp_path / "ranks.tar"
+    rank_archive.pack(root, archive, tmp_path)
+    (tmp_path / "scratch").mkdir()
+    request = Request(
+        inputs=(Input(str(archive), archive.name),),
+        scratch=str(tmp_path / "scratch"),
+        text="",
+        limits=Limits(1 << 30, 60, 1 << 20, 0),
+        parent=os.getpid(),
+    )
+    assert read_all_build_ids(request) == {"/bin/one": "ab" * 20, "/bin/two": "cd" * 20}
+    assert not list((tmp_path / "scratch").iterdir())

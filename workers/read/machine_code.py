@@ -19,12 +19,14 @@ from perfloom.store.files import columns
 from perfloom.store.files.binary_cache import BinaryFolder
 from perfloom.store.files.code import write_code
 
+from . import rank_archive
 from .binaries import Binaries
+from .rank_folders import rank_folders
 from .request import AnswerWriter, Request
 
 DEADLINE_S = 30.0
 """CPU time for the debug information of all binaries of a recording."""
-HEAD_BYTES = 16
+HEAD_BYTES = 512
 COPY_BYTES = 8 << 20
 MAX_LIST_BYTES = 4 << 20
 """Of a text with build ids."""
@@ -39,14 +41,16 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
         from .uploaded_binaries import sort_uploads
 
         sort_uploads(request.code.uploads, build_ids, BinaryFolder(Path(request.code.incoming)))
+    build_ids = read_all_build_ids(request) | build_ids
+    recorders = set()
     for one in request.inputs:
-        with suppress(OSError, ValueError, PerfloomError), _open_unpacked(Path(one.path), request) as file:
-            for path, build_id in _read_build_ids(file).items():
-                build_ids.setdefault(path, build_id)
+        with suppress(OSError):
+            recorders.add(os.stat(one.path).st_uid)
     binaries = Binaries(
         build_ids=build_ids,
         recorded_here=request.code.recorded_here,
         reads_dumps=request.code.reads_dumps,
+        recorders=frozenset(recorders),
         lines=Path(request.code.lines) if request.code.lines else None,
         started=request.code.started,
         public=request.code.public,
@@ -59,18 +63,47 @@ def read_machine_code(request: Request, answers: AnswerWriter) -> tuple[Path, ..
     return (folder,)
 
 
+def read_all_build_ids(request: Request) -> dict[str, str]:
+    """The build ids of all recordings of a request, by path. What cannot be read has none."""
+    found: dict[str, str] = {}
+    for one in request.inputs:
+        with suppress(OSError, ValueError, PerfloomError), _list_recordings(Path(one.path), request) as files:
+            for file in files:
+                with suppress(OSError, ValueError, PerfloomError):
+                    for path, build_id in _read_build_ids(file).items():
+                        found.setdefault(path, build_id)
+    return found
+
+
 @contextmanager
-def _open_unpacked(path: Path, request: Request) -> Iterator[IO[bytes]]:
-    """A recording, decompressed to a temporary file if it is compressed. Raises TooLarge, OSError."""
+def _list_recordings(path: Path, request: Request) -> Iterator[Iterator[IO[bytes]]]:
+    """A recording, decompressed to a temporary file if it is compressed; or those in an archive of ranks, and the lists
+    of their build ids. Raises UnreadableInput, TooLarge, OSError."""
     with open_decompressed(path, request.limits.unpacked_bytes) as stream:
-        if stream.packed is None or not perf_data.sniff(stream.peek(HEAD_BYTES)):
+        head = stream.peek(HEAD_BYTES)
+        if rank_archive.sniff(head):
+            with tempfile.TemporaryDirectory(dir=request.scratch) as scratch:
+                root = Path(scratch, "ranks")
+                disk = os.statvfs(scratch)
+                room = disk.f_bavail * disk.f_frsize - request.limits.free_bytes
+                rank_archive.unpack(stream, root, room, path.name)
+                yield _open_ranks(root)
+            return
+        if stream.packed is None or not perf_data.sniff(head):
             with open(path, "rb") as plain:
-                yield plain
+                yield iter((plain,))
             return
         with tempfile.TemporaryFile(dir=request.scratch) as file:
             shutil.copyfileobj(stream, file, COPY_BYTES)
             file.flush()
-            yield file
+            yield iter((file,))
+
+
+def _open_ranks(root: Path) -> Iterator[IO[bytes]]:
+    for rank in rank_folders(root):
+        for path in rank.recordings:
+            with open(path, "rb") as file:
+                yield file
 
 
 def _read_build_ids(file: IO[bytes]) -> dict[str, str]:

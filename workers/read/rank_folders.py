@@ -46,6 +46,11 @@ class RankFolder:
         """The other files of the recorder, such as the trace of each process, by name."""
         return [path for name, path in self.files.items() if name not in KNOWN_FILES]
 
+    @property
+    def recordings(self) -> list[Path]:
+        """The list of build ids and the recording of perf."""
+        return [self.files[name] for name in (BUILD_IDS, RECORDING) if name in self.files]
+
     def one_of(self, names: tuple[str, ...]) -> Path | None:
         """The first of these files that exists; None if there is none."""
         return next((self.files[name] for name in names if name in self.files), None)
