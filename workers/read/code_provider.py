@@ -12,7 +12,8 @@ from perfloom.store.files.binary_cache import UPLOADS, BinaryFolder, is_build_id
 MIN_SHARE = 0.005
 """Of the samples: binaries with less are not fetched."""
 MAX_OBJECTS = 50
-MAX_FILE_BYTES = 512 << 20
+MAX_FILE_BYTES = 1 << 30
+"""The kernel with debug information has up to 900 MB."""
 MAX_ALL_BYTES = 2 << 30
 """Of the binaries and debug files for one result."""
 MAX_SOURCES = 2000

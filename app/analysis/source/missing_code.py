@@ -27,7 +27,8 @@ _WITHOUT_DEBUG = (CodeStatus.NO_LINES, CodeStatus.NO_SYMBOLS)
 @dataclass(frozen=True)
 class MissingObject:
     """A binary of which a file is missing. build_id: of the recording. share: of the samples with a function of it on
-    their stack, 0 to 1. wants_binary: whether the binary itself is missing, else only its debug information."""
+    their stack, 0 to 1. wants_binary: whether the binary itself is missing, else only its debug information, which is
+    all that is needed of the kernel."""
 
     module: str
     build_id: str
@@ -77,7 +78,7 @@ def list_missing_objects(profile: Profile, code: Code) -> tuple[MissingObject, .
     found = [
         MissingObject(row["module"], row["build_id"], shares.get(row["module"], 0.0), row["status"] in _FETCHED)
         for row in code.objects.to_pylist()
-        if row["build_id"] and row["status"] in (*_FETCHED, *_WITHOUT_DEBUG)
+        if row["build_id"] and row["status"] in (*_FETCHED, *_WITHOUT_DEBUG, CodeStatus.KERNEL)
     ]
     return tuple(sorted(found, key=lambda one: -one.share))
 

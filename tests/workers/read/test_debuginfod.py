@@ -15,14 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.analysis.source.missing_code import MissingObject, MissingSource
+from perfloom.analysis.source.missing_code import MissingObject, MissingSource, list_missing_objects
 from perfloom.domain.errors import Unavailable
+from perfloom.ingest.machine_code.code_builder import CodeBuilder, deadline_after
 from perfloom.store.files import binary_cache
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.workers import code_files, debuginfod
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.debuginfod import DebuginfodFiles
-from tests.support.machine_code import FOLDER, compile_program
+from perfloom.workers.read.binaries import KERNEL, Binaries
+from tests.support.machine_code import FOLDER, build_profile, compile_program
 from tests.support.parts import require
 from tests.workers.read.test_source_lines import ID, read_code, record, status_of, store_recording
 
@@ -179,3 +181,10 @@ def test_a_server_that_is_away_does_not_hide_others(tmp_path: Path, servers: lis
     folder = BinaryFolder(tmp_path)
     DebuginfodFiles([away.address, server.address], 1 << 30).fetch_objects([BINARY], folder)
     assert folder.file(BUILD_ID, FileKind.EXECUTABLE).read_bytes() == b"binary"
+
+
+def test_the_kernel_is_asked_for_by_its_debug_information() -> None:
+    profile = build_profile(Path("/boot/vmlinux"), {"schedule": 0x1000}, module=KERNEL)
+    files = Binaries({KERNEL: BUILD_ID}, False, None, False, os.devnull)
+    code = CodeBuilder(files.open_object, files.read_source, deadline_after(60)).build(profile)
+    assert list_missing_objects(profile, code) == (MissingObject(KERNEL, BUILD_ID, 1.0, wants_binary=False),)
