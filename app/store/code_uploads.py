@@ -1,6 +1,7 @@
 """Files that users add to the machine code of a result: binaries, debug files, and texts of source files."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.schemas.code import Code
 from ..domain.text import sanitize_line
 from ..domain.units import format_bytes
+from ..ingest.machine_code.source_text import decode_source
 from .files.binary_cache import UPLOADS, is_build_id, open_origin
 from .files.disk import disk_errors
 
@@ -70,12 +72,37 @@ def list_uploaded_texts(data: Path, sources: Sequence[MissingSource]) -> tuple[M
     )
 
 
+def list_used_texts(data: Path, code: Code) -> tuple[MissingSource, ...]:
+    """The source files of `code` with an uploaded text as their text. Others may have been uploaded for another result
+    with the same binary."""
+    uploaded = list_uploaded_texts(data, list_known_sources(code))
+    if not uploaded:
+        return ()
+    folder, rows = open_origin(data, UPLOADS), dict[str, int]()
+    for row, path in enumerate(code.files.column("path").to_pylist()):
+        rows.setdefault(path, row)
+    texts = code.files.column("text")
+
+    def is_used(one: MissingSource) -> bool:
+        text = texts[rows[one.path]].as_py()
+        for build_id in filter(is_build_id, one.build_ids):
+            with suppress(OSError):
+                if decode_source(folder.source(build_id, one.path).read_bytes()) == text:
+                    return True
+        return False
+
+    return tuple(filter(is_used, uploaded))
+
+
 def remove_text(data: Path, code: Code, path: str) -> None:
     """Remove the uploaded text of a source file, so that the code of no result gets it any more. Raises InvalidRequest
     if it has none, Unavailable."""
-    found = next((one for one in list_uploaded_texts(data, list_known_sources(code)) if one.path == path), None)
+    found = next((one for one in list_used_texts(data, code) if one.path == path), None)
     if found is None:
-        raise InvalidRequest(f"No text of {sanitize_line(path)[:200]} was uploaded, so that none can be removed.")
+        raise InvalidRequest(
+            f"The text of {sanitize_line(path)[:200]} in this result is none that was uploaded, so that it cannot be "
+            "removed."
+        )
     folder = open_origin(data, UPLOADS)
     for build_id in filter(is_build_id, found.build_ids):
         uploaded = folder.source(build_id, path)

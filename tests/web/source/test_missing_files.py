@@ -147,13 +147,17 @@ def test_an_added_text_can_be_replaced_and_removed(
     publish_code(staged, store.results.path(ID))
     assert "Added source file" not in browser_client.page(PAGE)
     browser_client.post(f"{PAGE}/remove", source="/src/made.c")
-    assert "No text of /src/made.c was uploaded" in browser_client.page(PAGE)
+    assert "is none that was uploaded" in browser_client.page(PAGE)
     folder = binary_cache.open_origin(store.results.data, binary_cache.UPLOADS)
-    folder.add_source(BUILD_ID, "/src/made.c", b"int wrong;\n", None)
+    folder.add_source(BUILD_ID, "/src/made.c", b"for another result\n", None)
+    assert "Added source file" not in browser_client.page(PAGE)
+    own = code.files.column("text")[0].as_py().encode()
+    folder.add_source(BUILD_ID, "/src/made.c", own, None)
     page = browser_client.page(f"{PAGE}?function=f1")
     assert "Added source file" in page and f'action="{PAGE}/remove?function=f1"' in page
     assert "being added" in send(browser_client, "made.c", b"int right;\n")
     assert folder.source(BUILD_ID, "/src/made.c").read_bytes() == b"int right;\n"
+    folder.add_source(BUILD_ID, "/src/made.c", own, None)
     assert browser_client.post(f"{PAGE}/remove", source="/src/made.c").status_code == 303
     assert not folder.source(BUILD_ID, "/src/made.c").exists()
     request = binary_cache.read_request(store.results.data, ID)

@@ -25,7 +25,14 @@ from perfloom.domain.schemas.code import Code
 from perfloom.ingest.machine_code.elf_image import ElfImage
 from perfloom.ingest.storage_names import CODE_FOLDER
 from perfloom.store import Store
-from perfloom.store.code_uploads import AddedFile, list_uploaded_texts, remove_text, sort_added_files, store_texts
+from perfloom.store.code_uploads import (
+    AddedFile,
+    list_uploaded_texts,
+    list_used_texts,
+    remove_text,
+    sort_added_files,
+    store_texts,
+)
 from perfloom.store.files import binary_cache
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind
 from perfloom.store.files.code_folder import read_note
@@ -116,11 +123,19 @@ def test_source_files_are_added_and_kept(context: JobContext, moved: tuple[Path,
     store_texts(context.settings.data, texts)
     assert ask(context, texts=True) == ""
     assert read_text(context, wanted.path) == ("int replaced;\n", None)
+    assert list_used_texts(context.settings.data, code_of(context)) == tuple(texts)
+    uploads = binary_cache.open_origin(context.settings.data, binary_cache.UPLOADS)
+    uploads.add_source(wanted.build_ids[0], wanted.path, b"int other;\n", None)
+    # It was uploaded for another result with the same binary.
+    assert list_used_texts(context.settings.data, code_of(context)) == ()
+    with pytest.raises(InvalidRequest, match="none that was uploaded"):
+        remove_text(context.settings.data, code_of(context), wanted.path)
+    uploads.add_source(wanted.build_ids[0], wanted.path, b"int replaced;\n", None)
     remove_text(context.settings.data, code_of(context), wanted.path)
     binary_cache.request_files(context.settings.data, ID, removed=wanted.path)
     assert ask(context) == ""
     assert read_text(context, wanted.path) == (None, "Its uploaded text was removed.")
-    with pytest.raises(InvalidRequest, match="No text of"):
+    with pytest.raises(InvalidRequest, match="none that was uploaded"):
         remove_text(context.settings.data, code_of(context), wanted.path)
 
 

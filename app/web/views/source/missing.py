@@ -18,9 +18,15 @@ from ....analysis.source.missing_code import (
 from ....domain.errors import Conflict, InvalidRequest
 from ....domain.profile import Profile
 from ....domain.schemas.code import Code
-from ....domain.targets import LOCAL
 from ....domain.units import format_percent
-from ....store.code_uploads import AddedFile, list_uploaded_texts, remove_text, sort_added_files, store_texts
+from ....store.code_uploads import (
+    AddedFile,
+    list_uploaded_texts,
+    list_used_texts,
+    remove_text,
+    sort_added_files,
+    store_texts,
+)
 from ....store.files.binary_cache import is_requested, name_upload, request_files
 from ....store.files.code_folder import MIN_SAMPLES
 from ....store.files.disk import safe_name
@@ -77,7 +83,7 @@ def find_missing_files(
         objects = tuple(one for one in objects if one.module in modules)
         build_ids = {row["build_id"] for row in code.objects.to_pylist() if row["module"] in modules}
         sources = tuple(one for one in sources if build_ids.intersection(one.build_ids))
-    added = _list_added(profile, code)
+    added = _list_added(code)
     if not objects and not sources and not added:
         return None
     pairs = list(request.args.items(multi=True))
@@ -115,9 +121,8 @@ def _list(code: Code) -> tuple[MissingSource, ...]:
     return tuple(one for one in list_missing_sources(code) if one.build_ids)
 
 
-def _list_added(profile: Profile, code: Code) -> tuple[MissingSource, ...]:
-    known = memoize(profile, ("known sources", code), lambda: list_known_sources(code))
-    return list_uploaded_texts(current_services().settings.data, known)
+def _list_added(code: Code) -> tuple[MissingSource, ...]:
+    return list_used_texts(current_services().settings.data, code)
 
 
 def _describe(one: MissingObject) -> MissingBinary:
@@ -128,8 +133,7 @@ def _describe(one: MissingObject) -> MissingBinary:
 def _can_fetch(id: str) -> bool:
     here = current_services()
     job = here.store.jobs.find(id)
-    is_remote = job is not None and job.kind == "record" and job.target != LOCAL
-    return is_remote or bool(here.settings.debuginfod_urls)
+    return (job is not None and job.is_from_elsewhere) or bool(here.settings.debuginfod_urls)
 
 
 @blueprint.post("/results/<id>/source/files")
