@@ -151,7 +151,11 @@ def read(data: Path | None, id: str) -> int:
 
 def _open_code(store: "Store", id: str) -> "Code":
     """The machine code of a result. Waits while it is being read. Raises NotFound."""
+    is_noted = False
     while (code := store.results.open_code(id)) is None and store.results.is_code_expected(id):
+        if not is_noted:
+            click.echo("perfloom: another process reads the machine code of this result; waiting for it", err=True)
+            is_noted = True
         time.sleep(WAIT_S)
     code = code or store.results.open_code(id)
     if code is None:
