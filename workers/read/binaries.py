@@ -9,8 +9,10 @@ elsewhere, such as the host that recorded, are in directories by build id.
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -25,6 +27,7 @@ from perfloom.paths import os_error_text
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 from perfloom.store.files.known_code import KnownCode, find_known_code
 
+from ..base.kernel_modules import read_module
 from ..base.regular_files import get_real_path, open_regular
 
 MAX_DUMP_BYTES = 1 << 30
@@ -32,6 +35,7 @@ MAX_DUMP_BYTES = 1 << 30
 MAX_SOURCE_BYTES = 64 << 20
 MAX_ALL_SOURCE_BYTES = 512 << 20
 BESIDE = (Path("/usr/lib/debug/.build-id"),)
+MODULES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 _JIT_DUMP = re.compile(r"/jit-([0-9]{1,10})\.dump$", re.ASCII)
 _PERF_MAP = re.compile(r"/tmp/perf-[0-9]{1,10}\.map", re.ASCII)
 """The module of code of a just-in-time compiler that only has names."""
@@ -74,7 +78,9 @@ class Binaries:
         build_id = self.build_ids.get(module)
         if module.startswith(KERNEL) and build_id is not None:
             return self._open_kernel(module, build_id)
-        if module.startswith(("[kernel", "[guest")) or module.endswith((".ko", ".ko.xz", ".ko.zst", ".ko.gz")):
+        if module.endswith(MODULES) and build_id is not None:
+            return self._open_module(module, build_id)
+        if module.startswith(("[kernel", "[guest")) or module.endswith(MODULES):
             return ObjectFile(None, CodeStatus.KERNEL)
         if marker := _JIT_DUMP.search(module):
             return self._open_dump(module, int(marker[1]))
@@ -121,6 +127,22 @@ class Binaries:
             return ObjectFile(None, CodeStatus.KERNEL, build_id=build_id)
         self.opened.append(build_id)
         return ObjectFile(stream, build_id=build_id, find_cache=self._find_cache(build_id))
+
+    def _open_module(self, path: str, build_id: str) -> ObjectFile:
+        """A module of the kernel, which may be compressed."""
+        self.opened.append(build_id)
+        for place in (*self._list_kept(path, build_id), Path(path)):
+            stream = self._open(place) if place.is_absolute() else None
+            if stream is None:
+                continue
+            with stream:
+                unpacked = BytesIO(read_module(stream, Path(path).suffix))
+            with suppress(UnreadableInput):
+                if is_same_build(ElfImage.read(unpacked).build_id, build_id):
+                    return ObjectFile(unpacked, build_id=build_id, debug=partial(self._open_debug, path))
+        received = self._open_received(path, build_id, FileKind.EXECUTABLE)
+        status = CodeStatus.COMPLETE if received else CodeStatus.MISSING
+        return ObjectFile(received, status, build_id=build_id, debug=partial(self._open_debug, path))
 
     def _find_cache(self, build_id: str) -> Callable[[Sequence[BinaryIO]], KnownCode | None]:
         root = self.lines

@@ -5,8 +5,6 @@ Only files with the build id of the recording are used, if it has one. The order
 debuginfod, and deleted files that were written again by the same build.
 """
 
-import gzip
-import lzma
 import mmap
 import os
 import zlib
@@ -18,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import zstandard
 
 from perfloom.domain.arrays import Array
 from perfloom.domain.errors import UnreadableInput
@@ -40,12 +37,11 @@ from perfloom.ingest.symbols.perf_names import PerfNames
 from perfloom.ingest.symbols.symbol_table import EMPTY, SymbolTable
 from perfloom.store.files.binary_cache import BinaryFolder, FileKind, is_build_id
 
+from ..base.kernel_modules import read_module
 from ..base.regular_files import open_regular
 
 MAX_TEXT_BYTES = 256 << 20
 """Of kallsyms and maps of symbols."""
-MAX_MODULE_BYTES = 256 << 20
-"""Of a module of the kernel, decompressed."""
 MAX_VDSO_BYTES = 1 << 20
 DEBUG_ROOT = Path("/usr/lib/debug")
 NOTES, KALLSYMS = Path("/sys/kernel/notes"), Path("/proc/kallsyms")
@@ -283,16 +279,8 @@ class SymbolFiles:
         stream = self._open_stream(path)
         if stream is None:
             return b""
-        with stream, suppress(OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError):
-            match path.suffix:
-                case ".xz":
-                    return lzma.LZMAFile(stream).read(MAX_MODULE_BYTES)
-                case ".gz":
-                    return gzip.GzipFile(fileobj=stream).read(MAX_MODULE_BYTES)
-                case ".zst":
-                    return zstandard.ZstdDecompressor().stream_reader(stream).read(MAX_MODULE_BYTES)
-            return stream.read(MAX_MODULE_BYTES)
-        return b""
+        with stream:
+            return read_module(stream, path.suffix)
 
     def _open_vdso(self, code: CodeObject) -> _Tables:
         own = _read_own_vdso()

@@ -15,6 +15,7 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
 from .elf_image import PT_LOAD, SHT_DYNSYM, SHT_SYMTAB, ElfImage
+from .linked_image import ET_REL, LinkedImage
 from .plt import PltEntry, list_plt_entries
 
 MAX_TABLE_BYTES = 512 << 20
@@ -111,7 +112,7 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
     Raises UnreadableInput for other files.
     """
     try:
-        image = ElfImage.read(stream)
+        image = _read_image(stream)
         loaded = image.segments[(image.segments["type"] == PT_LOAD) & (image.segments["flags"] & _EXECUTABLE > 0)]
         columns = (loaded[name].tolist() for name in ("vaddr", "offset", "filesz"))
         build_id = image.build_id
@@ -125,6 +126,11 @@ def open_binary(stream: BinaryIO, find_debug: Callable[[str], BinaryIO | None] =
         raise UnreadableInput("It is not a valid ELF file.") from None
 
 
+def _read_image(stream: BinaryIO) -> ElfImage:
+    image = ElfImage.read(stream)
+    return LinkedImage.link(image) if image.kind == ET_REL else image
+
+
 def _find_debug(image: ElfImage, build_id: str | None, find_debug: Callable[[str], BinaryIO | None]) -> ElfImage:
     if build_id is None or image.find_section(b".debug_line") is not None:
         return image
@@ -132,7 +138,7 @@ def _find_debug(image: ElfImage, build_id: str | None, find_debug: Callable[[str
     if stream is None:
         return image
     try:
-        beside = ElfImage.read(stream)
+        beside = _read_image(stream)
         return beside if beside.build_id == build_id else image
     except DAMAGED:
         return image
@@ -166,8 +172,10 @@ def _read_symbols(images: Sequence[ElfImage]) -> Symbols:
         data = image.read_section(table, MAX_TABLE_BYTES)
         strings = image.read_section(image.sections[table.link], MAX_TABLE_BYTES)
         found = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
-        found = found[np.isin(found["info"] & 15, _FUNCTION_TYPES) & (found["section"] != 0) & (found["value"] != 0)]
-        columns = [found[name].astype(np.uint64) for name in ("value", "size", "name")]
+        found = found[np.isin(found["info"] & 15, _FUNCTION_TYPES) & (found["section"] != 0)]
+        value = image.find_addresses(found["value"].astype(np.uint64), found["section"])
+        found, value = found[value != 0], value[value != 0]
+        columns = [value, *(found[name].astype(np.uint64) for name in ("size", "name"))]
         columns.append((found["info"] >> 4).astype(np.uint64))
         columns[2] += np.uint64(len(names))
         if image.machine == _ARM:

@@ -6,9 +6,9 @@ Formats: System V ABI, chapters 4 and 5; GNU build ids and debug links as in the
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import numpy as np
 import zstandard
@@ -41,6 +41,14 @@ def make_record(text: str, order: str) -> np.dtype[np.void]:
     return np.dtype([(name, order + kind) for name, kind in (field.split() for field in text.split(", "))])
 
 
+def make_segments(rows: Sequence[tuple[int, ...]], *, is_64: bool, order: str) -> Array:
+    """The table `ElfImage.segments` of rows of (type, flags, offset, address, bytes in the file)."""
+    segments = np.zeros(len(rows), make_record(_SEGMENT[is_64], order))
+    for name, column in zip(("type", "flags", "offset", "vaddr", "filesz"), zip(*rows, strict=True), strict=False):
+        segments[name] = column
+    return segments
+
+
 @dataclass(frozen=True)
 class SectionHeader:
     """A section header, with its name and number."""
@@ -53,12 +61,13 @@ class SectionHeader:
     offset: int
     size: int
     link: int
+    info: int
     entsize: int
 
 
 @dataclass(frozen=True, eq=False)
 class ElfImage:
-    """An ELF file. machine: e_machine. segments: of `_SEGMENT`, all of them."""
+    """An ELF file. machine: e_machine. segments: of `_SEGMENT`, all of them. kind: e_type."""
 
     stream: BinaryIO
     size: int
@@ -67,9 +76,10 @@ class ElfImage:
     machine: int
     sections: tuple[SectionHeader, ...]
     segments: Array
+    kind: int
 
-    @classmethod
-    def read(cls, stream: BinaryIO) -> Self:
+    @staticmethod
+    def read(stream: BinaryIO) -> "ElfImage":
         """Read the headers. Raises UnreadableInput if it is not an ELF file or its header is damaged."""
         size = stream.seek(0, os.SEEK_END)
         head = _read_at(stream, size, 0, 64)
@@ -93,14 +103,18 @@ class ElfImage:
         if names_in < len(rows) and rows["type"][names_in] != SHT_NOBITS:
             names_size = min(int(rows["size"][names_in]), MAX_NAMES_BYTES)
             names = _read_at(stream, size, int(rows["offset"][names_in]), names_size)
-        columns = ("name", "type", "flags", "addr", "offset", "size", "link", "entsize")
+        columns = ("name", "type", "flags", "addr", "offset", "size", "link", "info", "entsize")
         sections = tuple(
             SectionHeader(number, names[at : max(at, names.find(b"\0", at, at + 256))], *others)
             for number, (at, *others) in enumerate(zip(*(rows[name].tolist() for name in columns), strict=True))
         )
         kind = make_record(_SEGMENT[is_64], order)
         segments = np.frombuffer(_read_records(stream, size, segments_at, kind, min(segment_count, MAX_SEGMENTS)), kind)
-        return cls(stream, size, is_64, order, machine, sections, segments)
+        return ElfImage(stream, size, is_64, order, machine, sections, segments, fields[0])
+
+    def find_addresses(self, value: Array, section: Array) -> Array:
+        """The addresses of symbols. value, section: as their table has them."""
+        return value
 
     def find_section(self, name: bytes) -> SectionHeader | None:
         """The first section with a name."""

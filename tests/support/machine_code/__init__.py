@@ -66,10 +66,10 @@ def list_functions(binary: Path) -> dict[str, list[int]]:
     return found
 
 
-def list_calls(binary: Path, addresses: list[int]) -> dict[int, list[Call]]:
+def list_calls(binary: Path, addresses: list[int], section: str = "") -> dict[int, list[Call]]:
     """The line of each address, innermost first, then those that called the inlined functions, by addr2line; none if it
-    is unknown."""
-    command = ["addr2line", "-a", "-i", "-f", "-e", str(binary)]
+    is unknown. section: of which the addresses are offsets."""
+    command = ["addr2line", "-a", "-i", "-f", "-e", str(binary), *(("-j", section) if section else ())]
     asked = "\n".join(map(hex, addresses))
     text = subprocess.run(command, check=True, capture_output=True, text=True, input=asked).stdout
     found: dict[int, list[Call]] = {}

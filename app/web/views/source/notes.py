@@ -37,7 +37,8 @@ _STATUS = {
     "information, if its build id is that of the recording: on the machine that reads recordings, install its package "
     "(Debian: linux-image-VERSION-dbg; Ubuntu: linux-image-VERSION-dbgsym; Fedora, RHEL: dnf debuginfo-install "
     "kernel), then record or import again. If the kernel is listed below, at Missing files, you can add its vmlinux "
-    "there, or fetch it where servers of debuginfod are set. Modules of the kernel are not read.",
+    "there, or fetch it where servers of debuginfod are set. Modules are read from their files in /lib/modules, if the "
+    "recording has their build ids.",
     CodeStatus.NO_FILE: "This code is in no file: it was generated while the program ran, or its file is not known. Of "
     "a just-in-time compiler it is shown if that writes jit-PID.dump (node --perf-prof, python -X perf_jit), and the "
     "program is recorded with -k mono.",
