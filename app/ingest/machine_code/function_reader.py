@@ -178,16 +178,18 @@ class FunctionReader:
 
     def _place(self, address: Array, name: str, rows: LineRows, scopes: Sequence[InlinedCall]) -> Array:
         """The row of `places` of each instruction of a function."""
-        inside = np.full(len(address), -1)
-        for number, scope in enumerate(scopes):
-            for low, high in scope.ranges:
-                first, last = np.searchsorted(address, np.array([low, high], np.uint64)).tolist()
-                inside[first:last] = number
+        inside = _find_scopes(address, scopes)
         file, line = rows.find(address)
-        calls: list[int] = []
-        for scope in scopes:
-            parent, function = (calls[scope.parent], scopes[scope.parent].function) if scope.parent >= 0 else (-1, name)
-            calls.append(self._intern_place(parent, function, scope.file, scope.line))
+        calls: dict[int, int] = {-1: -1}
+
+        def add_call(number: int) -> int:
+            """The row of the place that called a scope."""
+            if number not in calls:
+                scope = scopes[number]
+                function = scopes[scope.parent].function if scope.parent >= 0 else name
+                calls[number] = self._intern_place(add_call(scope.parent), function, scope.file, scope.line)
+            return calls[number]
+
         # One number for each combination: sorting rows of three takes several times as long.
         key = ((inside + 1) * (len(rows.files) + 1) + file + 1) * 2**31 + line
         _, at, which = np.unique(key, return_index=True, return_inverse=True)
@@ -196,8 +198,8 @@ class FunctionReader:
             if number < 0:
                 interned.append(-1)
                 continue
-            parent, function = (calls[scope_number], scopes[scope_number].function) if scope_number >= 0 else (-1, name)
-            interned.append(self._intern_place(parent, function, rows.files[number], line_number))
+            function = scopes[scope_number].function if scope_number >= 0 else name
+            interned.append(self._intern_place(add_call(scope_number), function, rows.files[number], line_number))
         return np.array(interned, np.int32)[which.reshape(-1)] if interned else np.zeros(0, np.int32)
 
     def _intern_place(self, parent: int, function: str, file: str, line: int) -> int:
@@ -227,6 +229,18 @@ class FunctionReader:
             named = pa.array([texts[row].as_py() + name for row, name in sorted(self.target_names.items())])
             texts = pc.replace_with_mask(texts, is_named, named)
         return [symbol, address, size, texts, targets, np.concatenate(self.instruction_places)]
+
+
+def _find_scopes(address: Array, scopes: Sequence[InlinedCall]) -> Array:
+    """The innermost scope of each instruction, -1 for none."""
+    inside = np.full(len(address), -1)
+    ranges = [(number, *one) for number, scope in enumerate(scopes) for one in scope.ranges]
+    if ranges:
+        number, low, high = zip(*ranges, strict=True)
+        ends = (np.searchsorted(address, np.array(column, np.uint64)).tolist() for column in (low, high))
+        for one, first, last in zip(number, *ends, strict=True):
+            inside[first:last] = one
+    return inside
 
 
 def _open_debug(image: ElfImage) -> tuple[DebugSections | None, str]:
