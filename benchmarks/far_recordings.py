@@ -3,19 +3,18 @@
     PYTHONPATH=tools python -m benchmarks.far_recordings [--delay-ms 20] [--megabits 100] [--seconds 4 60] [--runs 3]
 
 A real sshd on this machine is reached through a relay with a delay and a limited rate. Two ways from a recording there
-to a profile here, in turns:
+to a profile here, by the scripts and functions of jobs, in turns:
 
-    text     perf script there, its compressed text is fetched and read
-    tables   the compressed recording, kallsyms and the parts of the ELF files that symbols are read from are fetched;
-             a copy of each file that has only these parts is put where perf keeps files by build id, and the records
-             are read
+    text     perf script there, its compressed text is fetched and read, and the recording is fetched to be kept
+    tables   the symbol tables of binaries are copied there, the recording and those that are not here are fetched, and
+             the records are read
 
 Each line has medians in seconds. "again": the tables were here already.
 """
 
 import argparse
 import contextlib
-import io
+import shutil
 import statistics
 import subprocess
 import sys
@@ -25,23 +24,54 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import zstandard
-
 from perfloom.config import Settings
-from perfloom.domain.targets import Target
-from perfloom.ingest.machine_code.elf_image import ElfImage
-from perfloom.recording.quoting import join
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import CallGraph, JobSpec
+from perfloom.domain.targets import Target, TargetFacts
+from perfloom.recording.plan import plan as plans
+from perfloom.recording.quoting import quote
+from perfloom.store.files.symbol_cache import SymbolCache
 from perfloom.workers import transports
 from perfloom.workers.read import reading
+from perfloom.workers.remote import symbol_tables
 from perfloom.workers.transports import FileCopy, Transport, open_transport
 from tests.support.sshd import sshd
 
 from .transports import relay
 
-FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
-TABLES = Path(__file__).with_name("elf_tables.sh")
-HERTZ = 25_000
+HERTZ = 15_000
 MAX_S = 600.0
+OPTIONS = ("-N", "-z", "--no-bpf-event", "--buildid-mmap")
+PROGRAM = """
+import hashlib, json, random, re, sys, time, zlib
+end = time.time() + float(sys.argv[1])
+def walk(n):
+    return n if n < 2 else walk(n - 1) + walk(n - 2)
+def read():
+    text = json.dumps([{"a": i, "b": str(i) * 3} for i in range(300)])
+    return len(re.findall(r"[0-9]+", text)) + len(json.loads(text))
+def pack():
+    data = bytes(random.getrandbits(8) for _ in range(3000))
+    return len(zlib.compress(data)) + len(hashlib.sha256(data * 30).digest())
+def deep(n, function):
+    return function() if not n else deep(n - 1, function)
+while time.time() < end:
+    walk(12)
+    deep(random.randrange(40), read)
+    deep(random.randrange(60), pack)
+    sorted(random.random() for _ in range(2000))
+"""
+"""A program with many call chains, whose binaries have build ids."""
+SPEC = JobSpec(target="far", command=("x",), events=("cpu-clock",), call_graph=CallGraph.FP)
+FACTS = TargetFacts(HostFacts(host="far", options=OPTIONS, kernel="6.1"))
+# The variables of a rank.
+RANK = """
+pl_directory=$(pwd -P) pl_run=0
+. ./common.sh && . ./plan.sh || exit 1
+pl_number() { :; }
+pl_find_host
+pl_tables_from=1 pl_state=$pl_directory/run0/all/state
+"""
 
 
 class Stopwatch:
@@ -57,97 +87,58 @@ class Stopwatch:
         self.seconds[step] = time.perf_counter() - start
 
 
-def run(there: Transport, script: str) -> bytes:
-    """What a script at the target prints."""
-    done = there.run(script, timeout_s=MAX_S)
-    assert done.status == 0, done.errors
-    return done.stdout
+class FarJob:
+    """The directory of a job at a host, with a recording. cache: of symbol tables here. folder: for its files here."""
 
+    def __init__(self, there: Transport, target: Target, directory: Path, folder: Path, settings: Settings) -> None:
+        self.there, self.target, self.directory, self.folder, self.settings = there, target, directory, folder, settings
+        self.cache = SymbolCache(folder / "cache")
+        self.rank = directory / "run0/all"
 
-def fetch(there: Transport, path: str, folder: Path) -> Path:
-    """A file of the target, here."""
-    copy = folder / Path(path).name
-    copy.unlink(missing_ok=True)
-    there.get([FileCopy(path, copy)])
-    return copy
+    def lay_down(self, recording: Path) -> None:
+        """Write the files of the job, with the list of the tables that are here."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.rank.mkdir(parents=True)
+        plan = plans.make_plan(SPEC, self.target, FACTS, "job", str(self.directory), self.cache.list_names())
+        for name, text in plan.files.items():
+            (self.directory / name).write_text(text)
+        shutil.copy(recording, self.rank / "perf.data")
 
+    def run(self, script: str) -> bytes:
+        """What a script in the directory prints."""
+        done = self.there.run(f"cd {quote(str(self.directory))} || exit\n{script}", timeout_s=MAX_S)
+        assert done.status == 0, done.errors
+        return done.stdout
 
-def read_text(there: Transport, recording: str, settings: Settings, folder: Path, watch: Stopwatch) -> int:
-    """The samples of the recording, by its text."""
-    with watch.time("there"):
-        options = f"--ns --header --no-inline --show-lost-events -F {FIELDS}"
-        run(there, f"perf script -i {recording} {options} 2>/dev/null | zstd -q -3 -f -o {recording}.script.zst")
-    with watch.time("fetch"):
-        text = fetch(there, f"{recording}.script.zst", folder)
-    with watch.time("read"):
-        return reading.read_profile(settings, [text]).samples.num_rows
+    def read_text(self, watch: Stopwatch) -> int:
+        """The samples of the recording, by its text."""
+        with watch.time("there"):
+            self.run(f'{RANK} pl_read "$pl_directory/run0/all"')
+        with watch.time("fetch"):
+            copies = [FileCopy(str(self.rank / name), self.folder / name) for name in ("perf.script.zst", "perf.data")]
+            self.there.get(copies)
+        with watch.time("read"):
+            return reading.read_profile(self.settings, [copies[0].local]).samples.num_rows
 
-
-def read_tables(there: Transport, recording: str, settings: Settings, folder: Path, watch: Stopwatch) -> int:
-    """The samples of the recording, by its records and the symbol tables."""
-    cache = folder / "cache"
-    with watch.time("there"):
-        listed = run(there, f"zstd -q -3 -f {recording} && perf buildid-list -i {recording}").decode()
-        by_path = {
-            path: build_id for build_id, _, path in (line.strip().partition(" ") for line in listed.splitlines())
-        }
-        missing = [path for path, build_id in by_path.items() if not (cache / ".build-id" / build_id[:2]).is_dir()]
-        script = f"set -- {join(missing)}\n{TABLES.read_text()}" if missing else ""
-        if any(path.startswith("[kernel") for path in missing):
-            script += f"\nzstd -q -3 -f -c /proc/kallsyms >{recording}.kallsyms.zst"
-        if script:
-            run(there, f"{{\n{script}\n}} | zstd -q -3 -f -o {recording}.tables.zst")
-    with watch.time("fetch"):
-        packed = fetch(there, f"{recording}.zst", folder)
-        if missing:
-            keep_tables(fetch(there, f"{recording}.tables.zst", folder), cache)
-        for path in missing:
-            if path.startswith("[kernel"):
-                kept = _make_folder(cache, by_path[path]) / "kallsyms"
-                kept.write_bytes(_unpack(fetch(there, f"{recording}.kallsyms.zst", folder)))
-            else:
-                _make_folder(cache, by_path[path])
-    with watch.time("read"):
-        return reading.read_profile(replace(settings, buildid_dir=cache), [packed]).samples.num_rows
-
-
-def keep_tables(tables: Path, cache: Path) -> None:
-    """Put copies of files that have only some parts into a cache by build id."""
-    stream = io.BytesIO(_unpack(tables))
-    image: bytearray | None = None
-    for line in iter(stream.readline, b""):
-        words = line.split(b" ", 2)
-        if words[0] == b"file":
-            _keep(image, cache)
-            image = bytearray(int(words[1]))
-        else:
-            assert image is not None
-            offset, size = int(words[0]), int(words[1])
-            image[offset : offset + size] = stream.read(size)
-    _keep(image, cache)
-
-
-def _keep(image: bytearray | None, cache: Path) -> None:
-    build_id = ElfImage.read(io.BytesIO(image)).build_id if image else None
-    if image and build_id:
-        (_make_folder(cache, build_id) / "elf").write_bytes(image)
-
-
-def _make_folder(cache: Path, build_id: str) -> Path:
-    folder = cache / ".build-id" / build_id[:2] / build_id[2:]
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _unpack(path: Path) -> bytes:
-    return zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    def read_tables(self, watch: Stopwatch) -> int:
+        """The samples of the recording, by its records and the symbol tables."""
+        with watch.time("there"):
+            self.run(f'{RANK} pl_write_tables "$pl_directory/run0/all"')
+        with watch.time("fetch"):
+            listed = plans.parse_table_list(self.run(plans.list_script(str(self.directory), SPEC)))
+            tables = symbol_tables.plan_fetch(self.cache, listed, str(self.directory), self.folder / "tables")
+            recording = FileCopy(str(self.rank / "perf.data"), self.folder / "perf.data")
+            self.there.get([recording, *tables.copies.values()])
+            tables.keep()
+        with watch.time("read"):
+            settings = replace(self.settings, buildid_dir=self.cache.root)
+            return reading.read_profile(settings, [recording.local]).samples.num_rows
 
 
 def record(path: Path, seconds: float) -> None:
-    """A recording of the bundled workload with frame pointers."""
-    workload = [sys.executable, "-m", "perfloom.workload", "--seconds", f"{seconds:.0f}"]
-    options = ["-q", "-N", "-g", "-e", "cpu-clock", "-F", str(HERTZ), "-m", "64M", "-o", path]
-    subprocess.run(["perf", "record", *options, "--", *workload], check=True, stdout=subprocess.DEVNULL)
+    """A recording as a job makes it."""
+    options = ["-q", *OPTIONS, "-g", "-e", "cpu-clock", "-F", str(HERTZ), "-m", "64M", "-o", path]
+    subprocess.run(["perf", "record", *options, "--", sys.executable, "-c", PROGRAM, str(seconds)], check=True)
 
 
 def main() -> None:
@@ -164,26 +155,38 @@ def main() -> None:
         port = stack.enter_context(relay(far.port, options.delay_ms / 1000, options.megabits * 1e6))
         known = f"[127.0.0.1]:{port} {far.host_key}"
         stack.callback(transports.close_all)
-        there = stack.enter_context(open_transport(Target("far", ssh=far.ssh(port=port, host_keys=(known,)))))
+        target = Target("far", ssh=far.ssh(port=port, host_keys=(known,)))
+        there = stack.enter_context(open_transport(target))
         settings = Settings.load(folder / "data", runtime=folder / "run")
         for number, seconds in enumerate(options.recordings or options.seconds):
-            recording = far.home / f"{number}.data"
-            if options.recordings:
-                recording.write_bytes(seconds.read_bytes())
-            else:
+            recording = seconds
+            if not options.recordings:
+                recording = folder / f"{number}.data"
                 record(recording, seconds)
-            compare(there, recording, settings, folder, options.runs)
+            compare(there, target, recording, far.home / "job", settings, folder, options.runs)
 
 
-def compare(there: Transport, recording: Path, settings: Settings, folder: Path, runs: int) -> None:
+def compare(
+    there: Transport,
+    target: Target,
+    recording: Path,
+    directory: Path,
+    settings: Settings,
+    folder: Path,
+    runs: int,
+) -> None:
     """Print the medians of both ways."""
     found: dict[str, list[dict[str, float]]] = {"text": [], "tables": [], "tables, again": []}
     samples = set()
     for _ in range(runs):
         with tempfile.TemporaryDirectory(dir=folder) as name:
-            for way, do in (("text", read_text), ("tables", read_tables), ("tables, again", read_tables)):
+            job = FarJob(there, target, directory, Path(name), settings)
+            for way, read in (("text", job.read_text), ("tables", job.read_tables), ("tables, again", job.read_tables)):
+                job.lay_down(recording)
+                for path in Path(name).glob("perf.*"):
+                    path.unlink()
                 watch = Stopwatch()
-                samples.add(do(there, str(recording), settings, Path(name), watch))
+                samples.add(read(watch))
                 found[way].append(watch.seconds)
     assert len(samples) == 1, samples
     print(f"{recording.stat().st_size / 1e6:.1f} MB, {samples.pop():,} samples")

@@ -47,7 +47,20 @@ def find_symbol_places(context: JobContext, job: Job) -> SymbolPlaces:
         recorded_here=by_command or code_reading.is_recorded_here(job),
         public=bool(context.settings.run_as) and not by_command,
         folders=_list_folders(context, job),
+        tables=_find_tables(context, job),
     )
+
+
+def _find_tables(context: JobContext, job: Job) -> str | None:
+    """The directory of the symbol tables that were brought from the host that recorded."""
+    if not job.is_from_elsewhere:
+        return None
+    from .code_files import find_remote_target
+    from .remote.symbol_tables import open_target_symbols
+
+    target = find_remote_target(context.store, job)
+    symbols = open_target_symbols(context.settings.data, target) if target else None
+    return str(symbols.root) if symbols and symbols.root.is_dir() else None
 
 
 def _list_folders(context: JobContext, job: Job) -> tuple[str, ...]:

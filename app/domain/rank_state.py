@@ -39,6 +39,12 @@ TEXT_FILES = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
 """The names of a recording of perf, of the counts of perf stat, and of the text of a recording, the best first."""
 BUILD_IDS_FILE = "build-ids.txt"
 """The name of the list of a recording's binaries with their build ids: lines of `perf buildid-list`."""
+TABLES_FOLDER = "tables"
+"""The directory of symbol tables in that of a planned job. They are called BUILDID.KIND, with a suffix if packed."""
+TABLE_KINDS = ("elf", "debug", "kallsyms")
+"""The parts of a binary that symbols are read from; those of its debug information; the symbols of a kernel."""
+WITH_TABLES = "tables"
+"""What the state of a rank says of its text if the recording is to be read with symbol tables."""
 MAX_ARTIFACTS = 20
 _ARTIFACT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}", re.ASCII)
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
@@ -48,6 +54,7 @@ TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace
 INJECTED_FILE = "sitecustomize.py"
 """The file that the PyTorch recorder injects into programs: Python imports a module of that name when it starts."""
 _TRACE = re.compile(TRACE_FILE_PATTERN, re.ASCII)
+_TABLE = re.compile(rf"([0-9a-f]{{8,40}}\.(?:{'|'.join(TABLE_KINDS)}))(?:\.zst|\.gz)?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _CPUS = re.compile(r"[0-9,-]{1,200}", re.ASCII)
 MAX_GOVERNOR_CHARS = 100
@@ -140,6 +147,12 @@ def is_rank_folder(folder: str) -> bool:
 def is_trace_file(name: str) -> bool:
     """Whether a name is valid for a rank's trace from PyTorch's profiler."""
     return _TRACE.fullmatch(name) is not None
+
+
+def parse_table_name(name: str) -> str | None:
+    """The name BUILDID.KIND in that of a symbol table's file, which may be packed; None for another file."""
+    match = _TABLE.fullmatch(name)
+    return match[1] if match else None
 
 
 def is_artifact(name: str, patterns: Iterable[str]) -> bool:

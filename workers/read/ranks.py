@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.domain.rank_state import parse_plan
+from perfloom.domain.rank_state import WITH_TABLES, parse_plan
 from perfloom.ingest.chunked_tables import SpillFile
 from perfloom.ingest.merge import MAX_WITH_ADDRESSES, MergedProfile, ProfileMerger
 from perfloom.ingest.rank_merge import RankMerger
@@ -131,9 +131,10 @@ def _symbolize_and_read(
         if counts is not None:
             _add_result(counts, folder, ranks)
         return ()
-    ranks.add_note(
-        folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."
-    )
+    if folder.rank.state is None or folder.rank.state.text_status != WITH_TABLES:
+        ranks.add_note(
+            folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."
+        )
     return found.written
 
 

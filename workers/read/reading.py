@@ -242,7 +242,7 @@ def make_request(
         out=None if out is None else str(out),
         planned=None if planned_directory is None else str(planned_directory.absolute()),
         perf=perf,
-        buildid_dir=str(settings.buildid_dir),
+        buildid_dir=(symbols and symbols.tables) or str(settings.buildid_dir),
         perf_script=settings.perf_script,
         meta=meta or {},
         clock=clock,

@@ -48,7 +48,12 @@ def read_records(
     folders = tuple(BinaryFolder(Path(folder)) for folder in places.folders)
     about = path.stat()
     files = make_symbol_files(
-        buildid_dir, folders, public=places.public, recorded_here=places.recorded_here, recorder=about.st_uid
+        buildid_dir,
+        folders,
+        public=places.public,
+        recorded_here=places.recorded_here,
+        owns_cache=places.tables is not None,
+        recorder=about.st_uid,
     )
     recorder = SymbolRecorder(files.find, files.read_jit)
     changed_at = about.st_mtime

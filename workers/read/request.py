@@ -46,11 +46,13 @@ class Input:
 class SymbolPlaces:
     """Where the symbols of a recording may be looked for. recorded_here: whether on this machine; else no file, kernel
     or map of a just-in-time compiler is used without the build id of the recording. public: only in files that everyone
-    may read. folders: with files that came from elsewhere, by build id."""
+    may read. folders: with files that came from elsewhere, by build id. tables: a directory of symbol tables that came
+    from the host of the recording, which replaces perf's cache of binaries."""
 
     recorded_here: bool = True
     public: bool = False
     folders: tuple[str, ...] = ()
+    tables: str | None = None
 
 
 @dataclass(frozen=True)

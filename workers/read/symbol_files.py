@@ -66,13 +66,15 @@ class _Tables:
 class SymbolFiles:
     """The files with symbols. buildid_dir: perf's cache of binaries. folders: files that came from elsewhere, by build
     id. public: only open files that everyone may read. recorded_here: whether it was recorded on this machine, whose
-    files, running kernel and maps of symbols belong to it even without a build id. recorder: the user who recorded,
-    whose maps are used, as those of root and this user are."""
+    files, running kernel and maps of symbols belong to it even without a build id. owns_cache: whether Perfloom filled
+    buildid_dir, so that it is read in any case. recorder: the user who recorded, whose maps are used, as those of root
+    and this user are."""
 
     buildid_dir: Path
     folders: tuple[BinaryFolder, ...] = ()
     public: bool = False
     recorded_here: bool = True
+    owns_cache: bool = False
     recorder: int = 0
     names: PerfNames = field(default_factory=PerfNames)
     _kernels: dict[Path, KernelSymbols | None] = field(default_factory=dict)
@@ -192,7 +194,8 @@ class SymbolFiles:
         return self.buildid_dir / ".build-id" / build_id[:2] / build_id[2:]
 
     def _open_stream(self, path: Path) -> BinaryIO | None:
-        if any(path.is_relative_to(folder.root) for folder in self.folders):
+        own = [folder.root for folder in self.folders] + [self.buildid_dir] * self.owns_cache
+        if any(path.is_relative_to(root) for root in own):
             return open_regular(path, public=False)
         return open_regular(path, self.public)
 
@@ -345,10 +348,11 @@ def make_symbol_files(
     *,
     public: bool = False,
     recorded_here: bool = True,
+    owns_cache: bool = False,
     recorder: int = 0,
 ) -> SymbolFiles:
     """The files of this machine: see SymbolFiles."""
-    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here, recorder)
+    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here, owns_cache, recorder)
 
 
 def make_symbol_source(

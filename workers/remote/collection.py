@@ -16,6 +16,7 @@ import zstandard
 from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.domain.rank_state import parse_state
+from perfloom.domain.targets import Target
 from perfloom.domain.units import format_bytes
 from perfloom.recording.job_status import JobStatus
 from perfloom.recording.plan.plan import (
@@ -23,10 +24,12 @@ from perfloom.recording.plan.plan import (
     list_script,
     parse_list_output,
     parse_poll_output,
+    parse_table_list,
     poll_script,
     symbolize_script,
 )
 from perfloom.recording.recorders import recorder_of
+from perfloom.store.files.disk import remove_tree
 from perfloom.store.jobs import Job
 
 from ..base.context import JobContext, StepInterrupted, make_reporter
@@ -40,7 +43,7 @@ from ..read.rank_folders import BUILD_IDS, PLAN, RECORDING, STATE, TEXTS
 from ..targets import cleanup
 from ..targets.access import collecting_slot, open_target
 from ..transports import FileCopy, Transport
-from . import polling
+from . import polling, symbol_tables
 from .output import RemoteOutput
 
 SYMBOLIZE_TIMEOUT_S = 600.0
@@ -60,7 +63,7 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     if not job.details.collected:
         target = context.store.targets.get(job.target).target
         with collecting_slot(), open_target(context, target, [job]) as transport:
-            _fetch(context, job, files, transport, make_reporter(context, job))
+            _fetch(context, job, files, target, transport, make_reporter(context, job))
         job = _commit(context, job, collected=True)
     if not job.details.cleaned_up:
         # If that cannot be done now, it is done later; the result does not wait for it.
@@ -69,7 +72,9 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     _finish(context, job, files)
 
 
-def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport, report: Progress) -> None:
+def _fetch(
+    context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport, report: Progress
+) -> None:
     """Fetch the output and the files of the job."""
     directory = job.details.directory
     _fetch_output(files, job, transport)
@@ -88,13 +93,28 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
         FileCopy(f"{directory}/{path}", files.artifacts / path, size)
         for path, size in files_to_fetch(files_there, job.job_spec)
     ]
+    tables = _plan_tables(context, files, target, directory, done.stdout)
+    copies += tables.copies.values() if tables else ()
     _check_room(context, files, copies)
-    report(0.0, f"Fetching {len(copies)} files from {transport.title}")
+    what = "the recording and symbol tables" if tables else f"{len(copies)} files"
+    report(0.0, f"Fetching {what} from {transport.title}")
     try:
         transport.get(copies, report)
     except NotFound as error:
         # A script that still reads a recording there replaces it with its text: then list the files again.
         raise Unavailable(error.message) from None
+    if tables:
+        tables.keep()
+        remove_tree(files.root / symbol_tables.INCOMING)
+
+
+def _plan_tables(
+    context: JobContext, files: JobFiles, target: Target, directory: str, listed: bytes
+) -> symbol_tables.TableFetch | None:
+    """What to fetch of the symbol tables that ranks left; None if none did."""
+    found = parse_table_list(listed)
+    cache = symbol_tables.open_target_symbols(context.settings.data, target) if found else None
+    return symbol_tables.plan_fetch(cache, found, directory, files.root / symbol_tables.INCOMING) if cache else None
 
 
 def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:

@@ -35,6 +35,7 @@ from ..targets.access import open_target, staging_slot
 from ..transports import FileCopy, Transport
 from ..transports.as_user import UserTransport
 from . import cancellation
+from .symbol_tables import open_target_symbols
 from .target_facts import get_target_facts
 
 PLAN_FOLDER = "plan"
@@ -71,7 +72,9 @@ def _create_directory(
     directory = job.details.directory or _resolve_directory(transport, stored_target.target, job.id)
     spec = job.job_spec
     facts = get_target_facts(context, stored_target, transport)
-    plan = plans.make_plan(spec, stored_target.target, facts, job.id, directory)
+    symbols = open_target_symbols(context.settings.data, stored_target.target)
+    known_tables = symbols.list_names() if symbols else ()
+    plan = plans.make_plan(spec, stored_target.target, facts, job.id, directory, known_tables)
     paths = inputs.input_files(spec.inputs, len(plan.groups))
     if paths and (why := job_user.refusal(context.settings, job.details.server)):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")

@@ -203,7 +203,7 @@ class Target:
     $TMPDIR and similar variables are expanded on that host). perf: its path there ("": as found on PATH). modules,
     environment: for every job. mpi: the suggested MPI implementation. `starters`: the MPI launcher of each. sudo:
     whether a job may start perf with sudo. counters: the maximum hardware events of a run (null: by the CPU's family).
-    poll_s: how often jobs are checked.
+    symbol_tables: whether those of its binaries may be copied here. poll_s: how often jobs are checked.
     """
 
     name: str = declare(
@@ -313,6 +313,17 @@ class Target:
         short=True,
         setting="Events per run",
         option=option("--counters", metavar="N", help="Events per run.  [default: from the CPU's family]"),
+    )
+    symbol_tables: bool = declare(
+        True,
+        SwitchField(),
+        "Copy symbol tables",
+        "Large recordings are read here, with names of functions that are copied from the host’s binaries once. Off: "
+        "names are looked up there.",
+        applies=_SSH,
+        group="more",
+        setting="Symbol tables",
+        option=option("--no-symbol-tables", help="Copy no symbol tables: convert recordings to text there.", off=True),
     )
     poll_s: float = declare(
         5.0,

@@ -4,7 +4,7 @@ import re
 
 from ...domain.errors import UnreadableInput
 from ...domain.jobs import JobSpec
-from ...domain.rank_state import is_artifact, is_rank_folder, parse_run_folder
+from ...domain.rank_state import TABLES_FOLDER, is_artifact, is_rank_folder, parse_run_folder
 from ..quoting import quote
 from ..recorders import artifact_patterns
 from ..scripts import script_text
@@ -29,8 +29,8 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
 
 
 def list_script(directory: str, spec: JobSpec) -> str:
-    """sh: print the non-empty artifacts of all ranks with their sizes."""
-    names = " ".join(f"./run*/*/{name}" for name in (STATE, *artifact_patterns(spec)))
+    """sh: print the non-empty artifacts of all ranks, and the symbol tables, with their sizes."""
+    names = " ".join((*(f"./run*/*/{name}" for name in (STATE, *artifact_patterns(spec))), f"./{TABLES_FOLDER}/*"))
     return _script(
         f"cd {quote(require_absolute(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh")
     )

@@ -123,7 +123,7 @@ pl_read_rest() {
         [ -z "$pl_there" ] || pl_bring_rest
         [ "$pl_artefact" = perf.data ] || continue
         if [ ! -s "$pl_place/perf.data" ] || [ -L "$pl_place/perf.data" ]; then continue; fi
-        grep -q '^text failed' "$pl_state" && continue
+        grep -q -e '^text failed' -e '^text tables' "$pl_state" && continue
         pl_now
         [ "${pl_time%?????????}" -lt "$pl_until" ] || return 1
         # A recording whose conversion was killed twice is not retried.

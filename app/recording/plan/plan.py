@@ -16,17 +16,20 @@ At the target each job has its own directory (0700), in the target's job directo
     sub<k>.life         a counter that job.sh increments every few seconds: its heartbeat
     sub<k>.answer …     the batch system's answer (.errors, .status), and its own log of the job (.log)
     sub<k>.state        the state of the submission
+    tables/             symbol tables of the binaries of large recordings, which are brought here instead of their text
+    tables.known        those that need not be brought
     run<r>/state        the r-th run of the command
     run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artifacts;
                         written: the size of a recording on another disk, while it grows
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
-`signal`, `stopped` (the cause of a request to end), `recorded` (0, 1), `state` (progress), `text` (ok, or failed with
-the reason), `written` (bytes of the recording), `cpus` (that it may use), `governor` (of CPU frequencies), `note` (for
-the user). Of several lines with a key the last one counts, except for notes.
+`signal`, `stopped` (the cause of a request to end), `recorded` (0, 1), `state` (progress), `text` (ok, `tables` if the
+recording is to be read with symbol tables, or failed with the reason), `written` (bytes of the recording), `cpus` (that
+it may use), `governor` (of CPU frequencies), `note` (for the user). Of several lines with a key the last one counts,
+except for notes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
@@ -52,9 +55,10 @@ from .submission import (
     resolve_directory_script,
     submit_script,
 )
+from .symbol_tables import KNOWN_FILE, MAX_KNOWN, parse_table_list
 
 SCRIPTS = {
-    "common.sh": ("modules.sh", "common.sh", "count.sh"),
+    "common.sh": ("modules.sh", "common.sh", "count.sh", "tables.sh"),
     "job.sh": ("job.sh",),
     "rank.sh": ("rank.sh",),
     "perfloom-wait": ("wait.sh",),
@@ -83,7 +87,7 @@ SUPERVISED_JOB_FIELDS = frozenset(
 """Fields and parts of a job that a supervisor supports, and those that do not count for its jobs. Any other one that is
 set selects the scripts."""
 SUPERVISED_TARGET_FIELDS = frozenset(
-    ("name", "ssh", "scheduler", "mpi", "starters", "sudo", "counters", "poll", "notes")
+    ("name", "ssh", "scheduler", "mpi", "starters", "sudo", "counters", "symbol_tables", "poll", "notes")
 )
 """The same of a target."""
 
@@ -119,9 +123,16 @@ def _needs_scripts(spec: JobSpec, target: Target) -> bool:
     )
 
 
-def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
-    """The plan of a job. directory: the job's at the target, absolute. Raises InvalidRequest if the job is not possible
-    there."""
+def make_plan(
+    spec: JobSpec,
+    target: Target,
+    facts: TargetFacts | None,
+    job_id: str,
+    directory: str,
+    known_tables: Iterable[str] = (),
+) -> Plan:
+    """The plan of a job. directory: the job's at the target, absolute. known_tables: the names of symbol tables that
+    need not be brought here. Raises InvalidRequest if the job is not possible there."""
     require_plannable(spec, target)
     host = recording_host(target, facts)
     found = plan_runs(spec, target, host)
@@ -134,6 +145,8 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
     if (injection := recorder_of(spec).injection(spec)) is not None:
         files |= injection.files
     files |= language_files(spec)
+    if known := list(known_tables)[:MAX_KNOWN]:
+        files[KNOWN_FILE] = "".join(f"{name}\n" for name in known)
     return Plan(files, parts, tuple(run.events for run in found), found)
 
 
@@ -196,6 +209,7 @@ __all__ = [
     "parse_list_output",
     "parse_poll_output",
     "parse_submit_output",
+    "parse_table_list",
     "poll_script",
     "preview",
     "recording_host",

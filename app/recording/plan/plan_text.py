@@ -33,6 +33,7 @@ from ..recorders.torch_inject import RANK_VARIABLES
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
 from .runs import Run, repeats_as_runs
+from .symbol_tables import find_least_bytes
 from .target_environment import shell_function
 
 STOP_TIMEOUT_S = {False: 2, True: 25}
@@ -84,6 +85,7 @@ def plan_text(
         "fields": ",".join(_fields(observed, facts)),
         "options": " ".join((*OPTIONS, *SWITCH_OPTIONS) if spec.off_cpu else OPTIONS),
         "incomplete": INCOMPLETE,
+        "tables_from": str(find_least_bytes(spec, target, facts) or ""),
     }
     lines = [
         f"# The plan of job {job_id}. Every value from the user is quoted.",

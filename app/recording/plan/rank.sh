@@ -478,7 +478,7 @@ if [ -s "$pl_out/perf.data" ]; then
         pl_bring "$pl_out" "$pl_home"
         pl_out=$pl_home
     fi
-    if pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
+    if ! pl_write_tables "$pl_out" && pl_read "$pl_out" && [ -z "$pl_keep" ]; then rm -f "$pl_out/perf.data"; fi
     pl_remove_names "$pl_names"
 fi
 pl_bring "$pl_out" "$pl_home"

@@ -65,7 +65,7 @@ class PerfRecord:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
         # Compressed recordings have no other build ids.
-        if "--buildid-mmap" in facts.options and _kernel_version(facts) >= FIRST_WITH_BUILD_IDS:
+        if "--buildid-mmap" in facts.options and kernel_version(facts) >= FIRST_WITH_BUILD_IDS:
             words += ["--buildid-mmap"]
         return (*words, *spec.perf_arguments, *target_arguments(spec))
 
@@ -80,7 +80,7 @@ class PerfRecord:
         """None: it is a program."""
 
 
-def _kernel_version(facts: HostFacts) -> tuple[int, int]:
+def kernel_version(facts: HostFacts) -> tuple[int, int]:
     """The version of the host's kernel; (0, 0) if it is unknown."""
     found = _VERSION.search(facts.kernel)
     return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..ids import is_id, require_id
+from . import symbol_cache
 from .disk import disk_errors, disk_usage, remove_tree
 
 FOLDER = "binaries"
@@ -225,8 +226,8 @@ def name_target(name: str, host: str, user: str | None, port: int | None) -> str
 
 
 def trim(data: Path, limit_bytes: int, now: float, stale_s: float = 24 * 3600.0) -> int:
-    """Remove the build ids that were not used for the longest time, until the rest has at most so many bytes; and what
-    crashes left. now: seconds since the epoch. Returns the bytes removed."""
+    """Remove the build ids that were not used for the longest time, here and in the symbol cache, until the rest has at
+    most so many bytes; and what crashes left. now: seconds since the epoch. Returns the bytes removed."""
     removed = 0
     found: list[tuple[float, int, Path]] = []
     for origin in _subdirectories(data / FOLDER):
@@ -237,6 +238,9 @@ def trim(data: Path, limit_bytes: int, now: float, stale_s: float = 24 * 3600.0)
         for path in _subdirectories(origin):
             with suppress(FileNotFoundError):
                 found.append((path.stat().st_mtime, disk_usage(path), path))
+    for path in symbol_cache.list_all_folders(data):
+        with suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime, disk_usage(path), path))
     excess = sum(size for _, size, _ in found) - limit_bytes
     for _, size, path in sorted(found):
         if excess <= 0:

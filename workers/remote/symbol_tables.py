@@ -1,0 +1,132 @@
+"""The symbol tables of a target's binaries: which are to be fetched, and how they become files here.
+
+The host's user may write anything there. What it says is checked, and what is wrong is left out: then functions of
+that binary have no names.
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.targets import Target
+from perfloom.ingest.compression import DecompressedStream, open_decompressed
+from perfloom.ingest.machine_code.elf import is_same_build
+from perfloom.ingest.machine_code.elf_image import ElfImage
+from perfloom.store.files.binary_cache import name_target
+from perfloom.store.files.disk import disk_errors
+from perfloom.store.files.symbol_cache import SymbolCache, open_symbols
+
+from ..transports import FileCopy
+
+INCOMING = "tables"
+"""In the job's directory here: the tables as they were fetched."""
+MAX_TABLE_BYTES = 512 << 20
+"""Of a table, decompressed."""
+MAX_ALL_BYTES = 4 << 30
+"""Of all tables of a job, decompressed."""
+MAX_FILE_BYTES = 1 << 40
+"""Of a binary, of which only some parts are here."""
+MAX_LINE_BYTES = 100
+MAX_DIGITS = 18
+MAX_FETCHED_BYTES = 1 << 30
+"""Of all tables of a job, as they are transferred."""
+KALLSYMS = "kallsyms"
+_PIECE_BYTES = 1 << 20
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TableFetch:
+    """Tables that a job needs, and those of them that are not here. copies: by name."""
+
+    cache: SymbolCache
+    copies: Mapping[str, FileCopy]
+
+    def keep(self) -> None:
+        """Make files of the tables that were fetched. Raises Unavailable."""
+        room = MAX_ALL_BYTES
+        for name, copy in self.copies.items():
+            with disk_errors(self.cache.root):
+                self.cache.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                made = self.cache.root / f".{secrets.token_hex(6)}"
+            try:
+                room -= make_file(name, copy.local, made, min(room, MAX_TABLE_BYTES))
+                self.cache.add(name, made)
+            except UnreadableInput as error:
+                log.warning("the symbol table %s is left out: %s", name, error.message)
+            finally:
+                made.unlink(missing_ok=True)
+
+
+def open_target_symbols(data: Path, target: Target) -> SymbolCache | None:
+    """The tables of a target that are here; None for this machine, whose tables are not copied."""
+    ssh = target.ssh
+    return open_symbols(data, name_target(target.name, ssh.host, ssh.user, ssh.port)) if ssh else None
+
+
+def plan_fetch(cache: SymbolCache, listed: Mapping[str, tuple[str, int]], directory: str, folder: Path) -> TableFetch:
+    """What to fetch of the tables that a job left. listed: (path in its directory, bytes) by name. folder: for them,
+    here."""
+    cache.keep(listed)
+    room = MAX_FETCHED_BYTES
+    copies = {}
+    for name, (path, size) in listed.items():
+        if not cache.file(name).exists() and size <= room:
+            room -= size
+            copies[name] = FileCopy(f"{directory}/{path}", folder / name, size)
+    return TableFetch(cache, copies)
+
+
+def make_file(name: str, packed: Path, out: Path, limit_bytes: int) -> int:
+    """Write the file of a table that was fetched. limit_bytes: of it, decompressed. Returns the bytes of its content.
+    Raises UnreadableInput for a damaged or another one, Unavailable."""
+    with open_decompressed(packed, limit_bytes) as stream, disk_errors(out), open(out, "x+b") as file:
+        if name.endswith(f".{KALLSYMS}"):
+            while data := stream.read(_PIECE_BYTES):
+                file.write(data)
+        else:
+            _write_parts(stream, file)
+            if not is_same_build(ElfImage.read(file).build_id, name.partition(".")[0]):
+                raise UnreadableInput("It is of another build.")
+        if stream.defect:
+            raise UnreadableInput(stream.defect)
+        return stream.unpacked_bytes
+
+
+def _write_parts(stream: DecompressedStream, file: BinaryIO) -> None:
+    """Write the parts of a file where they belong. See plan/tables.sh."""
+    size = _read_number(*_read_line(stream, b"file"))
+    if not 0 < size <= MAX_FILE_BYTES:
+        raise UnreadableInput("It is of a file of an impossible size.")
+    file.truncate(size)
+    while stream.peek(1):
+        offset, left = map(_read_number, _read_line(stream))
+        if offset + left > size:
+            raise UnreadableInput("A part of it is outside of the file.")
+        file.seek(offset)
+        while left:
+            data = stream.read(min(left, _PIECE_BYTES))
+            if not data:
+                raise UnreadableInput("Its end is missing.")
+            file.write(data)
+            left -= len(data)
+
+
+def _read_line(stream: DecompressedStream, *first: bytes) -> list[bytes]:
+    """The words of the next line, of which there are two, without those that it must begin with."""
+    line, end, _ = stream.peek(MAX_LINE_BYTES).partition(b"\n")
+    stream.read(len(line) + len(end))
+    words = line.split(b" ")
+    if not end or len(words) != 2 or words[: len(first)] != list(first):
+        raise UnreadableInput("It has an invalid line.")
+    return words[len(first) :]
+
+
+def _read_number(word: bytes) -> int:
+    if not word.isdigit() or len(word) > MAX_DIGITS:
+        raise UnreadableInput("It has an invalid number.")
+    return int(word)
