@@ -1,7 +1,7 @@
 """Functions of Arrow under the names of pyarrow.compute, for whole columns.
 
 Importing pyarrow.compute defines a Python function for each of Arrow's 300, which takes longer than reading a small
-file. These call the functions by name, through the module of pyarrow that pyarrow.compute is made of. Columns are
+file. These call the functions by name, through the module of pyarrow that pyarrow.compute wraps. Columns are
 Arrays or ChunkedArrays. Definitions: https://arrow.apache.org/docs/cpp/compute.html
 """
 

@@ -43,7 +43,7 @@ class LinkedImage(ElfImage):
 
     @classmethod
     def link(cls, image: ElfImage) -> "LinkedImage":
-        """Give the sections with code addresses, each at a page of its own."""
+        """Give the sections with code addresses, each at another page."""
         bases, address = np.zeros(len(image.sections), np.uint64), FIRST_ADDRESS
         code = [one for one in image.sections if one.flags & SHF_EXECINSTR]
         # Of a module in memory, .text is the beginning.
