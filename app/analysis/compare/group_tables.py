@@ -46,6 +46,7 @@ def diff_table_groups(
     measure: str = "",
     each_step: bool = False,
     by: str = "",
+    other_selection: Selection | None = None,
 ) -> TableRows:
     """As `tables.diff_table`, of the means of several recordings on each side, with verdicts: see
     `evidence.compare_measured`, which times that vary on neither side do not get. A sum that a recording does not have
@@ -53,7 +54,8 @@ def diff_table_groups(
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, *bases, *others) if not measure else compared.measures, measure)
-    measured = measure_sides(bases, others, selection, compared, chosen, each_step=each_step, by=by)
+    selections = selection, other_selection or selection
+    measured = measure_sides(bases, others, selections, compared, chosen, each_step=each_step, by=by)
     groups, names = (measured.base, measured.other), measured.list_names()
     if name == "steps":
         names = [one for one in names if any(rows.get(one) for side in groups for rows in side)]
@@ -91,6 +93,7 @@ def diff_table_groups(
                 "other": means[1],
                 "delta": deltas,
                 "delta_percent": np.where(means[0] > 0, 100 * deltas / means[0], np.nan),
+                "ratio": np.where(means[0] > 0, np.nan_to_num(means[1]) / means[0], np.nan),
                 "verdict": [
                     _verdict(is_time, bool(tested), bool(found), difference)
                     for tested, found, difference in zip(known, evidence.found, evidence.difference, strict=True)

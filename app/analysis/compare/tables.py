@@ -35,6 +35,7 @@ COLUMNS = (
     Column("other", "", "Value in the other profile.", "Float64"),
     Column("delta", "", "other − base.", "Float64"),
     Column("delta_percent", "%", "delta in percent of base.", "Float64"),
+    Column("ratio", "", "other ÷ base.", "Float64"),
 )
 _NAMES = "Names of the threads in the {}, the most frequent first, with their number if there are several."
 THREAD_COLUMNS = (
@@ -195,16 +196,18 @@ def diff_table(
     measure: str = "",
     each_step: bool = False,
     by: str = "",
+    other_selection: Selection | None = None,
 ) -> TableRows:
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
     the respective profile. by: what rows of operators are, one of `list_groupings`; their names where empty. The
-    selected step, ranks and window apply to both. Raises InvalidRequest.
+    selected step, ranks and window apply to both, unless the other side has its own. Raises InvalidRequest.
     """
     compared = COMPARED_TABLES[name]
     chosen = resolve_measure(list_measures(compared, base, other) if not measure else compared.measures, measure)
-    measured = measure_sides([base], [other], selection, compared, chosen, each_step=each_step, by=by)
+    selections = selection, other_selection or selection
+    measured = measure_sides([base], [other], selections, compared, chosen, each_step=each_step, by=by)
     (before,), (after,) = measured.base, measured.other
     names = measured.list_names()
     if name == "steps":
@@ -223,6 +226,7 @@ def diff_table(
             "other": [a for _, a in values],
             "delta": [a - b for b, a in deltas],
             "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
+            "ratio": [a / b if b else None for b, a in deltas],
             **{column.name: each for column, each in details.items()},
         },
     )
@@ -294,26 +298,26 @@ def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) ->
 def measure_sides(
     bases: Sequence[Profile],
     others: Sequence[Profile],
-    selection: Selection,
+    selections: tuple[Selection, Selection],
     compared_table: ComparedTable,
     measure: Measure,
     *,
     each_step: bool = False,
     by: str = "",
 ) -> MeasuredRows:
-    """The values of each recording: see `diff_table`. Raises InvalidRequest."""
+    """The values of each recording: see `diff_table`. selections: of base and other. Raises InvalidRequest."""
     sides = [
         [max(1, _steps(one, selection)) if each_step and measure.additive else 1 for one in side]
-        for side in (bases, others)
+        for side, selection in zip((bases, others), selections, strict=True)
     ]
     if compared_table.name == "threads":
-        return _measure_threads(bases, others, selection, measure, sides, by)
+        return _measure_threads(bases, others, selections, measure, sides, by)
     base, other = (
         [
             {key: value / count for key, value in _rows(one, selection, compared_table, measure, by).items()}
             for one, count in zip(side, counts, strict=True)
         ]
-        for side, counts in zip((bases, others), sides, strict=True)
+        for side, counts, selection in zip((bases, others), sides, selections, strict=True)
     )
     return MeasuredRows(base, other)
 
@@ -321,13 +325,13 @@ def measure_sides(
 def _measure_threads(
     bases: Sequence[Profile],
     others: Sequence[Profile],
-    selection: Selection,
+    selections: tuple[Selection, Selection],
     measure: Measure,
     steps_of: Sequence[Sequence[int]],
     by: str,
 ) -> MeasuredRows:
-    event = find_event(bases, others, selection, selection)
-    roles = match_threads(bases, others, selection, event, by)
+    event = find_event(bases, others, *selections)
+    roles = match_threads(bases, others, *selections, event, by)
     is_weight = measure.column == "weight"
     is_share = is_weight and any(event_id(one, event) in find_share_only_events(one) for one in (*bases, *others))
     unit = get_strings(others[0].events, "unit")[event_id(others[0], event)] if is_weight else "threads"

@@ -85,12 +85,28 @@ class _RoleThread:
     counts: Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Cluster:
-    """Threads of one side that are alike. counts: their samples by place in the functions of the name."""
+    """Threads of one side that are alike. counts: their samples by place in the functions of the name. samples,
+    squares: Σ n, Σ n² of these, kept up to date, because a name may have thousands of threads and functions."""
 
     members: list[_RoleThread]
     counts: Array
+    samples: float = 0.0
+    squares: float = 0.0
+
+    def overlap(self, thread: _RoleThread, places: Array) -> float | None:
+        """With a thread, whose functions are at these places."""
+        product = float(thread.counts @ self.counts[places])
+        own = float(thread.counts.sum()), float(thread.counts @ thread.counts)
+        return _overlap(*own, self.samples, self.squares, product)
+
+    def join(self, thread: _RoleThread, places: Array) -> None:
+        """Add a thread."""
+        self.squares += float(thread.counts @ thread.counts + 2 * (thread.counts @ self.counts[places]))
+        self.samples += float(thread.counts.sum())
+        self.counts[places] += thread.counts
+        self.members.append(thread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +120,12 @@ class _RolePair:
 
 
 def match_threads(
-    bases: Sequence[Profile], others: Sequence[Profile], selection: Selection, event: str, by: str = ""
+    bases: Sequence[Profile],
+    others: Sequence[Profile],
+    base_selection: Selection,
+    other_selection: Selection,
+    event: str,
+    by: str = "",
 ) -> list[ThreadRole]:
     """The roles of threads with selected samples of an event, which all recordings have; the largest first.
 
@@ -115,7 +136,7 @@ def match_threads(
     numbers = FunctionNumbers(others[0])
     sides = [
         [thread for at, profile in enumerate(side) for thread in _read_threads(profile, at, selection, event, numbers)]
-        for side in (bases, others)
+        for side, selection in ((bases, base_selection), (others, other_selection))
     ]
     apart = by == RANK or len({thread.rank for side in sides for thread in side} - {NO_RANK}) > 1
     keys: dict[tuple[int, str], tuple[list[_RoleThread], list[_RoleThread]]] = {}
@@ -203,32 +224,33 @@ def _divide(threads: Sequence[_RoleThread], functions: Array, most: int) -> list
     clusters: list[_Cluster] = []
     # Numbers of threads do not matter: not for the order either.
     for thread in sorted(threads, key=lambda one: (-one.samples, -float((one.counts**2).sum()))):
-        counts = np.zeros(len(functions))
-        counts[np.searchsorted(functions, thread.functions)] = thread.counts
-        overlaps = [find_overlap(counts, cluster.counts) for cluster in clusters]
+        places = np.searchsorted(functions, thread.functions)
+        overlaps = [cluster.overlap(thread, places) for cluster in clusters]
         known = [-1.0 if overlap is None else overlap for overlap in overlaps]
         best = int(np.argmax(known)) if known else -1
         is_known = thread.samples >= MIN_ROLE_SAMPLES and bool(len(thread.functions))
         if best < 0 or (is_known and known[best] < MIN_OVERLAP and len(clusters) < most):
-            clusters.append(_Cluster([thread], counts))
-        else:
-            clusters[best].members.append(thread)
-            clusters[best].counts[:] += counts
+            best = len(clusters)
+            clusters.append(_Cluster([], np.zeros(len(functions))))
+        clusters[best].join(thread, places)
     return clusters
 
 
 def find_overlap(one: Array, two: Array) -> float | None:
     """The Morisita index of numbers of samples by function, at most 1; None if a side has none, or all samples of both
     are of different functions, so that it is not defined."""
-    samples = float(one.sum()), float(two.sum())
-    if min(samples) <= 0:
+    return _overlap(*(float(sums) for sums in (one.sum(), one @ one, two.sum(), two @ two, one @ two)))
+
+
+def _overlap(samples: float, squares: float, other: float, other_squares: float, product: float) -> float | None:
+    """From Σ n and Σ n² of both sides, and Σ of the products of their n."""
+    if min(samples, other) <= 0:
         return None
-    parts = one / samples[0], two / samples[1]
     # Σp² of few samples is too large by chance.
-    squares = [
-        max(0.0, (n * float(p @ p) - 1) / (n - 1)) if n > 1 else 0.0 for n, p in zip(samples, parts, strict=True)
-    ]
-    return min(1.0, 2 * float(parts[0] @ parts[1]) / sum(squares)) if sum(squares) > 0 else None
+    sums = sum(
+        max(0.0, (of / n - 1) / (n - 1)) if n > 1 else 0.0 for n, of in ((samples, squares), (other, other_squares))
+    )
+    return min(1.0, 2 * product / (samples * other) / sums) if sums > 0 else None
 
 
 def _pair_clusters(bases: Sequence[_Cluster], others: Sequence[_Cluster], reason: str) -> Iterator[_RolePair]:

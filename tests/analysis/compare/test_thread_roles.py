@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from perfloom.analysis.compare.group_tables import diff_table_groups
+from perfloom.analysis.compare.merged_names import merge_names, parse_name_rules
 from perfloom.analysis.compare.tables import diff_table
 from perfloom.analysis.compare.thread_roles import ALONE, FUNCTIONS, NAME, find_overlap, match_threads
 from perfloom.analysis.core.sample_selection import event_names
@@ -37,6 +38,24 @@ def record(threads: Threads, *, first_tid: int = 100, ranks: list[int | None] | 
 
 def diff(base: Profile, other: Profile, **how: Any) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in diff_table.rows(base, other, Selection(), "threads", **how).records()}
+
+
+def test_parts_of_one_recording() -> None:
+    """The threads of both sides are those of its own selection."""
+    profile = record(POOL)
+    how = {"other_selection": Selection(threads=("worker-2",))}
+    (row,) = diff_table.rows(profile, profile, Selection(threads=("worker-1",)), "threads", **how).records()
+    assert (row["name"], row["base"], row["other"], row["ratio"]) == ("worker-#", 100e6, 100e6, 1.0)
+    assert (row["base_threads"], row["other_threads"]) == ("worker-1", "worker-2")
+
+
+def test_name_rules_apply_to_what_threads_run() -> None:
+    base = record([("a-1", {"f": 40}), ("a-2", {"g": 40})])
+    other = record([("a-5", {"f.isra.0": 40}), ("a-6", {"g": 40})])
+    assert {row["match"] for row in diff(base, other).values()} == {FUNCTIONS, ALONE}
+    rules = parse_name_rules(["clones"])
+    rows = diff(merge_names(base, rules), merge_names(other, rules))
+    assert set(rows) == {"a-# (f)", "a-# (g)"} and {row["match"] for row in rows.values()} == {FUNCTIONS}
 
 
 POOL: Threads = [
@@ -89,7 +108,7 @@ def test_ranks_are_apart() -> None:
 @settings(max_examples=40, deadline=None)
 @given(profiles())
 def test_a_result_matches_itself(profile: Profile) -> None:
-    for role in match_threads([profile], [profile], Selection(), event_names(profile)[0]):
+    for role in match_threads([profile], [profile], Selection(), Selection(), event_names(profile)[0]):
         assert role.match != ALONE and role.base.names == role.other.names
         assert (role.base.weight == role.other.weight).all() and (role.overlap is None or 0 <= role.overlap <= 1)
 

@@ -80,6 +80,13 @@ def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], o
         csv.DictReader(io.StringIO(browser_client.page(f"/compare/threads.csv?base={ordinary}&other={ordinary}")))
     )
     assert rows and all(row["match"] and row["unit"] for row in rows)
+    sides = f"base={ordinary}&other={ordinary}"
+    text = browser_client.page(f"/compare/threads?{sides}&base.end-ms=1&names=clones")
+    assert read(text).faults == [] and 'aria-label="Part of the base"' in text and 'value="clones" checked' in text
+    assert f'href="/compare/threads?other={ordinary}&amp;base={ordinary}&amp;other.end-ms=1&amp;names=clones"' in text
+    tables = [browser_client.page(f"/compare/threads.csv?{sides}{part}") for part in ("&base.end-ms=1", "")]
+    some, every = (sum(float(row["base"] or 0) for row in csv.DictReader(io.StringIO(one))) for one in tables)
+    assert 0 <= some < every
     browser_client.page("/compare/kernels?base=loop00000000", 400)
     browser_client.page(f"/compare/kernels?base=loop00000000&other={OTHER}&of=fame", 400)
 

@@ -361,19 +361,23 @@ def _shared_parameters() -> set[str]:
 def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[PageLink, ...]:
     """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
     keep = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
+    # Functions and counts have the same part of both sides.
+    parts = [(k, v) for k, v in request.args.items(multi=True) if k.startswith(("base.", "other."))]
     page_links = (
         []
         if any(is_counts_only(p) for p in profiles)
         else [
             PageLink("", "Functions", with_query("/compare", keep), not current),
-            PageLink("runs", "Verdicts", with_query("/compare/runs", keep), current == "runs"),
+            PageLink("runs", "Verdicts", with_query("/compare/runs", keep + parts), current == "runs"),
         ]
     )
     if any(has_counts(profile) for profile in profiles):
         page_links.append(PageLink("counts", "Counts", with_query("/compare/counts", keep), current == "counts"))
     for name, compared in COMPARED_TABLES.items():
         if name == current or all(has_table(profile, name) for profile in profiles):
-            page_links.append(PageLink(name, compared.title, with_query(f"/compare/{name}", keep), name == current))
+            page_links.append(
+                PageLink(name, compared.title, with_query(f"/compare/{name}", keep + parts), name == current)
+            )
     if pair_trace_with_report(*profiles) is not None:
         page_links.append(
             PageLink("nsight", "Nsight Compute", with_query("/compare/nsight", keep), current == "nsight")

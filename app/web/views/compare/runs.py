@@ -195,7 +195,7 @@ def show() -> Response:
             search=request.args.get("choose", ""),
             hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k != "choose"),
             close=current_url_with(("add", None), ("choose", None)),
-            swap=_swap_url(),
+            swap=swap_url(),
             series=build_series_links(request.args.get(SERIES_PARAMETER, ""), base, other),
             sentence=comparison.sentence(lambda name: f"“{shorten(name)}”"),
             bar=_build_bar(query, comparison),
@@ -257,7 +257,7 @@ def _parse_query() -> _RunsQuery:
         results=(results[0], results[1]),
         profiles=(profiles[0], profiles[1]),
         selection=request_selection(),
-        side_selections=(_side_selection("base"), _side_selection("other")),
+        side_selections=(side_selection("base"), side_selection("other")),
         measure=parse_choice("of", MEASURES, "self"),
         scale=parse_choice("scale", SCALES),
         paired=parse_flag("paired", request.args.get("paired", "0")),
@@ -346,19 +346,13 @@ def _build_side(query: _RunsQuery, number: int) -> RunSide:
         sides = [*query.results]
         sides[number] = tuple(rest)
         runs.append(_run_link(result, _url_of(*sides) if rest else ""))
-    own = Selection.from_query(_own_part(key))
-
-    def url(selection: Selection) -> str:
-        rest = [(word, value) for word, value in request.args.items(multi=True) if not word.startswith(f"{key}.")]
-        return with_query("/compare/runs", [*rest, *((f"{key}.{word}", value) for word, value in selection.to_query())])
-
     names = [f"{key}.{word}" for word in PART_FIELDS]
     return RunSide(
         key,
         SIDES[key],
         tuple(runs),
         current_url_with(("add", key)),
-        selection_chips(own, url),
+        side_chips(key),
         tuple(
             SideField(name, label, request.args.get(name, ""))
             for name, label in zip(names, PART_FIELDS.values(), strict=True)
@@ -367,15 +361,25 @@ def _build_side(query: _RunsQuery, number: int) -> RunSide:
     )
 
 
-def _own_part(side: str) -> dict[str, list[str]]:
+def side_chips(side: str) -> tuple[Chip, ...]:
+    """What is selected of this side alone, with links that remove it."""
+
+    def url(selection: Selection) -> str:
+        rest = [(word, value) for word, value in request.args.items(multi=True) if not word.startswith(f"{side}.")]
+        return with_query(request.path, [*rest, *((f"{side}.{word}", value) for word, value in selection.to_query())])
+
+    return selection_chips(Selection.from_query(own_part(side)), url)
+
+
+def own_part(side: str) -> dict[str, list[str]]:
     """The parameters of a selection that apply to one side, without its prefix."""
     listed = {word: request.args.getlist(f"{side}.{word}") for word in QUERY_PARAMETERS}
     return {word: values for word, values in listed.items() if any(values)}
 
 
-def _side_selection(side: str) -> Selection:
+def side_selection(side: str) -> Selection:
     """What is selected of both sides, and of this one; its own parameters replace the common ones."""
-    return Selection.from_query(request.args.to_dict(flat=False) | _own_part(side))
+    return Selection.from_query(request.args.to_dict(flat=False) | own_part(side))
 
 
 def _run_link(result: Result, change: str) -> RunLink:
@@ -404,13 +408,14 @@ def _url_of(base: tuple[Result, ...], other: tuple[Result, ...]) -> str:
     )
 
 
-def _swap_url() -> str:
+def swap_url() -> str:
+    """This page with both sides swapped, and what is selected of each."""
     swapped = {"base": "other", "other": "base"}
     pairs = []
     for word, value in request.args.items(multi=True):
         side, dot, rest = word.partition(".")
         pairs.append((swapped.get(side, side) + dot + rest, value))
-    return with_query("/compare/runs", [(word, value) for word, value in pairs if word != "page"])
+    return with_query(request.path, [(word, value) for word, value in pairs if word != "page"])
 
 
 def _links(word: str, choices: dict[str, str], now: str) -> tuple[PageLink, ...]:

@@ -39,7 +39,7 @@ from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
 from ....domain.units import NS_PER_US, format_quantity
 from ....store import Result
-from ...pages import selection_chips, with_query
+from ...pages import Chip, selection_chips, with_query
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
@@ -57,6 +57,8 @@ from ..results.tables import (
 from ..trace.operators import GROUPING_LABELS
 from .columns import change_bar, change_tone, status_column, status_links
 from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
+from .name_choice import NameChoice, build_name_choice, open_compared
+from .runs import SIDES, side_chips, side_selection, swap_url
 
 blueprint = Blueprint("compare_tables", __name__)
 FACTORS = {"time": NS_PER_US}
@@ -71,7 +73,7 @@ ROW_LABELS = {"name": "By role", "rank": "By rank"}
 
 @dataclass(frozen=True)
 class CompareTablePage(Page):
-    """`/compare/<table>?base=&other=`. choices: what a row is."""
+    """`/compare/<table>?base=&other=`. choices: what a row is. parts: what is selected of one side alone, by side."""
 
     template: ClassVar[str] = "compare/table.html"
     base: ComparedResult
@@ -81,11 +83,13 @@ class CompareTablePage(Page):
     tabs: tuple[PageLink, ...]
     noun: str
     choices: tuple[PageLink, ...]
+    parts: tuple[tuple[str, tuple[Chip, ...]], ...]
     measures: tuple[PageLink, ...]
     scales: tuple[PageLink, ...]
     statuses: tuple[PageLink, ...]
     status: str
     sentence: str
+    names: NameChoice | None
     sheet: Sheet
     csv: str
 
@@ -98,6 +102,7 @@ class _TableQuery:
     others: tuple[Result, ...]
     profiles: tuple[Profile, ...]
     selection: Selection
+    side_selections: tuple[Selection, Selection]
     compared: ComparedTable
     measure: Measure
     each_step: bool
@@ -130,9 +135,7 @@ def show(table: str) -> Response:
         CompareTablePage(
             base=describe_side("Base", "base", query.bases),
             other=describe_side("Other", "other", query.others),
-            swap=current_url_with(
-                ("page", None), *(("base", one.id) for one in query.others), *(("other", one.id) for one in query.bases)
-            ),
+            swap=swap_url(),
             bar=_selection_bar(query),
             tabs=comparison_tabs((query.profiles[0], query.profiles[-1]), table),
             noun=noun,
@@ -145,6 +148,7 @@ def show(table: str) -> Response:
                 )
                 for word in list_groupings(query.profiles[0], query.profiles[-1], table)
             ),
+            parts=tuple((SIDES[side], chips) for side in SIDES if (chips := side_chips(side))),
             measures=tuple(
                 PageLink(
                     measure.column,
@@ -168,6 +172,10 @@ def show(table: str) -> Response:
             statuses=status_links(everything, query.status),
             status=query.status,
             sentence=describe_evidence(found) if query.is_grouped else "",
+            # Roles are also of the functions that threads run.
+            names=build_name_choice([one.id for one in (*query.bases, *query.others)], current_services().store.results)
+            if table == THREADS
+            else None,
             sheet=build_sheet(
                 f"Differences: {measured}",
                 rows,
@@ -205,6 +213,7 @@ def _columns(asked: _TableQuery, label: str, rows: pd.DataFrame) -> tuple[Column
             tone=_tone if asked.is_grouped else change_tone("delta"),
         ),
         ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
+        ColumnView("ratio", "Ratio", "ratio", extra=True),
     )
     declared = (*(GROUP_COLUMNS if asked.is_grouped else COLUMNS), *THREAD_COLUMNS)
     verdict: tuple[ColumnView, ...] = (
@@ -255,13 +264,16 @@ def _parse_query(table: str) -> _TableQuery:
         raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
     status = parse_choice("status", STATUSES)
     compared, by = COMPARED_TABLES[table], _resolve_grouping(profiles, table)
+    sides = [side_selection(side) for side in SIDES]
+    # Other rows have no events.
+    sides = sides if table == THREADS else [one.replace(event=None) for one in sides]
     flag = parse_flag("each-step", request.args.get("each-step") or "1")
     return _TableQuery(
         bases=bases,
         others=others,
         profiles=profiles,
-        # Other rows have no events.
         selection=request_selection() if table == THREADS else request_selection().replace(event=None),
+        side_selections=(sides[0], sides[1]),
         compared=compared,
         measure=resolve_measure(list_measures(compared, *profiles), request.args.get("of", "")),
         each_step=flag and all(profile.steps.num_rows for profile in profiles),
@@ -280,7 +292,7 @@ def parse_sides() -> tuple[tuple[Result, ...], tuple[Result, ...], tuple[Profile
         if len(ids) > MAX_RUNS:
             raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(ids)}.", word)
         sides.append(tuple(results.get(id) for id in ids))
-    return sides[0], sides[1], tuple(results.open(one.id) for side in sides for one in side)
+    return sides[0], sides[1], tuple(open_compared(results, one.id) for side in sides for one in side)
 
 
 def _resolve_grouping(profiles: Sequence[Profile], table: str) -> str:
@@ -305,7 +317,8 @@ def describe_side(title: str, side: str, results: tuple[Result, ...]) -> Compare
 
 
 def _rows(asked: _TableQuery) -> TableRows:
-    how = (asked.selection, asked.compared.name, asked.measure.column, asked.each_step, asked.by)
+    base, other = asked.side_selections
+    how = (base, asked.compared.name, asked.measure.column, asked.each_step, asked.by, other)
     if not asked.is_grouped:
         return diff_table.rows(asked.profiles[0], asked.profiles[1], *how)
     count = len(asked.bases)
@@ -327,7 +340,7 @@ def _selection_bar(asked: _TableQuery) -> SelectionBar:
         return bar
     base, other = asked.profiles[0], asked.profiles[-1]
     count, every = len(asked.bases), selection.replace(event=None)
-    event = find_event(asked.profiles[:count], asked.profiles[count:], selection, selection)
+    event = find_event(asked.profiles[:count], asked.profiles[count:], *asked.side_selections)
     names = event_names(other)
     links = tuple(
         PageLink(
