@@ -14,6 +14,8 @@ from ..domain.profile import Profile
 MAX_SHARE_COMPLETE, MAX_SHARE_READABLE = 0.01, 0.5
 """The maximum shares of non-empty lines for a complete result, and for any result."""
 NEWLINE, RETURN = b"\n\r"
+_BLOCK_BYTES = 1 << 17
+"""A block and what is calculated from it fit into the cache of a CPU."""
 _Read = Callable[[BinaryIO, str], Profile]
 
 
@@ -29,13 +31,16 @@ class LineCountingStream:
         """Blocks of a number of bytes."""
         data = self._stream.read(size)
         if data:
-            # A non-empty line begins where something other than a line end (LF, CRLF) follows a line end.
             letters = np.frombuffer(data, np.uint8)
-            ends = letters == NEWLINE
-            if b"\r" in data:
-                ends |= letters == RETURN
-            self.count += int(np.count_nonzero(ends[:-1] > ends[1:])) + int(self._ended and not ends[0])
-            self._ended = bool(ends[-1])
+            has_returns = b"\r" in data
+            for start in range(0, len(letters), _BLOCK_BYTES):
+                # A non-empty line begins where something other than a line end (LF, CRLF) follows a line end.
+                block = letters[start : start + _BLOCK_BYTES]
+                ends = block == NEWLINE
+                if has_returns:
+                    ends |= block == RETURN
+                self.count += int(np.count_nonzero(ends[:-1] > ends[1:])) + int(self._ended and not ends[0])
+                self._ended = bool(ends[-1])
         return data
 
     def __getattr__(self, name: str) -> Any:

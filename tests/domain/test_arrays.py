@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
 
@@ -21,6 +24,16 @@ def test_keys_are_numbered_in_order(count: int, shift: int) -> None:
     keys = np.random.default_rng(count).integers(0, 300, count).astype(np.uint64) << np.uint64(shift)
     codes, first = number_keys(keys)
     assert (codes.tolist(), first.tolist()) == number_slowly(keys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_few_values_are_numbered_by_a_table_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    values = np.random.default_rng(count).integers(-300, 300, count, np.int32)
+    table = importlib.import_module("pyarrow.compute")
+    monkeypatch.delitem(sys.modules, "pyarrow.compute")
+    expected = [part.tolist() for part in number_values(values)]
+    monkeypatch.setitem(sys.modules, "pyarrow.compute", table)
+    assert [part.tolist() for part in number_values(values)] == expected
 
 
 @pytest.mark.parametrize("count", [1, 3000])
