@@ -88,7 +88,7 @@ def _sum_since(more: Array, row: Array, *settings: tuple[Array, Array]) -> Array
     at, value = (np.concatenate(column) for column in zip(*settings, strict=True))
     order = np.argsort(at, kind="stable")
     # First 0 is set.
-    at, value = np.append(-1, at[order]), np.append(value[:0], (0, *value[order].tolist())).astype(more.dtype)
+    at, value = np.append(-1, at[order]), np.concatenate((np.zeros(1, more.dtype), value[order]))
     total = np.append(np.zeros(1, more.dtype), np.cumsum(more))
     last = np.searchsorted(at, row) - 1
     found: Array = value[last] + (total[row + 1] - total[at[last] + 1])
