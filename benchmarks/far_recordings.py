@@ -70,7 +70,7 @@ pl_directory=$(pwd -P) pl_run=0
 . ./common.sh && . ./plan.sh || exit 1
 pl_number() { :; }
 pl_find_host
-pl_tables_from=1 pl_state=$pl_directory/run0/all/state
+pl_tables_from=1 pl_new_tables_from=1 pl_state=$pl_directory/run0/all/state
 """
 
 
@@ -137,7 +137,7 @@ class FarJob:
 
 def record(path: Path, seconds: float) -> None:
     """A recording as a job makes it."""
-    options = ["-q", *OPTIONS, "-g", "-e", "cpu-clock", "-F", str(HERTZ), "-m", "64M", "-o", path]
+    options = ["-q", *OPTIONS, "-g", "-e", "cpu-clock", "-F", str(HERTZ), "-o", path]
     subprocess.run(["perf", "record", *options, "--", sys.executable, "-c", PROGRAM, str(seconds)], check=True)
 
 

@@ -106,6 +106,8 @@ def _fetch(
     if tables:
         tables.keep()
         remove_tree(files.root / symbol_tables.INCOMING)
+    if symbols := symbol_tables.open_target_symbols(context.settings.data, target):
+        symbol_tables.note_use(symbols, files.collected_files())
 
 
 def _plan_tables(

@@ -5,13 +5,13 @@ that binary have no names.
 """
 
 import logging
-import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.rank_state import BUILD_IDS_FILE
 from perfloom.domain.targets import Target
 from perfloom.ingest.compression import DecompressedStream, open_decompressed
 from perfloom.ingest.machine_code.elf import is_same_build
@@ -20,6 +20,7 @@ from perfloom.store.files.binary_cache import name_target
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.files.symbol_cache import SymbolCache, open_symbols
 
+from ..read.rank_folders import read_small_file
 from ..transports import FileCopy
 
 INCOMING = "tables"
@@ -31,6 +32,7 @@ MAX_ALL_BYTES = 4 << 30
 MAX_FILE_BYTES = 1 << 40
 """Of a binary, of which only some parts are here."""
 MAX_LINE_BYTES = 100
+MAX_LIST_BYTES = 4 << 20
 MAX_DIGITS = 18
 MAX_FETCHED_BYTES = 1 << 30
 """Of all tables of a job, as they are transferred."""
@@ -50,16 +52,13 @@ class TableFetch:
         """Make files of the tables that were fetched. Raises Unavailable."""
         room = MAX_ALL_BYTES
         for name, copy in self.copies.items():
-            with disk_errors(self.cache.root):
-                self.cache.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-                made = self.cache.root / f".{secrets.token_hex(6)}"
+            made = copy.local.with_name(f"{name}.made")
+            made.unlink(missing_ok=True)
             try:
                 room -= make_file(name, copy.local, made, min(room, MAX_TABLE_BYTES))
                 self.cache.add(name, made)
             except UnreadableInput as error:
                 log.warning("the symbol table %s is left out: %s", name, error.message)
-            finally:
-                made.unlink(missing_ok=True)
 
 
 def open_target_symbols(data: Path, target: Target) -> SymbolCache | None:
@@ -71,7 +70,6 @@ def open_target_symbols(data: Path, target: Target) -> SymbolCache | None:
 def plan_fetch(cache: SymbolCache, listed: Mapping[str, tuple[str, int]], directory: str, folder: Path) -> TableFetch:
     """What to fetch of the tables that a job left. listed: (path in its directory, bytes) by name. folder: for them,
     here."""
-    cache.keep(listed)
     room = MAX_FETCHED_BYTES
     copies = {}
     for name, (path, size) in listed.items():
@@ -79,6 +77,14 @@ def plan_fetch(cache: SymbolCache, listed: Mapping[str, tuple[str, int]], direct
             room -= size
             copies[name] = FileCopy(f"{directory}/{path}", folder / name, size)
     return TableFetch(cache, copies)
+
+
+def note_use(cache: SymbolCache, files: Iterable[Path]) -> None:
+    """Note that tables are in use, by the lists of build ids among the files of ranks."""
+    for path in files:
+        if path.name == BUILD_IDS_FILE:
+            lines = read_small_file(path, MAX_LIST_BYTES).decode(errors="replace").splitlines()
+            cache.keep({line.split(" ", 1)[0] for line in lines})
 
 
 def make_file(name: str, packed: Path, out: Path, limit_bytes: int) -> int:

@@ -60,6 +60,7 @@ def plan_text(
     mpi = spec.mpi
     observed = recorder_specs(spec)
     injection = recorder_of(spec).injection(spec)
+    least = find_least_bytes(spec, target, facts)
     values = {
         "id": job_id,
         "flavour": str(mpi.flavour) if mpi else "",
@@ -85,7 +86,8 @@ def plan_text(
         "fields": ",".join(_fields(observed, facts)),
         "options": " ".join((*OPTIONS, *SWITCH_OPTIONS) if spec.off_cpu else OPTIONS),
         "incomplete": INCOMPLETE,
-        "tables_from": str(find_least_bytes(spec, target, facts) or ""),
+        "tables_from": str(least[0]) if least else "",
+        "new_tables_from": str(least[1]) if least else "",
     }
     lines = [
         f"# The plan of job {job_id}. Every value from the user is quoted.",

@@ -11,8 +11,9 @@ from ..recorders.events import needs_event_fields
 from ..recorders.languages import interpreter_of
 from ..recorders.perf_record import FIRST_WITH_BUILD_IDS, events_to_sample, kernel_version
 
-MIN_RECORDING_BYTES = 1_000_000
-"""Of a recording for which this is faster than its text (benchmarks/far_recordings.py)."""
+MIN_RECORDING_BYTES, MIN_BYTES_WITH_NEW_TABLES = 300_000, 2_000_000
+"""Of a recording for which this is faster than its text: if all tables are here already, and if any has to be copied
+(benchmarks/far_recordings.py)."""
 KNOWN_FILE = "tables.known"
 """In the job's directory: a line for each table that is here already."""
 MAX_KNOWN = 1000
@@ -21,9 +22,9 @@ _LINE = re.compile(rf"\s*([0-9]{{1,20}}) \./({TABLES_FOLDER}/(\S+))", re.ASCII)
 _GROUP = re.compile(r":[a-zA-Z]*S")
 
 
-def find_least_bytes(spec: JobSpec, target: Target, host: HostFacts) -> int | None:
-    """How many bytes a recording must have to be read here, with the symbol tables of its binaries; None if it is
-    converted to text where it is made, whatever its size.
+def find_least_bytes(spec: JobSpec, target: Target, host: HostFacts) -> tuple[int, int] | None:
+    """How many bytes a recording must have to be read here, with the symbol tables of its binaries: if all of them are
+    here, and if any has to be copied; None if it is converted to text where it is made, whatever its size.
 
     It is if only perf can read it, if names are known only there, or if the text is what is kept. host: where it is
     made. Its perf must record the build id of each binary that is mapped.
@@ -44,7 +45,7 @@ def find_least_bytes(spec: JobSpec, target: Target, host: HostFacts) -> int | No
     # Compressed, so that it is not larger than its text.
     if not {COMPRESSION, "--buildid-mmap"} <= set(host.options) or kernel_version(host) < FIRST_WITH_BUILD_IDS:
         return None
-    return MIN_RECORDING_BYTES
+    return MIN_RECORDING_BYTES, MIN_BYTES_WITH_NEW_TABLES
 
 
 def parse_table_list(stdout: bytes) -> dict[str, tuple[str, int]]:

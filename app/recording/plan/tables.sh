@@ -13,13 +13,13 @@
 pl_write_tables() {
     [ -n "$pl_tables_from" ] || return 1
     pl_in=$1 pl_hits=''
-    pl_number "$(stat -c %s "$pl_in/perf.data" 2>/dev/null)" || return 1
-    [ "$(stat -c %s "$pl_in/perf.data")" -ge "$pl_tables_from" ] || return 1
+    pl_recording=$(stat -c %s "$pl_in/perf.data" 2>/dev/null) && pl_number "$pl_recording" || return 1
+    [ "$pl_recording" -ge "$pl_tables_from" ] || return 1
     # Bytes of data; 0 if perf was killed.
     [ "$(od -A n -t u8 -j 48 -N 8 "$pl_in/perf.data" | tr -d ' ')" != 0 ] || return 1
     mkdir -p "$pl_directory/tables" 2>/dev/null || return 1
     pl_find_packer
-    pl_list_objects >"$pl_in/.objects" && pl_pack_tables <"$pl_in/.objects" &&
+    pl_list_objects >"$pl_in/.objects" && pl_check_objects <"$pl_in/.objects" && pl_pack_tables <"$pl_in/.objects" &&
         sed -n 's/^kernel \([0-9a-f].*\)/\1 [kernel.kallsyms]/p; s/^file \([0-9a-f]\)/\1/p' "$pl_in/.objects" \
             >"$pl_in/build-ids.txt"
     pl_status=$?
@@ -49,26 +49,37 @@ pl_list_objects() {
         END { exit !found }' "$pl_in/.maps"
 }
 
-# pl_pack_tables: write the tables of such a list that are missing.
-pl_pack_tables() {
+# pl_check_objects: whether names can be found elsewhere for all of such a list.
+pl_check_objects() {
     while read -r pl_kind pl_build; do
         pl_object=${pl_build#* }
         case $pl_kind in
-        kernel)
-            # Without addresses, perf finds no names here either.
-            if [ "$pl_build" != - ] && pl_lacks "$pl_build.kallsyms" && grep -q '^0*[1-9a-f]' /proc/kallsyms; then
-                pl_pack "$pl_build.kallsyms" cat /proc/kallsyms || return 1
-            fi
-            ;;
         module) ! pl_has_hits "$pl_build" || return 1 ;;
         code) [ ! -e "/tmp/perf-$pl_build.map" ] || return 1 ;;
         file)
-            pl_build=${pl_build%% *}
-            if [ "$pl_build" = - ]; then
-                # Another file of that path, at the reader, could not be distinguished from it.
-                ! pl_is_elf "$pl_object" || return 1
-                continue
+            case $pl_build in
+            # Another file of that path, at the reader, could not be distinguished from it.
+            '- '*) ! pl_is_elf "$pl_object" || return 1 ;;
+            *) ! pl_lacks "${pl_build%% *}.elf" || pl_is_elf "$pl_object" || return 1 ;;
+            esac
+            ;;
+        esac
+    done
+}
+
+# pl_pack_tables: write the tables of such a list that are missing.
+pl_pack_tables() {
+    while read -r pl_kind pl_build; do
+        pl_object=${pl_build#* } pl_build=${pl_build%% *}
+        [ "$pl_build" != - ] || continue
+        case $pl_kind in
+        kernel)
+            # Without addresses, perf finds no names here either.
+            if pl_lacks "$pl_build.kallsyms" && grep -q '^0*[1-9a-f]' /proc/kallsyms; then
+                pl_pack "$pl_build.kallsyms" cat /proc/kallsyms || return 1
             fi
+            ;;
+        file)
             pl_lacks "$pl_build.elf" || continue
             pl_find_parts "$pl_object" && pl_pack "$pl_build.elf" pl_print_parts "$pl_object" || return 1
             for pl_each in "/usr/lib/debug/.build-id/${pl_build%"${pl_build#??}"}/${pl_build#??}.debug" \
@@ -105,8 +116,10 @@ pl_lacks() {
     [ ! -f "$pl_directory/tables/$1$pl_suffix" ] && ! grep -q -x -F -e "$1" "$pl_directory/tables.known" 2>/dev/null
 }
 
-# pl_pack TABLE COMMAND …: write what the command prints. Another rank may do so at the same time.
+# pl_pack TABLE COMMAND …: write what the command prints, unless a small recording is not worth it. Another rank may do
+# so at the same time.
 pl_pack() {
+    [ "$pl_recording" -ge "$pl_new_tables_from" ] || return 1
     pl_table=$1
     shift
     pl_new=$pl_directory/tables/.$pl_table.$pl_host-$$
@@ -118,8 +131,8 @@ pl_pack() {
 }
 
 # pl_find_parts FILE: set pl_parts to offset and size of the parts of an ELF file that symbols are read from: its
-# headers, and the sections with symbols, their names and notes, and of the procedure linkage table. Fails for a file that
-# is not one of 64 bits and the byte order of this machine, and if the parts have more than 256 MB.
+# headers, and the sections with symbols, their names and notes, and of the procedure linkage table. Fails for a file
+# that is not one of 64 bits and the byte order of this machine, and if the parts have more than 256 MB.
 pl_find_parts() {
     # shellcheck disable=SC2046
     set -- "$1" $(od -A n -v -t u2 -N 64 "$1" 2>/dev/null)

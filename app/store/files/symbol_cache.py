@@ -9,6 +9,7 @@ removed first.
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .disk import disk_errors
 
 FOLDER = "symbols"
 LINKS = ".build-id"
+_BUILD_ID = re.compile(r"[0-9a-f]{8,40}")
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,12 @@ class SymbolCache:
             if (folder / kind).is_file()
         ]
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Note that tables are in use."""
-        for name in names:
+    def keep(self, build_ids: Iterable[str]) -> None:
+        """Note that the tables of build ids are in use. Other texts are ignored."""
+        for build_id in build_ids:
             with suppress(OSError):
-                os.utime(self.file(name).parent)
+                if _BUILD_ID.fullmatch(build_id):
+                    os.utime(self.file(build_id).parent)
 
     def list_folders(self) -> Iterator[Path]:
         """The directory of each build id."""

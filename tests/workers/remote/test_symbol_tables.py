@@ -28,7 +28,7 @@ from tests.support import sshd as servers
 from tests.support.parts import require, require_reference_perf
 from tests.support.samples import Sample, samples_of, without_additional_names
 from tests.support.sshd import Sshd
-from tests.workers.remote.driving import at, far, files_of, run, submit, to_the_end
+from tests.workers.remote.driving import at, far, files_of, submit, to_the_end
 
 PROGRAM = """
 #include <stdlib.h>
@@ -70,6 +70,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings of every size are large."""
     monkeypatch.setattr(plan, "MIN_RECORDING_BYTES", 1)
+    monkeypatch.setattr(plan, "MIN_BYTES_WITH_NEW_TABLES", 1)
 
 
 def place(content: bytes, path: Path) -> Path:
@@ -143,16 +144,6 @@ def test_recording_is_read_with_the_tables_of_its_host(
     with perf_tool.open_script(str(require_reference_perf()), data, scratch, str(symbols.root)) as stream:
         text = stream.read(1 << 24)
     assert b" compare+0x" in text and b" sort+0x" in text
-
-
-def test_binary_that_is_gone_leads_to_text(
-    context: JobContext, there: Target, program: bytes, tmp_path: Path, every_size: None
-) -> None:
-    """perf finds its other names there."""
-    binary = place(program, tmp_path / "there" / "sort")
-    job = run(context, at(there, "sh", "-c", f"cp {binary} {binary}2; {binary}2; rm {binary}2", **RECORDING))
-    assert job.state is JobState.STORED, job.reason
-    assert sorted(originals(context, job)) == ["perf.data.zst", "perf.script.zst"]
 
 
 def test_hostile_tables_are_refused(program: bytes, tmp_path: Path) -> None:
