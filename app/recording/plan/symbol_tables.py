@@ -19,7 +19,6 @@ KNOWN_FILE = "tables.known"
 MAX_KNOWN = 1000
 COMPRESSION = "-z"
 _LINE = re.compile(rf"\s*([0-9]{{1,20}}) \./({TABLES_FOLDER}/(\S+))", re.ASCII)
-_GROUP = re.compile(r":[a-zA-Z]*S")
 
 
 def find_least_bytes(spec: JobSpec, target: Target, host: HostFacts) -> tuple[int, int] | None:
@@ -37,7 +36,6 @@ def find_least_bytes(spec: JobSpec, target: Target, host: HostFacts) -> tuple[in
         or records_branch_stacks(spec)
         or spec.off_cpu
         or spec.perf_arguments
-        or any("{" in event or _GROUP.search(event) for event in spec.events)
         or needs_event_fields(events_to_sample(spec, host), stacks)
     )
     if is_left_to_perf or spec.sudo or not spec.keep_recordings or interpreter_of(spec) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +40,6 @@ def test_large_recordings_over_ssh_have_tables() -> None:
         {"branch_stacks": True},
         {"off_cpu": True},
         {"events": ("sched:sched_switch",)},
-        {"events": ("{cycles,instructions}:S",)},
         {"perf_arguments": ("--call-graph=dwarf",)},
         {"sudo": True},
         {"language": Language("python")},
@@ -113,6 +113,26 @@ def test_tables_instead_of_text(record: Callable[..., PlannedJob], shell: Path, 
     assert f"{build_id}.elf" in tables and any(name.endswith(".kallsyms") for name in tables)
     assert f"{build_id} {program}" in (job.directory / "run0/all/build-ids.txt").read_text()
     assert not [path for path in (job.directory / "tables").iterdir() if path.name.startswith(".")]
+
+
+def test_ranks_write_the_same_tables_at_once(record: Callable[..., PlannedJob]) -> None:
+    job = record()
+    before = {path.name: path.read_bytes() for path in (job.directory / "tables").iterdir()}
+    shutil.rmtree(job.directory / "tables")
+    script = """
+        . "$1/common.sh" && . "$1/plan.sh" || exit
+        pl_number() { :; }
+        pl_find_host
+        pl_state=$2/state
+        pl_write_tables "$2"
+    """
+    ranks = []
+    for rank in range(3):
+        shutil.copytree(job.directory / "run0/all", job.directory / f"run0/{rank}")
+        argv = ["sh", "-c", f"pl_directory=$1\n{script}", "sh", job.directory, job.directory / f"run0/{rank}"]
+        ranks.append(subprocess.Popen(argv))
+    assert [rank.wait(60) for rank in ranks] == [0, 0, 0]
+    assert {path.name: path.read_bytes() for path in (job.directory / "tables").iterdir()} == before
 
 
 def test_small_recording_has_no_new_tables(record: Callable[..., PlannedJob], monkeypatch: pytest.MonkeyPatch) -> None:
