@@ -323,6 +323,7 @@ class Target:
         applies=_SSH,
         group="more",
         setting="Symbol tables",
+        shown="not copied",
         option=option("--no-symbol-tables", help="Copy no symbol tables: convert recordings to text there.", off=True),
     )
     poll_s: float = declare(

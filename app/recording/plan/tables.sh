@@ -40,7 +40,8 @@ pl_list_objects() {
             if (words[n] !~ /x/ && words[2] !~ /^-1\//) next
             id = match(head, /<[0-9a-f]+>/) ? substr(head, RSTART + 1, RLENGTH - 2) : "-"
             if (words[2] ~ /^-1\//) line = path ~ /^\[kernel\.kallsyms\]/ ? "kernel " id : "module " path
-            else if (path ~ /^(\/\/anon|\/memfd:|\/dev\/|\/SYSV|\/anon_hugepage)/) line = "code " (words[2] + 0)
+            else if (id == "-" && path ~ /^(\/\/anon|\/memfd:|\/dev\/|\/SYSV|\/anon_hugepage)/)
+                line = "code " (words[2] + 0)
             else if (path ~ /^\//) line = "file " id " " path
             else next
             if (!(line in seen)) { seen[line]; print line }
@@ -94,14 +95,14 @@ pl_pack_tables() {
     done
 }
 
-# pl_has_hits PATH: whether a sample is in that module of the kernel.
+# pl_has_hits PATH: whether a sample is in that module of the kernel, or this is unknown.
 pl_has_hits() {
     [ -n "$pl_hits" ] || pl_hits=$(
         cd "$pl_in" || exit
         unset DEBUGINFOD_URLS LD_PRELOAD
         echo hits
         LC_ALL=C PERF_CONFIG=/dev/null exec "$pl_perf" buildid-list -H -f -i perf.data </dev/null 2>/dev/null
-    )
+    ) || return 0
     case "$pl_hits
 " in *" $1
 "*) ;; *) return 1 ;; esac
