@@ -41,7 +41,7 @@ def diff(base: Profile, other: Profile, **how: Any) -> dict[str, dict[str, Any]]
 
 
 def test_parts_of_one_recording() -> None:
-    """The threads of both sides are those of its own selection."""
+    """Each side has the threads that are selected of it."""
     profile = record(POOL)
     how = {"other_selection": Selection(threads=("worker-2",))}
     (row,) = diff_table.rows(profile, profile, Selection(threads=("worker-1",)), "threads", **how).records()
