@@ -67,7 +67,7 @@ def _fetch(tmp_path: Path, there: Any) -> None:
         id=ID, details=JobDetails(directory="/far/jobs/" + ID), job_spec=JobSpec(command=("true",))
     )
     context: Any = SimpleNamespace(settings=SimpleNamespace(reserve_bytes=0, data=tmp_path))
-    collection._fetch(context, job, files, there, lambda part, text: None)
+    collection._fetch(context, job, files, Target("odd"), there, lambda part, text: None)
 
 
 def test_leftover_is_reported(tmp_path: Path) -> None:
