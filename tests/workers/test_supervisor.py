@@ -277,7 +277,9 @@ def test_perf_completes_its_file_when_the_supervisor_is_killed(supervised: Any, 
     perf = str(require("perf"))
     data = tmp_path / "perf.data"
     loop = "while True: pass"
-    one = supervised(perf, "record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o", str(data), "--", PY, "-c", loop)
+    # Small buffers, from which perf writes early also while the program gets little of a busy CPU.
+    words = ["record", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-m", "4", "-o", str(data), "--", PY, "-c", loop]
+    one = supervised(perf, *words)
     one.go()
     who = one.program()
     until(lambda: data.exists() and data.stat().st_size > 20_000, "samples in the file", 30)
