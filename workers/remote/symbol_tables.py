@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.errors import TooLarge, UnreadableInput
 from perfloom.domain.rank_state import BUILD_IDS_FILE
 from perfloom.domain.targets import Target
 from perfloom.ingest.compression import DecompressedStream, open_decompressed
@@ -29,6 +29,8 @@ MAX_TABLE_BYTES = 512 << 20
 """Of a table, decompressed."""
 MAX_ALL_BYTES = 4 << 30
 """Of all tables of a job, decompressed."""
+MAX_PARTS = 1 << 16
+"""Of a table. Each takes at least a block of the disk, however few bytes it has."""
 MAX_FILE_BYTES = 1 << 40
 """Of a binary, of which only some parts are here."""
 MAX_LINE_BYTES = 100
@@ -54,11 +56,17 @@ class TableFetch:
         for name, copy in self.copies.items():
             made = copy.local.with_name(f"{name}.made")
             made.unlink(missing_ok=True)
+            limit = min(room, MAX_TABLE_BYTES)
             try:
-                room -= make_file(name, copy.local, made, min(room, MAX_TABLE_BYTES))
+                room -= make_file(name, copy.local, made, limit)
                 self.cache.add(name, made)
             except UnreadableInput as error:
+                # It may have been unpacked up to the limit.
+                written = made.stat().st_blocks * 512 if made.exists() else 0
+                room -= limit if isinstance(error, TooLarge) else min(limit, written)
                 log.warning("the symbol table %s is left out: %s", name, error.message)
+            finally:
+                made.unlink(missing_ok=True)
 
 
 def open_target_symbols(data: Path, target: Target) -> SymbolCache | None:
@@ -109,7 +117,11 @@ def _write_parts(stream: DecompressedStream, file: BinaryIO) -> None:
     if not 0 < size <= MAX_FILE_BYTES:
         raise UnreadableInput("It is of a file of an impossible size.")
     file.truncate(size)
+    parts = 0
     while stream.peek(1):
+        parts += 1
+        if parts > MAX_PARTS:
+            raise UnreadableInput("It has too many parts.")
         offset, left = map(_read_number, _read_line(stream))
         if offset + left > size:
             raise UnreadableInput("A part of it is outside of the file.")
