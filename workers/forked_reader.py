@@ -41,7 +41,10 @@ def prefork_reader(files: Sequence[str]) -> None:
 
 def _has_one_thread() -> bool:
     """Whether this process may fork one that continues as it does. Threads would end, with the locks they hold."""
-    return len(os.listdir("/proc/self/task")) == 1
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
 
 
 def _fork_reader(loads_loops: bool) -> prefork.PreforkedReader | None:
