@@ -3,7 +3,8 @@
 
 A recording of a known binary then costs only what is not known yet. A file belongs to the very files that were read,
 the binary and its debug information, by inode, size and time of change. So another file with the same build id,
-or debug information that is installed later, is read. What is damaged is read again.
+or debug information that is installed later, is read. What is damaged is read again: a checksum at the end of a file
+shows it, because Arrow ends the process for some damaged texts.
 """
 
 import hashlib
@@ -24,10 +25,11 @@ from ...domain.schemas.code import CODE_SCHEMAS, Code
 from ...domain.tables import get_column
 from .binary_cache import BinaryFolder, folder_name, is_build_id
 
-VERSION = "1"
+VERSION = "2"
 """Of how lines are found. Files of other versions are not used."""
 MAX_STATES = 4
 """Of the files of one build id that are kept."""
+_DIGEST, _DIGEST_BYTES = "sha256", 32
 _TABLES = tuple(name for name in CODE_SCHEMAS if name != "frames")
 _DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 
@@ -44,7 +46,12 @@ class KnownCode:
         """See `CodeCache`."""
         try:
             with pa.memory_map(str(self.path)) as file:
-                tables = {name: pa.ipc.open_stream(file).read_all() for name in _TABLES}
+                data = file.read_buffer()
+            content = memoryview(data)[:-_DIGEST_BYTES]
+            if hashlib.new(_DIGEST, content).digest() != bytes(memoryview(data)[-_DIGEST_BYTES:]):
+                return None
+            stream = pa.BufferReader(data.slice(0, len(content)))
+            tables = {name: pa.ipc.open_stream(stream).read_all() for name in _TABLES}
             code = Code(**tables)
             if not _is_valid(code):
                 return None
@@ -59,11 +66,15 @@ class KnownCode:
         with suppress(OSError):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                with open(temporary, "xb") as file:
+                with open(temporary, "x+b") as file:
                     for name in _TABLES:
                         table = getattr(code, name)
                         with pa.ipc.new_stream(file, table.schema) as writer:
                             writer.write_table(table)
+                    file.seek(0)
+                    digest = hashlib.file_digest(file, _DIGEST).digest()
+                    file.seek(0, os.SEEK_END)
+                    file.write(digest)
                     file.flush()
                     os.fsync(file.fileno())
                 temporary.replace(self.path)

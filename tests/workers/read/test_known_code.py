@@ -97,12 +97,19 @@ def test_a_changed_file_is_another_one(cached: Reader, plain: Reader, monkeypatc
     assert len(cached.files) == 2
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "swapped"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "swapped", "renamed", "flipped"])
 def test_a_damaged_cache_is_replaced(cached: Reader, plain: Reader, damage: str) -> None:
     fresh = describe(cached.read("walk", "main"))
     (file,) = cached.files
     data = file.read_bytes()
-    damaged = {"empty": b"", "cut": data[: len(data) // 2], "zeros": bytes(len(data)), "swapped": data[8:] + data[:8]}
+    damaged = {
+        "empty": b"",
+        "cut": data[: len(data) // 2],
+        "zeros": bytes(len(data)),
+        "swapped": data[8:] + data[:8],
+        "renamed": data.replace(b"walk", b"talk"),
+        "flipped": bytes([*data[:-1], data[-1] ^ 1]),
+    }
     file.write_bytes(damaged[damage])
     assert describe(cached.read("walk", "main")) == fresh
     assert describe(cached.read("walk", "main", seconds=-1)) == fresh
