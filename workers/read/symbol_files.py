@@ -195,7 +195,8 @@ class SymbolFiles:
 
     def _open_stream(self, path: Path) -> BinaryIO | None:
         own = [folder.root for folder in self.folders] + [self.buildid_dir] * self.owns_cache
-        if any(path.is_relative_to(root) for root in own):
+        # A recording can have a path that only begins there.
+        if ".." not in path.parts and any(path.is_relative_to(root) for root in own):
             return open_regular(path, public=False)
         return open_regular(path, self.public)
 

@@ -304,6 +304,11 @@ def test_files_that_not_everyone_may_read_are_left_out(program: Path, tmp_path: 
     private.chmod(0o700)
     source = make_symbol_source(None, public=True)
     assert find(source, file_object(private), [main_offset(program)]) == ["[unknown]"]
+    # A path that only begins in a directory of Perfloom's.
+    (tmp_path / "own").mkdir()
+    source = make_symbol_source(None, (BinaryFolder(tmp_path / "own"),), public=True)
+    around = CodeObject(ObjectKind.FILE, f"{tmp_path}/own/../private", read_build_id(private))
+    assert find(source, around, [main_offset(program)]) == ["[unknown]"]
 
 
 def test_the_vdso_is_that_of_the_running_kernel() -> None:
