@@ -207,7 +207,10 @@ def find_event(
     first = other[0]
     events: dict[str, None] = {}
     for before in base:
-        pairs = [event_names(first)[after] for _, after in pair_events(before, first, base_selection, other_selection)]
+        both = pair_events(before, first, base_selection, other_selection)
+        pairs = [event_names(first)[after] for _, after in both]
+        if None not in (base_selection.event, other_selection.event):
+            _check_same_event(before, both[0][0], pairs[0])
         events = dict.fromkeys(pairs) if before is base[0] else dict.fromkeys(one for one in events if one in pairs)
     for more in other[1:]:
         events = dict.fromkeys(one for one in events if one in event_names(more))
@@ -219,6 +222,16 @@ def find_event(
     # Independent of which side is which.
     mains = Counter(event_names(profile)[event_id(profile, None)] for profile in (*base, *other))
     return min(events, key=lambda name: (-mains[name], name))
+
+
+def _check_same_event(base: Profile, selected: int, event: str) -> None:
+    """Raises InvalidRequest if the event selected of the base is another one than `event`, which is that of the other
+    side."""
+    if event_id(base, event) != selected:
+        name = event_names(base)[selected]
+        raise InvalidRequest(
+            f"The base selects {shorten(name)}, the other {shorten(event)}. Select one event for both sides.", "event"
+        )
 
 
 def _read_runs(profile: Profile, selection: Selection, event: int) -> list[_Run]:

@@ -15,6 +15,7 @@ from perfloom.analysis.compare.tables import diff_table
 from perfloom.analysis.compare.thread_roles import ALONE, FUNCTIONS, NAME, find_overlap, match_threads
 from perfloom.analysis.core.sample_selection import event_names
 from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.support.profiles import profiles, stacked
@@ -47,6 +48,19 @@ def test_parts_of_one_recording() -> None:
     (row,) = diff_table.rows(profile, profile, Selection(threads=("worker-1",)), "threads", **how).records()
     assert (row["name"], row["base"], row["other"], row["ratio"]) == ("worker-#", 100e6, 100e6, 1.0)
     assert (row["base_threads"], row["other_threads"]) == ("worker-1", "worker-2")
+
+
+def test_sides_cannot_have_different_events() -> None:
+    builder = ProfileBuilder("test")
+    thread = builder.intern_thread(pid=100, tid=100)
+    for name in ("cycles", "instructions"):
+        builder.add_sample(0, thread, builder.intern_event(name, "count"), stacked(builder, "f"), 1000)
+    profile = builder.finish()
+    how = {"other_selection": Selection(event="instructions")}
+    (row,) = diff_table.rows(profile, profile, Selection(event="instructions"), "threads", **how).records()
+    assert row["base"] == row["other"] == 1000
+    with pytest.raises(InvalidRequest, match="The base selects cycles, the other instructions"):
+        diff_table.rows(profile, profile, Selection(event="cycles"), "threads", **how)
 
 
 def test_name_rules_apply_to_what_threads_run() -> None:
