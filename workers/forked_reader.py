@@ -27,12 +27,16 @@ NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Keeps an allocator of pyarrow that is not used here from starting a thread when it is loaded (jemalloc(3))."""
 
 
-def prefork_reader(files: Sequence[str]) -> None:
-    """Start a process that will read these files, as `prefork.prefork_reader` does: by a fork if that is safe."""
+def prefork_reader(files: Sequence[str], *, shares_libraries: bool) -> None:
+    """Start a process that will read these files, as `prefork.prefork_reader` does: by a fork if that is safe.
+
+    shares_libraries: load its libraries before, because the command needs them, too.
+    """
     loads_loops = may_need_loops(files)
     may_fork = sys.getfilesystemencoding() == "utf-8" and not any(os.environ.get(name) for name in SECRETS)
     if may_fork and _has_one_thread():
-        _load_libraries()
+        if shares_libraries:
+            _load_libraries()
         if _has_one_thread() and (reader := _fork_reader(loads_loops)) is not None:
             prefork.offer_reader(reader)
             return

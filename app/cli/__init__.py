@@ -44,17 +44,11 @@ def _start_reader(command: str, *arguments: str) -> None:
     files = [argument for argument in arguments if os.path.isfile(argument)]
     if not files:
         return
-    if command == "import":
-        # This process needs other libraries than the reader.
-        from ..ingest.jit.mode import may_need_loops
-        from ..workers.read import prefork
-
-        prefork.prefork_reader(loads_loops=may_need_loops(files))
-        return
     from ..workers import forked_reader
 
-    forked_reader.prefork_reader(files)
-    if len(files) == 1 and command != "diff" and not any(one.startswith("--data") for one in arguments):
+    # An import needs other libraries, which it loads at the same time.
+    forked_reader.prefork_reader(files, shares_libraries=command != "import")
+    if len(files) == 1 and command not in ("import", "diff") and not any(one.startswith("--data") for one in arguments):
         _begin_reading(files)
 
 

@@ -2,7 +2,7 @@
 the element type if it never varies.
 """
 
-import secrets
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -24,8 +24,17 @@ Int64Array = NDArray[np.int64]
 
 _HALF = np.uint64(32)
 _FEW_VALUES = 1 << 18
-_FACTOR = np.uint64(secrets.randbits(64) | 1)
+_FACTOR = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 """Random, so that no file can be made whose values have the same upper bits."""
+
+
+def sort_distinct(values: Array) -> Array:
+    """The different values in ascending order: `np.unique` without masked arrays, which it loads in 17 ms."""
+    ordered = np.sort(values, axis=None)
+    is_first = np.ones(len(ordered), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    distinct: Array = ordered[is_first]
+    return distinct
 
 
 def number_values(*columns: Array) -> tuple[Array, Int64Array]:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from perfloom.domain.arrays import Array, number_keys, number_values
+from perfloom.domain.arrays import Array, number_keys, number_values, sort_distinct
 
 
 def number_slowly(keys: Array) -> tuple[list[int], list[int]]:
@@ -45,3 +45,9 @@ def test_rows_of_several_columns(count: int) -> None:
     codes, first = number_values(*columns)
     assert [rows[at] for at in first.tolist()] == list(dict.fromkeys(rows))
     assert [rows[first[code]] for code in codes.tolist()] == rows
+
+
+@pytest.mark.parametrize("count", [0, 1, 3000])
+def test_distinct_values_are_in_order(count: int) -> None:
+    values = np.random.default_rng(count).integers(-300, 300, count)
+    assert sort_distinct(values).tolist() == sorted(set(values.tolist()))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import MISSING, Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array, sort_distinct
 from ...domain.tables import NO_ID
 from ..jit.hashing import RowIndex, compact_ids, factorize_pairs
 from .argument_values import to_float, to_int
@@ -216,7 +216,7 @@ def build_device_tables(
     for other in (of_size[sets], of_size[launch_sets]):
         size = np.where(size == MISSING, other, size)
     size[rows.codes.is_of_kind("kernel")[code]] = MISSING
-    used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
+    used = [("gpu", index) for index in sort_distinct(device[device != MISSING]).tolist()]
     devices, places = _build_devices(properties, used + memory_of, rank)
     configuration, configurations = _assign_configurations(
         sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain import memory
-from ...domain.arrays import MISSING, Array
+from ...domain.arrays import MISSING, Array, sort_distinct
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..jit.hashing import compact_ids, factorize_pairs
@@ -65,7 +65,7 @@ def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileB
 
 def split_memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
     """(the memory instants of allocators, the others)."""
-    names = [at for at in np.unique(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
+    names = [at for at in sort_distinct(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
     mine = np.isin(events.name[moments], names)
     return moments[mine], moments[~mine]
 
@@ -170,7 +170,7 @@ def _add_curves(
     events = rows.events
     peaks: dict[int, int | None] = {}
     heights: dict[int, int] = {}
-    for one in np.unique(allocator_events.allocator).tolist():
+    for one in sort_distinct(allocator_events.allocator).tolist():
         mine = np.flatnonzero(allocator_events.allocator == one)
         event = allocator_events.event[mine]
         row = int(device[mine[0]])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import MISSING, Array
+from ...domain.arrays import MISSING, Array, sort_distinct
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
@@ -186,7 +186,7 @@ def _build_flows(rows: SliceTable, builder: ProfileBuilder) -> pa.Table:
     """The table `flows`, without launches, which are joined by number."""
     events, found = rows.events, find_flow_events(rows, builder)
     arrows = match_flows(events, found[~is_launch_flow(events, found)], builder)
-    categories = [at for at in np.unique(events.category[arrows.source]).tolist() if at >= 0]
+    categories = [at for at in sort_distinct(events.category[arrows.source]).tolist() if at >= 0]
     backward = np.isin(
         events.category[arrows.source], [at for at in categories if events.texts[at].lower() in BACKWARD_FLOWS]
     )

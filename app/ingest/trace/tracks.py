@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, sort_distinct
 from ..jit.decorators import jit
 from ..jit.hashing import RowIndex, factorize_pairs
 from .argument_values import parse_arguments, to_int
@@ -150,7 +150,7 @@ def _read_metadata(
     There may be a million of them: only those of these threads are read, and of several the last.
     """
     rows = phases.select(METADATA)
-    named = ((place, _get_text(events, place)) for place in np.unique(events.name[rows]).tolist())
+    named = ((place, _get_text(events, place)) for place in sort_distinct(events.name[rows]).tolist())
     names = {place: text for place, text in named if text in _MEMBERS}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
     process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...domain.arrays import MISSING, Array
+from ...domain.arrays import MISSING, Array, sort_distinct
 from ...domain.losses import NO_UNICODE
 from ...domain.tables import NUMERIC_ARGUMENTS
 from ..trace.events import ID_TEXT, NumericArgument, TraceEvents
@@ -258,7 +258,7 @@ def decode_texts(
     combined = raw.decode("latin-1")
     texts = [combined[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     # Only texts with escapes or non-ASCII characters need a check.
-    odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
+    odd = sort_distinct(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
     parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]
     for place, part, i in sorted(parts):
         is_json = part.startswith(b'{"')

@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from ...domain.arrays import sort_distinct
 from ..jit.decorators import HAS_NUMBA
 from ..json_text import parse_json
 from ..trace.events import ID_TEXT, TraceEvents
@@ -33,7 +34,7 @@ def _read_events(stream: BinaryIO) -> TraceEvents:
 def resolve_scoped_ids(events: TraceEvents) -> TraceEvents:
     """Replace the texts of `id2`, such as {"local": "0x1"} or {"global": "0x1"}, by ids: a local id differs in each
     process, and both differ from the same text in `id`."""
-    codes = np.unique(events.id[events.id >= ID_TEXT]) - ID_TEXT
+    codes = sort_distinct(events.id[events.id >= ID_TEXT]) - ID_TEXT
     scopes = {code: _parse_scope(events.texts[code]) for code in codes.tolist() if events.texts[code].startswith("{")}
     # By code: a number, equal for equal ids, and whether the id is local to its process.
     numbers: dict[tuple[str, str], int] = {}
