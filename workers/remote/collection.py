@@ -104,7 +104,7 @@ def _fetch(
         # A script that still reads a recording there replaces it with its text: then list the files again.
         raise Unavailable(error.message) from None
     if tables:
-        tables.keep()
+        tables.keep(_measure_room(context, files))
         remove_tree(files.root / symbol_tables.INCOMING)
     if symbols := symbol_tables.open_target_symbols(context.settings.data, target):
         symbol_tables.note_use(symbols, files.collected_files())
@@ -148,13 +148,18 @@ def files_to_fetch(files: Sequence[tuple[str, int]], spec: JobSpec) -> list[tupl
 
 def _check_room(context: JobContext, files: JobFiles, copies: Sequence[FileCopy]) -> None:
     missing = sum(copy.bytes or 0 for copy in copies if _size(copy.local) != copy.bytes)
-    disk = os.statvfs(files.artifacts)
-    room = disk.f_bavail * disk.f_frsize - context.settings.reserve_bytes
-    if missing > max(0, room):
+    room = _measure_room(context, files)
+    if missing > room:
         raise Unavailable(
             f"Not enough disk space here for the recording: it has {format_bytes(missing)} more, but the disk of "
-            f"{context.settings.data} has {format_bytes(max(0, room))} left. Delete results or other files."
+            f"{context.settings.data} has {format_bytes(room)} left. Delete results or other files."
         )
+
+
+def _measure_room(context: JobContext, files: JobFiles) -> int:
+    """Free disk space here that may be used, bytes."""
+    disk = os.statvfs(files.artifacts)
+    return max(0, disk.f_bavail * disk.f_frsize - context.settings.reserve_bytes)
 
 
 def _size(path: Path) -> int | None:

@@ -6,6 +6,7 @@ that binary have no names.
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +31,7 @@ MAX_TABLE_BYTES = 512 << 20
 MAX_ALL_BYTES = 4 << 30
 """Of all tables of a job, decompressed."""
 MAX_PARTS = 1 << 16
-"""Of a table. Each takes at least a block of the disk, however few bytes it has."""
+"""Of a table."""
 MAX_FILE_BYTES = 1 << 40
 """Of a binary, of which only some parts are here."""
 MAX_LINE_BYTES = 100
@@ -50,23 +51,35 @@ class TableFetch:
     cache: SymbolCache
     copies: Mapping[str, FileCopy]
 
-    def keep(self) -> None:
-        """Make files of the tables that were fetched. Raises Unavailable."""
-        room = MAX_ALL_BYTES
+    def keep(self, room_bytes: int) -> None:
+        """Make files of the tables that were fetched. room_bytes: free disk space that they may use; what does not fit
+        is left out. Raises Unavailable."""
+        room = min(room_bytes, MAX_ALL_BYTES)
         for name, copy in self.copies.items():
             made = copy.local.with_name(f"{name}.made")
             made.unlink(missing_ok=True)
-            limit = min(room, MAX_TABLE_BYTES)
+            limit = max(0, min(room, MAX_TABLE_BYTES))
+            used = 0
             try:
-                room -= make_file(name, copy.local, made, limit)
-                self.cache.add(name, made)
+                used = make_file(name, copy.local, made, limit)
             except UnreadableInput as error:
                 # It may have been unpacked up to the limit.
-                written = made.stat().st_blocks * 512 if made.exists() else 0
-                room -= limit if isinstance(error, TooLarge) else min(limit, written)
+                used = limit if isinstance(error, TooLarge) else used
                 log.warning("the symbol table %s is left out: %s", name, error.message)
+            else:
+                self.cache.add(name, made)
             finally:
+                # Each part takes at least a block of the disk, however few bytes it has.
+                stored = made if made.exists() else self.cache.file(name)
+                room -= max(used, _measure_blocks(stored))
                 made.unlink(missing_ok=True)
+
+
+def _measure_blocks(path: Path) -> int:
+    """Disk space of a file, bytes; 0 if there is none."""
+    with suppress(OSError):
+        return path.stat().st_blocks * 512
+    return 0
 
 
 def open_target_symbols(data: Path, target: Target) -> SymbolCache | None:

@@ -18,12 +18,13 @@ from perfloom.queue import LAUNCH_TASK, POLL_TASK, TARGET_TASK
 from perfloom.readers import perf_data
 from perfloom.recording.plan import symbol_tables as plan
 from perfloom.store import Store
+from perfloom.store.files.symbol_cache import open_symbols
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.read import perf_tool
-from perfloom.workers.remote.symbol_tables import make_file, open_target_symbols
-from perfloom.workers.transports import close_all
+from perfloom.workers.remote.symbol_tables import TableFetch, make_file, open_target_symbols
+from perfloom.workers.transports import FileCopy, close_all
 from tests.support import sshd as servers
 from tests.support.parts import require, require_reference_perf
 from tests.support.samples import Sample, samples_of, without_additional_names
@@ -180,3 +181,23 @@ def test_hostile_tables_are_refused(program: bytes, tmp_path: Path) -> None:
         make(whole, f"{'ab' * 20}.elf")
     with pytest.raises(TooLarge):
         make(zstandard.compress(whole + b"0 %d\n" % size + bytes(size)), limit_bytes=size)
+
+
+def test_tables_use_no_more_disk_space_than_there_is(program: bytes, tmp_path: Path) -> None:
+    """What is left out counts, and is removed; and many small parts, each of which takes a block."""
+    build_id = ElfImage.read(BytesIO(program)).build_id
+    whole = b"file %d\n0 %d\n" % (len(program), len(program)) + program
+    many = b"file %d\n" % (1 << 40) + b"".join(b"%d 1\nx" % (at << 20) for at in range(100_000))
+    contents = {
+        f"{'ab' * 20}.elf": zstandard.compress(whole + b"0 1\nx" * (1 << 19)),
+        f"{'cd' * 20}.elf": zstandard.compress(many),
+        f"{build_id}.elf": whole,
+    }
+    copies = {
+        name: FileCopy(f"/far/{name}", place(data, tmp_path / "tables" / name)) for name, data in contents.items()
+    }
+    for room, is_kept in ((1 << 20, False), (1 << 30, True)):
+        cache = open_symbols(tmp_path / str(room), "target-0")
+        TableFetch(cache, copies).keep(room)
+        assert cache.list_names() == [f"{build_id}.elf"] * is_kept
+        assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == sorted(contents)
