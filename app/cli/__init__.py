@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     garbage.collect_rarely()
     own = arguments is None
     if arguments is None:
+        _open_missing_streams()
         arguments = sys.argv[1:]
         if arguments[:1] and arguments[0] in SERVING_COMMANDS:
             _hide_secrets()
@@ -37,6 +38,19 @@ def main(arguments: list[str] | None = None) -> None:
     if own:
         _exit(status)
     sys.exit(status)
+
+
+def _open_missing_streams() -> None:
+    """Open /dev/null for standard streams that are closed: Python has None for them, and a file that is opened would
+    get the number of one, so that messages were written into it."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free number.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _start_reader(command: str, *arguments: str) -> None:

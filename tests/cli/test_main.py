@@ -92,3 +92,15 @@ def test_another_module_of_that_name_does_not_get_in_the_way(tmp_path: Any) -> N
 def test_all_serving_commands_hide_secrets() -> None:
     assert {*SERVING_COMMANDS} == {*cli.COMMAND_MODULES["serve"]}
     assert {*READING_COMMANDS} <= {*cli.COMMAND_MODULES["files"], *cli.COMMAND_MODULES["diff"]}
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(tmp_path: Any, closed: str) -> None:
+    """Messages do not get into the file that takes the number of a closed one."""
+    file = tmp_path / "a.folded"
+    file.write_text("main;work 3\n")
+    script = f'exec "$@" {closed}'
+    words = [*PERFLOOM, "convert", str(file), "--to", "collapsed", "-o", str(tmp_path / "out")]
+    done = subprocess.run(["sh", "-c", script, "sh", *words], env=environment())
+    assert done.returncode == 0
+    assert (tmp_path / "out").read_text() == "main;work 3\n"
