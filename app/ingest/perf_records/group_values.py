@@ -20,10 +20,13 @@ TIME_ENABLED, TIME_RUNNING, ID, GROUP, LOST = 1, 2, 4, 8, 16
 def check_format(events: Sequence[RecordedEvent]) -> int:
     """What there is of the counts in samples of these events, 0 if they have none. Raises UnsupportedRecords if perf
     script has to read them."""
-    fields = [event.attributes.fields for event in events if event.attributes.sample_type & SampleType.READ]
-    if not fields:
+    counted = [event.attributes for event in events if event.attributes.sample_type & SampleType.READ]
+    if not counted:
         return 0
-    known, *others = {one["read_format"] for one in fields}
+    if any(one.has("inherit") for one in counted):
+        # Since Linux 6.12, each thread has its own counts then.
+        raise UnsupportedRecords("its samples contain counts of each thread")
+    known, *others = {one.fields["read_format"] for one in counted}
     if others or known & (GROUP | ID) != GROUP | ID or known >= 2 * LOST:
         raise UnsupportedRecords("its samples contain counts of other events, but no group of them")
     return known

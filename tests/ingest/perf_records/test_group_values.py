@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from perfloom.domain.arrays import Array
-from perfloom.ingest.perf_records.group_values import GROUP, ID, LOST, TIME_ENABLED, measure_values, split_groups
+from perfloom.ingest.perf_records.event_attributes import FLAGS, AttributeFields, SampleType
+from perfloom.ingest.perf_records.group_values import (
+    GROUP,
+    ID,
+    LOST,
+    TIME_ENABLED,
+    check_format,
+    measure_values,
+    split_groups,
+)
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 
 EVENTS = {100: 0, 101: 0, 200: 1}
@@ -45,3 +57,12 @@ def test_more_counts_than_fit_are_refused() -> None:
     for number in (10, 2**64 - 1):
         with pytest.raises(UnsupportedRecords, match="more counts"):
             measure_values(np.array([1, number], np.uint64), GROUP | ID, np.array([10, 10], np.int16))
+
+
+def test_counts_of_each_thread_are_left_to_perf() -> None:
+    fields = {"sample_type": int(SampleType.READ), "read_format": GROUP | ID, "flags": 0}
+    event: Any = SimpleNamespace(attributes=AttributeFields(fields))
+    assert check_format([event]) == GROUP | ID
+    fields["flags"] = 1 << FLAGS.index("inherit")
+    with pytest.raises(UnsupportedRecords, match="each thread"):
+        check_format([event])
