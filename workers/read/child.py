@@ -1,4 +1,5 @@
-"""The reader process. All untrusted input is parsed in such processes, under resource limits.
+"""The reader process. All untrusted input is parsed in such processes, under resource limits; only what unpacks the
+symbol tables of targets (`remote/symbol_tables.py`) is in the worker.
 
 Its argument is the path of a file with one request in JSON, or (`prefork`) a descriptor from which it reads that path
 after it has loaded its libraries, and maybe that of a second one. It answers in lines of JSON on standard output:
