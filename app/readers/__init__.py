@@ -4,16 +4,13 @@ Imported on first use: a process that only decompresses a file, or runs perf on 
 tables.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from .formats import HEAD_BYTES, READERS, Reader, describe_clock, describe_formats, detect_format, format_title
 
 __all__ = ["HEAD_BYTES", "READERS", "Reader", "describe_clock", "describe_formats", "detect_format", "format_title"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module(".formats", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, dict.fromkeys(__all__, "formats"))

@@ -4,8 +4,9 @@ The modules are imported at first access, so that a process that only reads or w
 libraries of the database, and a command loads only the parts of the store that it uses.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from .credentials import SealedBox
@@ -64,8 +65,4 @@ _MODULES = {
     "open_store": "facade",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, _MODULES)

@@ -4,9 +4,9 @@
 The modules of the request are imported at first access: an import of files does not need them.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...lazy_names import load_on_use
 from .details import Cancellation, JobDetails
 from .series import SeriesRun, Side, order_runs
 from .state import Executor, JobState, Outcome
@@ -54,8 +54,4 @@ _MODULES = {
     "Scope": "parts",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, _MODULES)

@@ -3,9 +3,9 @@
 The modules are imported at first access: a job on this machine does not need them.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...lazy_names import load_on_use
 from .local import LOCAL
 
 if TYPE_CHECKING:
@@ -44,8 +44,4 @@ _MODULES = {
     "TargetFacts": "facts",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = load_on_use(__name__, _MODULES)
