@@ -75,7 +75,7 @@ def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], o
     assert "gemm,appeared" in browser_client.page(f"/compare/kernels.csv?base={OTHER}&other=loop00000000")
     browser_client.page(f"/compare/kernels?base={ordinary}&other={ordinary}", 404)
     text = browser_client.page(f"/compare/threads?base={ordinary}&other={ordinary}")
-    assert read(text).faults == [] and "Base threads" in text and "Matched by" in text
+    assert read(text).faults == [] and "In base" in text and "Matched by" in text
     rows = list(
         csv.DictReader(io.StringIO(browser_client.page(f"/compare/threads.csv?base={ordinary}&other={ordinary}")))
     )

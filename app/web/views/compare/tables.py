@@ -224,8 +224,8 @@ def _columns(asked: _TableQuery, label: str, rows: pd.DataFrame) -> tuple[Column
         ColumnView("detectable_percent", "Detectable", "percent", extra=True),
     )
     threads: tuple[ColumnView, ...] = (
-        ColumnView("base_threads", "Base threads", "text"),
-        ColumnView("other_threads", "Other threads", "text"),
+        ColumnView("base_threads", "In base", "text"),
+        ColumnView("other_threads", "In other", "text"),
         ColumnView("match", "Matched by", "word"),
         ColumnView("overlap", "Overlap", "ratio"),
     )
