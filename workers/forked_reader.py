@@ -1,9 +1,10 @@
 """A reader process (see `workers.read.prefork`) that a command forks as its first step.
 
-Command and reader need the same libraries, which take longer to load than most files take to read: they are loaded
-once, before the fork. The reader sets the same limits as every other. Of the command it has the memory that a command
-has before it reads settings or files; its environment is erased. A process that has secrets, more than one thread or
-another encoding of text starts a reader with a new interpreter.
+Most commands need the libraries of the reader, which take longer to load than most files take to read: they are
+loaded once, before the fork; for a command that does not need them, after it. The reader sets the same limits as every
+other. Of the command it has the memory that a command has before it reads settings or files; its environment is
+erased. A process that has secrets, more than one thread or another encoding of text starts a reader with a new
+interpreter.
 """
 
 import ctypes

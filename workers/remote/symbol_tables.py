@@ -59,19 +59,16 @@ class TableFetch:
             made = copy.local.with_name(f"{name}.made")
             made.unlink(missing_ok=True)
             limit = max(0, min(room, MAX_TABLE_BYTES))
-            used = 0
             try:
                 used = make_file(name, copy.local, made, limit)
+                # Each part takes at least a block of the disk, however few bytes it has.
+                room -= max(used, _measure_blocks(made))
+                self.cache.add(name, made)
             except UnreadableInput as error:
                 # It may have been unpacked up to the limit.
-                used = limit if isinstance(error, TooLarge) else used
+                room -= limit if isinstance(error, TooLarge) else _measure_blocks(made)
                 log.warning("the symbol table %s is left out: %s", name, error.message)
-            else:
-                self.cache.add(name, made)
             finally:
-                # Each part takes at least a block of the disk, however few bytes it has.
-                stored = made if made.exists() else self.cache.file(name)
-                room -= max(used, _measure_blocks(stored))
                 made.unlink(missing_ok=True)
 
 
