@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 
 from .database import Database
-from .models import CredentialRow, storable
+from .models.base import storable
+from .models.targets import CredentialRow
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from ..domain.errors import InvalidRequest, NotFound
 from ..recording.fields.own_events import MAX_EVENTS, OwnEvent
 from .database import Database
-from .models import EventNameRow
+from .models.names import EventNameRow
 
 
 class OwnEventNames:

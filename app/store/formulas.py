@@ -13,7 +13,7 @@ from ..domain.errors import InvalidRequest, NotFound, Unavailable
 from ..domain.formulas.file import MAX_FORMULAS, check_references
 from ..domain.formulas.formula import Formula
 from .database import Database
-from .models import FormulaRow
+from .models.names import FormulaRow
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from ..domain.errors import NotFound
 from ..domain.host_facts import HostFacts
 from .database import Database
 from .ids import new_id, require_id
-from .models import CheckRow, HostRow, storable
+from .models.base import storable
+from .models.hosts import CheckRow, HostRow
 
 CHECKS_KEPT_SECONDS = 3600.0
 KEYS_KEPT_SECONDS = 30 * 86400.0

@@ -12,7 +12,7 @@ from ..domain.jobs import JobDetails, JobSpec, JobState, SeriesRun, Side
 from .database import Database
 from .ids import is_id
 from .jobs import ACTIVE_STATES, Job, job_of, new_row
-from .models import JobRow
+from .models.jobs import JobRow
 
 CREATION_STEP_S = 1e-5
 """Between the creation times of two runs, so that lists of jobs have the order of the series."""

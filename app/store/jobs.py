@@ -18,7 +18,7 @@ from ..domain.targets import LOCAL
 from .database import Database
 from .files.disk import disk_errors, remove_tree
 from .ids import new_id, not_found, require_id
-from .models import JobRow
+from .models.jobs import JobRow
 
 if TYPE_CHECKING:
     from ..domain.jobs import JobSpec

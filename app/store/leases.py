@@ -4,7 +4,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError
 
 from .database import Database
-from .models import LeaseRow
+from .models.hosts import LeaseRow
 
 
 class Leases:

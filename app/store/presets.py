@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, select
 from ..domain.errors import NotFound
 from ..domain.jobs import JobSpec
 from .database import Database
-from .models import PresetRow
+from .models.names import PresetRow
 from .result import normalize_name
 
 

@@ -18,7 +18,8 @@ from .files.disk import disk_errors, disk_usage, remove_tree
 from .files.staging import STAGED_PREFIX
 from .ids import is_id
 from .jobs import ACTIVE_STATES
-from .models import JobRow, ResultRow
+from .models.jobs import JobRow
+from .models.results import ResultRow
 
 log = logging.getLogger(__name__)
 GRACE_SECONDS = 300.0

@@ -10,7 +10,8 @@ from ..domain.event_names import is_unobservable
 from ..domain.meta import Meta
 from ..ingest.profile_upgrade import has_perf_events, normalize_event_names, set_main_event
 from .event_total import EventTotal
-from .models import ResultRow, storable
+from .models.base import storable
+from .models.results import ResultRow
 
 MAX_NAME = 300
 MAX_NOTES = 100_000

@@ -29,7 +29,8 @@ from .files.originals import Original
 from .files.profile_cache import ProfileCache
 from .files.staging import stage_result
 from .ids import not_found, require_id
-from .models import JobRow, ResultRow, TagRow
+from .models.jobs import JobRow
+from .models.results import ResultRow, TagRow
 from .result import (
     OriginalFile,
     Result,

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from ..domain.errors import InvalidRequest, NotFound, UnreadableInput
 from ..domain.text import shorten
 from .event_total import EventTotal
-from .models import JobRow
+from .models.jobs import JobRow
 from .result import Result
 from .results import Results
 

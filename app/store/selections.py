@@ -9,7 +9,7 @@ from ..domain.errors import InvalidRequest, NotFound
 from ..domain.selection import Selection
 from .database import Database
 from .ids import require_id
-from .models import SelectionRow
+from .models.results import SelectionRow
 from .result import normalize_name
 
 MAX_SELECTIONS = 100

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 
 from .database import Database
-from .models import SessionRow, storable
+from .models.base import storable
+from .models.sessions import SessionRow
 
 MAX_SESSIONS = 1000
 """The maximum number of sessions; the oldest are ended."""

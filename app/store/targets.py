@@ -13,7 +13,9 @@ from ..domain.targets import LOCAL, CheckLine, CheckStatus, Target, TargetFacts
 from ..recording import adapters  # noqa: F401  (registers the names in stored targets)
 from .database import Database
 from .jobs import ACTIVE_STATES, POLLED_STATES
-from .models import CredentialRow, JobRow, TargetRow, storable
+from .models.base import storable
+from .models.jobs import JobRow
+from .models.targets import CredentialRow, TargetRow
 
 STARTED_STATES = tuple(state.value for state in (JobState.STAGING, *POLLED_STATES, JobState.COLLECTING))
 """States of jobs that may have files or processes at their target."""

@@ -12,7 +12,7 @@ from ..config import Settings
 from ..domain.errors import Unavailable
 from .database import Database, database_errors
 from .files.disk import disk_errors
-from .models import Base
+from .models import load_all
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK_FILE = "upgrade.lock"
@@ -54,12 +54,12 @@ def revision(database: Database) -> str | None:
 def _empty(connection: Connection) -> bool:
     """Whether the database has no table of Perfloom, of any version."""
     table_names = set(inspect(connection).get_table_names())
-    return table_names.isdisjoint({*Base.metadata.tables, "alembic_version"})
+    return table_names.isdisjoint({*load_all().tables, "alembic_version"})
 
 
 def _make(connection: Connection) -> None:
     """Create the newest schema in an empty database directly, without the migrations and their libraries."""
-    Base.metadata.create_all(connection)
+    load_all().create_all(connection)
     columns = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
     connection.execute(text(f"CREATE TABLE alembic_version ({columns})"))
     connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": latest_revision()})

@@ -20,7 +20,7 @@ from perfloom.domain.profile import Profile
 from perfloom.ingest.profile_upgrade import upgrade_profile
 from perfloom.ingest.storage_format import SCHEMA_VERSION
 from perfloom.readers import perf_script, stored_profile
-from perfloom.store.models import ResultRow
+from perfloom.store.models.results import ResultRow
 from perfloom.store.result import result_from_row
 from tests.support import paths
 

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
 from perfloom.store import Store, open_store
-from perfloom.store.models import Base
+from perfloom.store.models import load_all
 from tests.support import servers
 
 
@@ -31,7 +31,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting
         open_store(settings).close()
         engine = create_engine(url)
         with engine.begin() as connection:
-            connection.execute(text("TRUNCATE " + ", ".join(Base.metadata.tables)))
+            connection.execute(text("TRUNCATE " + ", ".join(load_all().tables)))
         engine.dispose()
     else:
         settings = Settings.load(tmp_path / "data", environ)

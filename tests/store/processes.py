@@ -27,7 +27,7 @@ from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.files.disk import remove_tree
-from perfloom.store.models import ResultRow
+from perfloom.store.models.results import ResultRow
 from tests.store.making import has_valid_checksums, same, small_profile, store_result
 
 FAR = 10 * 3600.0

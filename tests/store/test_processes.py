@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
-from perfloom.store.models import Base
+from perfloom.store.models import load_all
 from tests.support.parts import own_mounts
 
 
@@ -56,7 +56,7 @@ def answer(program: subprocess.Popen[str]) -> Answer:
 def test_all_may_open_an_empty_store_at_once(settings: Settings, answer: Answer) -> None:
     if not settings.uses_sqlite:
         engine = create_engine(settings.database_url)
-        Base.metadata.drop_all(engine)
+        load_all().drop_all(engine)
         with engine.begin() as connection:
             connection.execute(text("DROP TABLE alembic_version"))
         engine.dispose()

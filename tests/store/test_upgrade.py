@@ -14,7 +14,7 @@ from sqlalchemy import Connection, inspect, text
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.store import Store, open_store
-from perfloom.store.models import Base
+from perfloom.store.models import load_all
 from perfloom.store.upgrade import MIGRATIONS, latest_revision, migrate, revision
 
 from .making import store_result
@@ -24,15 +24,15 @@ def test_migrations_make_what_the_models_say(store: Store) -> None:
     """The result is also the schema of a new database, which is created in one step."""
     with store.database.engine.connect() as connection:
         made = _schema(connection)
-        Base.metadata.drop_all(connection)
+        load_all().drop_all(connection)
         connection.execute(text("DROP TABLE alembic_version"))
         connection.commit()
         migrate(connection)
         assert revision(store.database) == latest_revision()
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, load_all()) == []
         migrated = _schema(connection)
-    assert made == migrated and set(made) == {*Base.metadata.tables, "alembic_version"}
+    assert made == migrated and set(made) == {*load_all().tables, "alembic_version"}
 
 
 def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:

@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from perfloom.store.models import Base
+from perfloom.store.models import load_all
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=load_all(),
     render_as_batch=True,
     compare_type=True,
 )

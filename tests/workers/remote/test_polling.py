@@ -13,7 +13,7 @@ from perfloom.domain.targets import SchedulerName, Target
 from perfloom.queue import POLL_TASK, TaskQueue, next_task
 from perfloom.store import Store
 from perfloom.store.files.locks import try_lock
-from perfloom.store.models import JobRow
+from perfloom.store.models.jobs import JobRow
 from perfloom.workers.base.context import JobContext
 from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.remote import polling
