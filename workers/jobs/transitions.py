@@ -13,13 +13,13 @@ import zstandard
 
 from perfloom.domain.errors import NotFound
 from perfloom.domain.jobs import Executor, JobState, Outcome
+from perfloom.ingest.perf_text.fields import HEADING_EDGE
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.jobs import Job
 
 from ..base.context import RETRY_S, JobContext
 from ..base.jobfiles import JobFiles, delete_environment
 from ..base.outcome import SAMPLES_LOST
-from ..read.perf_tool import HEADING_EDGE
 
 MAX_TRIES = 3
 """How often a step that fails for a temporary reason (such as a full disk) is tried."""

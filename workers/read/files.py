@@ -21,7 +21,7 @@ from perfloom.store.files.disk import disk_errors
 
 from . import ncu_tool, perf_tool
 from .rank_folders import PACKED_TEXT, SYMBOLS
-from .request import AnswerWriter, Input, Request
+from .request import AnswerWriter, Input, Request, script_name, symbols_name
 
 if TYPE_CHECKING:
     from perfloom.domain.profile import Profile
@@ -232,7 +232,7 @@ class FileReading:
 
         self._report_symbols(0)
         stored = None if self.input.symbols is None else Path(self.input.symbols)
-        out = self._make_path(perf_tool.symbols_name(self._name_of_text()), SYMBOLS)
+        out = self._make_path(symbols_name(self._name_of_text()), SYMBOLS)
         try:
             limit = self.request.limits.unpacked_bytes
             profile = read_records(path, stored, out, self.request.buildid_dir, limit, self.request.symbols)
@@ -261,7 +261,7 @@ class FileReading:
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
         """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         perf = perf_tool.find_perf(self.request.perf)
-        out = self._make_path(perf_tool.script_name(self._name_of_text()), PACKED_TEXT)
+        out = self._make_path(script_name(self._name_of_text()), PACKED_TEXT)
         symbols = self.request.buildid_dir
         self._report_symbols(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:

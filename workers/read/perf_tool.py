@@ -24,7 +24,14 @@ import zstandard
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.rank_state import INCOMPLETE, THROTTLED
 from perfloom.ingest.perf_text import script_header
-from perfloom.ingest.perf_text.fields import BRANCH_FIELD, FIELDS, OPTIONS, SWITCH_OPTIONS, add_tracepoint_field
+from perfloom.ingest.perf_text.fields import (
+    BRANCH_FIELD,
+    FIELDS,
+    HEADING_EDGE,
+    OPTIONS,
+    SWITCH_OPTIONS,
+    add_tracepoint_field,
+)
 from perfloom.readers.perf_header import (
     count_throttle_events,
     explain_truncation,
@@ -37,11 +44,8 @@ from perfloom.store.files.disk import disk_errors
 REQUIRED_FIELDS = frozenset({"comm", "event"})
 """perf script is not retried without these fields."""
 HEADING_BYTES = 16 << 20
-HEADING_EDGE = b"# ========\n"
 PIECE_BYTES = 1 << 20
 STDERR_BYTES = 64 << 10
-SUFFIX, SYMBOLS_SUFFIX = ".script.zst", ".symbols.zst"
-MAX_NAME = 180
 VERSION_S = 10
 INSTALL = "Install it (Debian: apt-get install linux-perf, Ubuntu: linux-tools-generic), then try again."
 
@@ -121,21 +125,6 @@ class ScriptStream:
             self._defect = f"perf script did not reach the end of the recording: {message}"
         remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
         return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
-
-
-def script_name(perf_data: str) -> str:
-    """The name of the text file for a perf.data file with that name."""
-    return _name_beside(perf_data, SUFFIX)
-
-
-def symbols_name(perf_data: str) -> str:
-    """The name of the file with the symbols of a perf.data file with that name."""
-    return _name_beside(perf_data, SYMBOLS_SUFFIX)
-
-
-def _name_beside(perf_data: str, suffix: str) -> str:
-    # File systems limit names to 255 bytes.
-    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME].decode(errors='ignore')}{suffix}"
 
 
 def find_perf(perf: str | None = None) -> str:

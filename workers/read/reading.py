@@ -27,9 +27,18 @@ from ..base import processes
 from ..base.progress import Progress
 from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory, too_long_message, too_much_cpu_message
-from .perf_tool import script_name, symbols_name
 from .rank_folders import BUILD_IDS, PLAN, STATE, rank_folders
-from .request import DESCRIPTION_FILE, CodeRequest, Input, Limits, Request, SymbolPlaces, error_from_json
+from .request import (
+    DESCRIPTION_FILE,
+    CodeRequest,
+    Input,
+    Limits,
+    Request,
+    SymbolPlaces,
+    error_from_json,
+    script_name,
+    symbols_name,
+)
 
 if TYPE_CHECKING:
     # Not imported at run time: reading without storing needs no database, and reading into a result no pyarrow.

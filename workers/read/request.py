@@ -12,6 +12,9 @@ from perfloom.domain import errors
 from perfloom.domain.errors import PerfloomError, UnreadableInput
 
 REPORT_S = 0.2
+SCRIPT_SUFFIX, SYMBOLS_SUFFIX = ".script.zst", ".symbols.zst"
+MAX_NAME_BYTES = 180
+"""Of the name of a recording, within the names of files that belong to it. File systems limit names to 255 bytes."""
 DESCRIPTION_FILE = "description.json"
 """In the scratch directory: the columns of a stored result in the database. Missing if they did not fit into the memory
 limit."""
@@ -27,6 +30,20 @@ class Limits:
     unpacked_bytes: int
     free_bytes: int
     cpu_seconds: int | None = None
+
+
+def script_name(perf_data: str) -> str:
+    """The name of the text file for a perf.data file with that name."""
+    return _name_beside(perf_data, SCRIPT_SUFFIX)
+
+
+def symbols_name(perf_data: str) -> str:
+    """The name of the file with the symbols of a perf.data file with that name."""
+    return _name_beside(perf_data, SYMBOLS_SUFFIX)
+
+
+def _name_beside(perf_data: str, suffix: str) -> str:
+    return f"{os.fsencode(Path(perf_data).name)[:MAX_NAME_BYTES].decode(errors='ignore')}{suffix}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ TRACEPOINT_FIELD = "trace"
 SCHEDULER, LOCKS = "sched:", "lock:"
 REQUIRED_EVENTS = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
 """Groups of tracepoints whose fields are read if nothing else is recorded, and a tracepoint that must be present."""
+HEADING_EDGE = b"# ========\n"
+"""The first and the last line of the header that `--header` prints."""
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 
