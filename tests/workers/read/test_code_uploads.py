@@ -86,11 +86,13 @@ def test_an_uploaded_binary_gives_lines_also_for_later_results(
 ) -> None:
     before, now = moved
     missing = list_missing_objects(context.store.results.open(ID), code_of(context))
-    assert missing[0].module == str(before) and missing[0].wants_binary and missing[0].share > 0.5
+    # The C library has about as many samples on the stack.
+    program = next(one for one in missing if one.module == str(before))
+    assert program.wants_binary and program.share > 0.5
     assert ask(context, now) == ""
     code = code_of(context)
     assert status_of(code, before) == "complete" and "walk" in code.symbols.column("name").to_pylist()
-    assert (context.settings.data / "binaries" / "uploads" / missing[0].build_id / "executable").is_file()
+    assert (context.settings.data / "binaries" / "uploads" / program.build_id / "executable").is_file()
     assert not list((context.settings.data / "binaries").glob(".incoming*"))
     assert now.is_file()
     recording = before.with_name("perf.data")
