@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,10 +24,9 @@ import pyarrow as pa
 from ...domain.arrays import Array
 from ...domain.schemas.code import CODE_SCHEMAS, Code
 from ...domain.tables import get_column
+from ...ingest import machine_code
 from .binary_cache import BinaryFolder, folder_name, is_build_id
 
-VERSION = "2"
-"""Of how lines are found. Files of other versions are not used."""
 MAX_STATES = 4
 """Of the files of one build id that are kept."""
 _DIGEST, _DIGEST_BYTES = "sha256", 32
@@ -94,7 +94,7 @@ def find_known_code(root: Path, build_id: str, streams: Sequence[BinaryIO]) -> K
     information. None if they are no files."""
     if not is_build_id(build_id):
         return None
-    digest = hashlib.sha256(VERSION.encode())
+    digest = hashlib.sha256(_hash_readers())
     try:
         for stream in streams:
             about = os.fstat(stream.fileno())
@@ -103,6 +103,15 @@ def find_known_code(root: Path, build_id: str, streams: Sequence[BinaryIO]) -> K
     except (OSError, io.UnsupportedOperation):
         return None
     return KnownCode(BinaryFolder(root), build_id, root / folder_name(build_id) / digest.hexdigest()[:32])
+
+
+@cache
+def _hash_readers() -> bytes:
+    """A hash of the modules that read machine code: what other versions of them have read is not used."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(machine_code.__path__[0]).glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
 
 
 def _is_valid(code: Code) -> bool:

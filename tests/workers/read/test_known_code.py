@@ -97,6 +97,12 @@ def test_a_changed_file_is_another_one(cached: Reader, plain: Reader, monkeypatc
     assert len(cached.files) == 2
 
 
+def test_what_another_version_has_read_is_not_used(cached: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached.read("walk")
+    monkeypatch.setattr(known_code, "_hash_readers", lambda: b"another version")
+    assert cached.read("walk", seconds=-1).objects.to_pylist()[0]["detail"] == OUT_OF_TIME
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "swapped", "renamed", "flipped"])
 def test_a_damaged_cache_is_replaced(cached: Reader, plain: Reader, damage: str) -> None:
     fresh = describe(cached.read("walk", "main"))
