@@ -12,7 +12,7 @@ from ...domain.text import shorten
 from ...domain.units import NS_PER_S, NS_PER_US
 from ..losses import MAX_EXAMPLE_CHARS
 
-MAX_WEIGHT = 2**63 - 1
+MAX_WEIGHT = MAX_TIME_NS = 2**63 - 1
 RECORD = b"PERF_RECORD_"
 _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
@@ -119,6 +119,8 @@ def parse_header(line: bytes) -> SampleHeader | None:
     match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if match:
         time_ns = int(match["seconds"]) * NS_PER_S + _parse_ns(match["fraction"], line[match.end("fraction") + 1 :])
+        if time_ns > MAX_TIME_NS:
+            return None
     else:
         match = _UNTIMED.match(line)
         if not match:

@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, IndexArray, number_values
-from ...domain.arrow import functions as pc
-from ...domain.units import NS_PER_S
 from .grammar import (
     MAX_WEIGHT,
     RECORD,
@@ -26,13 +24,12 @@ from .grammar import (
     is_tracepoint,
     parse_header,
 )
+from .header_fields import HeaderFields, find_header_fields
+from .text_parts import factorize, factorize_parts
 
-NEWLINE, SPACE, TAB, HASH, DOT, COLON, ZERO, CLOSE = b"\n \t#.:0)"
-PAD = 16
+NEWLINE, SPACE, TAB, HASH, CLOSE = b"\n \t#)"
 SWITCH_RECORD = RECORD + b"SWITCH"
 _SWITCH_RECORD = re.compile(rb"\d: ++" + SWITCH_RECORD + rb"(?:_CPU_WIDE)? (?:IN|OUT)\b")
-MAX_DIGITS = 18
-MAX_SPACES = 64
 
 
 @dataclass(frozen=True)
@@ -79,11 +76,12 @@ def tokenize(chunk: bytes) -> Tokens:
         indented[:] = False
     record = _find_switch_records(chunk, starts)
     indented &= ~record
-    candidates = np.flatnonzero(~(blank | comment | indented | record))
-    heads = _HeaderColumns(chunk, data, starts, candidates)
+    is_candidate = ~(blank | comment | indented | record)
+    candidates = np.flatnonzero(is_candidate)
+    heads = _HeaderColumns(chunk, starts, candidates)
     after = candidates + 1
     others = np.append(np.flatnonzero(~indented), len(first))
-    body_end = starts[others[np.searchsorted(others, after)]]
+    body_end = starts[others[np.flatnonzero(is_candidate[others[:-1]]) + 1]]
     body_start = np.minimum(starts[after], body_end)
     inline = heads.tail_start > 0
     empty = body_start == body_end
@@ -97,7 +95,7 @@ def tokenize(chunk: bytes) -> Tokens:
     closed = blank.copy()
     closed[candidates[rows]] = True
     closed[:1] = True
-    stack, stacks = factorize(_slice_chunk(chunk, body_start[rows], body_end[rows]))
+    stack, stacks = factorize_parts(chunk, body_start[rows], body_end[rows])
     stack_ends, stack_lines, texts = _lines_of(stacks)
     return Tokens(
         line=candidates[rows],
@@ -126,24 +124,6 @@ def _find_switch_records(chunk: bytes, starts: Array) -> Array:
     if places:
         found[np.searchsorted(starts, np.array(places, np.int64), "right") - 1] = True
     return found
-
-
-def factorize(values: pa.Array) -> tuple[Array, pa.Array]:
-    """Codes of values, and the distinct values in order of first appearance."""
-    encoded = pc.dictionary_encode(values)
-    return encoded.indices.to_numpy(), encoded.dictionary
-
-
-def _slice_chunk(chunk: bytes, start: Array, end: Array) -> pa.Array:
-    """The parts of `chunk` from start to end; ascending and disjoint."""
-    offsets = np.empty(2 * len(start) + 1, np.int32)
-    offsets[0:-1:2] = start
-    offsets[1::2] = end
-    offsets[-1] = end[-1] if len(end) else 0
-    pieces = pa.Array.from_buffers(
-        pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), pa.py_buffer(chunk)], null_count=0
-    )
-    return pc.take(pieces, pa.array(np.arange(0, 2 * len(start), 2)))
 
 
 def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
@@ -175,45 +155,30 @@ class _HeaderColumns:
     that may be a frame, 0 for none. trace: such text belongs to a tracepoint.
     """
 
-    def __init__(self, chunk: bytes, data: Array, starts: Array, lines: Array) -> None:
-        n = len(lines)
+    def __init__(self, chunk: bytes, starts: Array, lines: Array) -> None:
         self.chunk_start, self.chunk_end = starts[lines], starts[lines + 1]
-        size = self.chunk_end - self.chunk_start
-        blob, offset = self._gather_headers(chunk, size)
-        fields = _find_fields(blob, offset[:-1], offset[1:])
+        fields = find_header_fields(chunk, self.chunk_start, self.chunk_end)
         self.found = fields.ok
-        self.sure = np.ones(n, bool)
+        self.sure = np.ones(len(lines), bool)
         self.time_ns, self.weight = fields.time_ns, fields.weight
-        self._encode_texts(blob, fields)
-        place = self.chunk_start - offset[:-1]
-        self.tail_start = np.where(fields.ok & fields.has_tail, fields.tail + place, 0)
+        self._encode_texts(chunk, fields)
+        self.tail_start = np.where(fields.has_tail, fields.tail, 0)
         self.trace = np.array([is_tracepoint(event) for event in self.events] or [False], bool)[self.event]
         self._discard_tracepoint_fields(chunk)
         self._parse_odd_headers(chunk)
 
-    def _gather_headers(self, chunk: bytes, size: Array) -> tuple[Array, Array]:
-        """All header lines in one array with padding on both sides, and where each starts (and the last ends)."""
-        pieces = _slice_chunk(chunk, self.chunk_start, self.chunk_end)
-        offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(size))) + PAD
-        blob = np.full(int(offset[-1]) + PAD, NEWLINE, np.uint8)
-        if len(size):
-            blob[PAD : int(offset[-1])] = np.frombuffer(pieces.buffers()[2], np.uint8)[: int(offset[-1]) - PAD]
-        return blob, offset
-
-    def _encode_texts(self, blob: Array, fields: "_HeaderFields") -> None:
+    def _encode_texts(self, chunk: bytes, fields: HeaderFields) -> None:
         """Codes for the text before the time and for the events."""
-        n = len(fields.ok)
-        offsets = np.empty(4 * n + 1, np.int32)
-        for index, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):
-            offsets[index:-1:4] = np.where(fields.ok, values, fields.start)
-        offsets[-1] = len(blob) - PAD
-        pieces = pa.Array.from_buffers(
-            pa.binary(), 4 * n, [None, pa.py_buffer(offsets), pa.py_buffer(blob)], null_count=0
-        )
-        self.prefix, prefixes = factorize(pc.take(pieces, pa.array(np.arange(0, 4 * n, 4))))
-        self.event, events = factorize(pc.take(pieces, pa.array(np.arange(2, 4 * n, 4))))
+        self.prefix, prefixes = factorize_parts(chunk, self.chunk_start, fields.seconds)
         self.prefixes: list[bytes] = [prefix.rstrip() for prefix in prefixes.to_pylist()]
-        self.events: list[bytes] = events.to_pylist()
+        # A layout has a 9 for every digit.
+        if any(b"9" in event for event in fields.layout_events):
+            self.event, events = factorize_parts(chunk, fields.event, fields.event_end)
+            self.events: list[bytes] = events.to_pylist()
+        else:
+            codes: dict[bytes, int] = {}
+            of_layout = [codes.setdefault(event, len(codes)) for event in fields.layout_events]
+            self.event, self.events = np.array(of_layout, np.int32)[fields.layout], list(codes)
         usable = [e.split() == [e] and not e.startswith(RECORD) for e in self.events]
         self.found &= np.array(usable or [False], bool)[self.event]
         odd = [has_odd_time(prefix) for prefix in self.prefixes]
@@ -252,126 +217,6 @@ class _HeaderColumns:
             self.trace[row] = is_tracepoint(header.event)
         self.prefixes += prefixes
         self.events += events
-
-
-@dataclass(frozen=True)
-class _HeaderFields:
-    """The parts of each header as positions in the array of headers, and its numbers. Only rows that are ok count."""
-
-    ok: Array
-    start: Array
-    seconds: Array
-    event: Array
-    event_end: Array
-    tail: Array
-    has_tail: Array
-    time_ns: Array
-    weight: Array
-
-
-def _find_fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
-    """Find time, period and event in the headers blob[start:end], which end with a newline."""
-    n = len(start)
-    ok, dot, nine = _find_time_dots(blob, start)
-    place = dot - 1
-    seconds = np.zeros(n, np.int64)
-    scale = 1
-    for _ in range(13):
-        digit = blob[place] - ZERO
-        more = (digit < 10) & (place >= start)
-        if not more.any():
-            break
-        seconds += np.where(more, digit, 0).astype(np.int64) * scale
-        scale *= 10
-        place = place - more
-    else:
-        ok &= ~more
-    ok &= (place < start) | _is_space(blob[place])
-    fraction = (blob[dot[:, None] + np.arange(1, 10)] - ZERO).astype(np.int64)
-    weights = 10 ** np.arange(8, -1, -1)
-    nanoseconds = np.where(nine, fraction @ weights, fraction[:, :6] @ weights[:6])
-    at = dot + np.where(nine, 11, 8)
-    ok &= _is_space(blob[at])
-    period_start = _skip_spaces(blob, at, end)
-    period, period_end, fits = _parse_numbers(blob, period_start)
-    has_period = (period_end > period_start) & _is_space(blob[period_end])
-    ok &= fits
-    event = _skip_spaces(blob, np.where(has_period, period_end, period_start), end)
-    colons = np.flatnonzero(blob == COLON)
-    colons = np.append(colons[_is_space(blob[colons + 1])], len(blob))
-    event_end = colons[np.searchsorted(colons, event)]
-    ok &= (event_end < end) & (event < event_end)
-    event_end = np.where(ok, event_end, start)
-    tail = _skip_spaces(blob, event_end + 1, end)
-    return _HeaderFields(
-        ok=ok,
-        start=start,
-        seconds=np.where(ok, place + 1, start),
-        event=np.where(ok, event, start),
-        event_end=event_end,
-        tail=event_end + 1,
-        has_tail=ok & (tail < end - 1),
-        time_ns=np.where(ok, seconds * NS_PER_S + nanoseconds, -1),
-        weight=np.where(has_period, period, -1),
-    )
-
-
-def _find_time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
-    """The dot of each header's time: whether there is one as perf writes it, its position (else the header's start),
-    and whether nine digits follow."""
-    n = len(start)
-    dots = np.flatnonzero(blob == DOT)
-    after = dots + 1
-    # One digit more than the longest fraction, which then is too long. The padding ends the last one.
-    for _ in range(MAX_DIGITS + 1):
-        more = blob[after] - ZERO < 10
-        if not more.any():
-            break
-        after = after + more
-    digits = after - dots - 1
-    good = (digits > 0) & (digits <= MAX_DIGITS) & (blob[after] == COLON) & (blob[dots - 1] - ZERO < 10)
-    dots, digits = dots[good], digits[good]
-    owner = np.searchsorted(start, dots, "right") - 1
-    leading = np.ones(len(owner), bool)
-    leading[1:] = owner[1:] != owner[:-1]
-    dot, is_nine, ok = start.copy(), np.zeros(n, bool), np.zeros(n, bool)
-    dot[owner[leading]] = dots[leading]
-    is_nine[owner[leading]] = digits[leading] == 9
-    # Other numbers of digits are left to the grammar.
-    ok[owner[leading]] = np.isin(digits[leading], (6, 9))
-    return ok, dot, is_nine
-
-
-def _parse_numbers(blob: Array, start: Array) -> tuple[Array, Array, Array]:
-    """The decimal number at each position (0 for none), where it ends, and whether it is short enough."""
-    at = start
-    value = np.zeros(len(start), np.int64)
-    for _ in range(MAX_DIGITS):
-        digit = blob[at] - ZERO
-        more = digit < 10
-        if not more.any():
-            return value, at, np.ones(len(start), bool)
-        value = np.where(more, value * 10 + digit, value)
-        at = at + more
-    return value, at, blob[at] - ZERO >= 10
-
-
-def _skip_spaces(blob: Array, at: Array, end: Array) -> Array:
-    """The first position from each on, before its line's end, that is no space or tab.
-
-    After very many it is still a space; then the field is found to be odd and left to the grammar.
-    """
-    for _ in range(MAX_SPACES):
-        more = ((blob[at] == SPACE) | (blob[at] == TAB)) & (at < end - 1)
-        if not more.any():
-            break
-        at = at + more
-    return at
-
-
-def _is_space(values: Array) -> Array:
-    result: Array = (values == SPACE) | (values == TAB) | (values == NEWLINE)
-    return result
 
 
 def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Array, Array]:

@@ -11,6 +11,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import get_column, get_strings
 from perfloom.ingest.parse_quality import LineCountingStream
 from perfloom.ingest.perf_text.grammar import parse_header
+from perfloom.ingest.perf_text.tokenizer import tokenize
 from perfloom.readers import detect_format, perf_script
 from tests.readers.perf.test_perf_script import STACK, read
 from tests.support.samples import losses_of, samples_of
@@ -137,6 +138,8 @@ def test_line_counts_do_not_depend_on_the_parser() -> None:
         "12.\u0661\u0660\u0660\u0660\u0660\u0660",
         "9999999999999",
         "\u0661\u0662",
+        "9223372037.000001",
+        "9223372037.00001",
     ],
 )
 @pytest.mark.parametrize("tail", [STACK, "\n"])
@@ -148,6 +151,25 @@ def test_time_out_of_range_is_unrecognized(time: str, tail: str) -> None:
     assert [(sample.event, sample.weight, sample.tid) for sample in samples_of(profile)] == [("cpu-clock", 5000, 7)] * 2
     assert get_strings(profile.events, "unit") == ["ns"]
     assert not profile.meta.complete and sum(count for count, _ in losses_of(profile).values()) >= 1
+
+
+def test_numbers_of_each_width_are_those_of_the_grammar() -> None:
+    number = "987654321012345678"
+    headers = [
+        f"{comm}{number[:seconds]}.{number[:fraction]}: {number[:period]} cycles:"
+        for comm in ("", "a ", "a 12/34 [001] ")
+        for seconds in range(1, 10)
+        for fraction in (6, 9)
+        for period in range(19)
+    ]
+    for first in range(0, len(headers), 100):
+        part = headers[first:] + headers[:first]
+        tokens = tokenize("".join(header + STACK for header in part).encode())
+        expected = [parse_header(header.encode()) for header in part]
+        found = zip(tokens.time_ns.tolist(), tokens.weight.tolist(), strict=True)
+        assert list(found) == [
+            (one and one.time_ns, -1 if one is None or one.weight is None else one.weight) for one in expected
+        ]
 
 
 def test_period_with_too_many_digits_is_lost() -> None:
