@@ -338,7 +338,7 @@ def _collect_originals(planned: Path, scratch: Path, written: Sequence[Path]) ->
 
 def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
     """The inputs. A perf.data file and its text or symbols are one input."""
-    beside = {str(file): str(file) for file in files}
+    beside = {str(file): str(Path(file).absolute()) for file in files}
     inputs = []
     for file in files:
         if file == "-":
@@ -349,7 +349,7 @@ def _inputs(files: Sequence[Path | str]) -> tuple[Input, ...]:
         symbols = beside.pop(str(path.with_name(symbols_name(path.name))), None)
         inputs.append(Input(str(path.absolute()), path.name, script, symbols))
     parts = {part for one in inputs for part in (one.script, one.symbols) if part is not None}
-    return tuple(one for one, file in zip(inputs, files, strict=True) if str(file) not in parts)
+    return tuple(one for one in inputs if one.path not in parts)
 
 
 class _Child:

@@ -89,7 +89,9 @@ def make_recording(folder: Path) -> Path:
     return path
 
 
-def test_a_result_is_read_again_with_its_symbols(settings: Settings, store: Store, tmp_path: Path) -> None:
+def test_a_result_is_read_again_with_its_symbols(
+    settings: Settings, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recording = make_recording(tmp_path)
     result = reading.read_to_result(
         settings, store, "abcdefabcdef", [recording], name="", meta_changes={}, progress=lambda part, text: None
@@ -106,7 +108,8 @@ def test_a_result_is_read_again_with_its_symbols(settings: Settings, store: Stor
     copy.write_bytes(recording.read_bytes())
     symbols = copy.with_name("perf.data.symbols.zst")
     symbols.write_bytes(zstandard.compress(b"\n".join((lines[0], known.replace(b'"starts":[]', b'"starts":[4]')))))
-    again = reading.read_profile(settings, [copy, symbols])
+    monkeypatch.chdir(copy.parent)
+    again = reading.read_profile(settings, [copy.name, symbols.name])
     assert [(frame.name, frame.offset) for frame in samples_of(again)[0].stack] == [("burn", 28), ("burn", 12)]
     assert again.meta.facts["captured on"] == store.results.open(result.id).meta.facts["captured on"]
 
