@@ -33,11 +33,11 @@ from . import code_reading, code_step, postprocess
 from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
 from .base.jobfiles import JobFiles
 from .base.json_files import read_json
+from .base.long_slots import TakeSlot, long_slots
 from .base.progress import Progress
 from .jobs import claims
 from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
 from .local.conditions import CONDITIONS_FILE
-from .read.long_slots import TakeSlot, long_slots
 from .read.prefork import ReaderKeeper
 
 MAX_READING_TRIES = 5

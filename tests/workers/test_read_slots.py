@@ -16,8 +16,9 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
+from perfloom.workers.base import long_slots
 from perfloom.workers.base.jobfiles import JobFiles
-from perfloom.workers.read import long_slots, reading
+from perfloom.workers.read import reading
 from tests.support import paths, servers
 from tests.workers.running import running
 from tests.workers.waiting import until
