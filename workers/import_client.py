@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, UnreadableInput
 from perfloom.ingest.compression import EMPTY_SPARSE_FILE, is_empty_sparse_file
+from perfloom.ingest.switch_output_names import group_switch_output
 from perfloom.store.files.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 
@@ -53,12 +54,20 @@ def import_files(
                 settings,
                 job_files,
                 file_names,
-                name or file_names[0] + (f" and {len(file_names) - 1} more" if len(file_names) > 1 else ""),
+                name or _name_result(file_names),
                 watch,
                 clock=clock,
                 leave_to_worker=leave_to_worker,
                 submitted=lambda: unless_submitted.pop_all(),
             )
+
+
+def _name_result(file_names: Sequence[str]) -> str:
+    """The name of a result of these files."""
+    for name, recording in group_switch_output(file_names):
+        if len(recording) == len(file_names):
+            return name
+    return file_names[0] + (f" and {len(file_names) - 1} more" if len(file_names) > 1 else "")
 
 
 @contextlib.contextmanager

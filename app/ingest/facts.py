@@ -12,6 +12,8 @@ BACKWARD_CLOCK_FACT = "clock that goes back"
 """The fact with the number of samples that are earlier than the one before them, as a clause."""
 PERF_SCRIPT_FACT = "read by perf script because"
 """The fact with the reason why perf.data was not read from its records, as a clause."""
+SWITCH_OUTPUT_FACT = "files of perf record --switch-output"
+"""The fact with the number of files that were read as one recording."""
 
 
 class FactMerger:

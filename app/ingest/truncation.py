@@ -72,7 +72,7 @@ def detect_truncation(read: _Read, by_lines: bool) -> _Read:
             profile = mark_truncation(profile, ending)
         if not profile.meta.complete and not profile.losses.num_rows:
             reason = profile.meta.reasons[0] if profile.meta.reasons else TRUNCATED_TEXT
-            profile = _add_loss(profile, reason.rstrip("."), "the end of the file")
+            profile = add_loss(profile, reason.rstrip("."), "the end of the file")
         return profile
 
     return reading
@@ -84,9 +84,10 @@ def mark_truncation(profile: Profile, ending: LastByteStream) -> Profile:
     if not profile.meta.complete or ending.last in (b"", b"\n", b"\r", b"\0") or ending.read(1):
         return profile
     meta = replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, TRUNCATED_TEXT))
-    return _add_loss(replace(profile, meta=meta), TRUNCATED_LINE, f"byte {ending.size:,}, the end of the file")
+    return add_loss(replace(profile, meta=meta), TRUNCATED_LINE, f"byte {ending.size:,}, the end of the file")
 
 
-def _add_loss(profile: Profile, reason: str, example: str) -> Profile:
+def add_loss(profile: Profile, reason: str, example: str) -> Profile:
+    """The profile with one more loss."""
     row = pa.Table.from_pylist([{"reason": reason, "count": 1, "example": example}], schema=SCHEMAS["losses"])
     return replace(profile, losses=pa.concat_tables([profile.losses, row]))

@@ -77,8 +77,36 @@ function select(value) {
   choice(value).querySelector('input').checked = true;
 }
 
+/** What files that become one result may be. of: the name of the first one. role: of that file. alone: without the others. */
+const KINDS = [
+  {
+    of: /(?:^|[\\/])(?:meta\.db|experiment\.xml)(?:\.gz|\.zst|\.xz)?$/,
+    one: 'database of HPCToolkit',
+    many: 'databases of HPCToolkit',
+    role: 'index',
+    roles: 'indexes',
+    alone: 'The files of a database cannot be read alone.',
+  },
+  {
+    of: /\.\d{16}(?:\.gz|\.zst|\.xz)?$/,
+    one: 'recording of perf record --switch-output',
+    many: 'recordings of perf record --switch-output',
+    role: 'first file',
+    roles: 'first files',
+    alone: 'Only the first file has the names and maps of all processes.',
+  },
+  {
+    of: /$/,
+    one: 'result set of PerfAnalyzer',
+    many: 'result sets of PerfAnalyzer',
+    role: 'index',
+    roles: 'indexes',
+    alone: 'Without the .results file, samples have no period.',
+  },
+];
+
 /**
- * Propose to import the files of result sets and databases together, and each other file alone.
+ * Propose to import the files of result sets, databases and recordings together, and each other file alone.
  * @param {number[][]} sets
  */
 function proposeSets(sets) {
@@ -86,21 +114,18 @@ function proposeSets(sets) {
   const results = sets.length + count - sets.flat().length;
   const label = results === 1 ? `Import as one result from ${count} files` : `Import as ${results} results from ${count} files`;
   const first = sets.map(([index]) => chosen[index].path);
-  const databases = first.filter((path) => /(?:^|[\\/])(?:meta\.db|experiment\.xml)(?:\.gz|\.zst|\.xz)?$/.test(path)).length;
-  const kind = databases === 0 ? 'result set of PerfAnalyzer' : 'database of HPCToolkit';
-  const kinds = databases === 0 ? 'result sets of PerfAnalyzer' : 'databases of HPCToolkit';
-  const mixed = databases > 0 && databases < first.length;
-  const what = mixed ? 'result set of PerfAnalyzer or a database of HPCToolkit' : kind;
-  offer('auto', label, `The files of a ${what} become one result.`);
+  const kinds = KINDS.filter((kind) => first.some((path) => KINDS.find(({ of }) => of.test(path)) === kind));
+  const [kind] = kinds;
+  offer('auto', label, `The files of a ${kinds.map(({ one }) => one).join(' or a ')} become one result.`);
   offer('1', '', '');
-  offer('0', `Import as ${count} results`, databases === 0 ? 'Without the .results file, samples have no period.' : 'The files of a database cannot be read alone.');
+  offer('0', `Import as ${count} results`, kind.alone);
   /** @type {HTMLInputElement | null} */
   const current = together.querySelector('input:checked');
   if (!decided || !current || choice(current.value).hidden) select('auto');
   const names = first.join(', ');
-  if (mixed) found.textContent = `${names} are the indexes of result sets of PerfAnalyzer and databases of HPCToolkit.`;
-  else if (sets.length === 1) found.textContent = `${names} is the index of a ${kind}.`;
-  else found.textContent = `${names} are the indexes of ${sets.length} ${kinds}.`;
+  if (kinds.length > 1) found.textContent = `${names} are files of ${kinds.map(({ many }) => many).join(' and ')}.`;
+  else if (sets.length === 1) found.textContent = `${names} is the ${kind.role} of a ${kind.one}.`;
+  else found.textContent = `${names} are the ${kind.roles} of ${sets.length} ${kind.many}.`;
   found.dataset.kind = 'good';
   found.hidden = false;
 }
@@ -115,7 +140,7 @@ async function propose() {
   const count = chosen.length;
   /** @type {{count: number, order: number[], reason: string, certain: boolean, others: number[]} | null} */
   let ranks = null;
-  /** Of each result set of PerfAnalyzer and each database of HPCToolkit the indices of its files. @type {number[][]} */
+  /** Of each result set, database and recording in several files the indices of its files. @type {number[][]} */
   let sets = [];
   let answered = true;
   try {

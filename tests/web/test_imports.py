@@ -109,6 +109,14 @@ def test_files_of_a_database_become_one_result(client: FlaskClient, store: Store
     assert len(send(client, *flat, together="0").json["jobs"]) == 2
 
 
+def test_files_of_one_recording_become_one_result(client: FlaskClient, store: Store) -> None:
+    files = (("perf.data.2026112723063881", b"2"), ("x.data", b"4"), ("perf.data.2026112723063768.zst", b"1"))
+    jobs = send(client, *files, together="auto").json["jobs"]
+    assert [job["name"] for job in jobs] == ["perf.data", "x.data"]
+    assert store.jobs.get(jobs[0]["id"]).spec["files"] == [files[2][0], files[0][0]]
+    assert len(send(client, *files, together="0").json["jobs"]) == 3
+
+
 def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
     def ask(content: object) -> Any:
         headers = {"X-CSRF-Token": browser_client.csrf, "Origin": "http://localhost"}
@@ -119,6 +127,7 @@ def test_the_page_asks_whether_files_are_ranks(browser_client: Browser) -> None:
     assert ask({"names": ["a", "b"]}).json == {"ranks": None, "sets": []}
     assert ask({"names": ["D_proc0_x", "D_proc1_x", "D.results"]}).json == {"ranks": None, "sets": [[2, 0, 1]]}
     assert ask({"names": ["d/profile.db", "d/src/x.c", "d/meta.db"]}).json["sets"] == [[2, 0, 1]]
+    assert ask({"names": ["p.2026112723063881", "p.2026112723063768"]}).json["sets"] == [[1, 0]]
     for wrong in ({}, [], ["rank0"], {"names": "rank0"}, {"names": [1]}, {"names": ["x"] * 5001}):
         assert ask(wrong).status_code == 400, wrong
 

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from perfloom.domain.validation import sum_overflows
 from perfloom.ingest.chunked_tables import SpillFile
 from perfloom.ingest.merge import MAX_WITH_ADDRESSES, MergedProfile, Origin, ProfileMerger
 from perfloom.ingest.stat_counts import add_counts, add_counts_loss
+from perfloom.ingest.switch_output_names import group_switch_output
 from perfloom.store.files import columns
 
 from .databases import find_trees, read_database
@@ -66,7 +67,19 @@ def _write_description(request: Request) -> None:
 
 
 def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
-    """(text files that were written, merged profile). Several files are read as ranks."""
+    """(text files that were written, merged profile). Several files are ranks, except those of one recording."""
+    if group_switch_output([one.name for one in request.inputs]):
+        from .switch_output import join_switch_output
+
+        with join_switch_output(request, answers) as joined:
+            return _read_inputs(joined.request, answers, spill, joined.complete)
+    return _read_inputs(request, answers, spill, lambda number, profile: profile)
+
+
+def _read_inputs(
+    request: Request, answers: AnswerWriter, spill: SpillFile, complete: Callable[[int, Profile], Profile]
+) -> tuple[list[Path], MergedProfile]:
+    """Like `_read_files`. complete: the final profile of an input, by its index."""
     count = len(request.inputs)
     if has_counts_file(request.inputs):
         return _read_both(request, answers)
@@ -88,10 +101,11 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
             return _read_planned(replace(request, planned=str(found.unpacked)), answers, spill)
         if found.profile is None:
             raise UnreadableInput(f"{request.inputs[number].name} contains all ranks of a job. Read it separately.")
-        _check_weights(found.profile)
+        profile = complete(number, found.profile)
+        _check_weights(profile)
         if count == 1:
-            return written, MergedProfile(found.profile, {})
-        merging.add(found.profile, Origin(f"rank {merging.process_count}", merging.process_count))
+            return written, MergedProfile(profile, {})
+        merging.add(profile, Origin(f"rank {merging.process_count}", merging.process_count))
     answers.progress(None, "Merging the ranks", now=True)
     return written, merging.finish()
 

@@ -110,7 +110,7 @@ class FileReading:
         """Convert the file to text with perf script, if it is a perf.data file."""
         with open_decompressed(Path(self.input.path), self.request.limits.unpacked_bytes) as stream:
             if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
-                with self._plain_file(stream) as path:
+                with self.plain_file(stream) as path:
                     self._by_perf(None, path)
 
     def read(self) -> "Profile | None":
@@ -136,11 +136,11 @@ class FileReading:
                 return None
             reader = detect_format(head, self.input.name)
             if reader.needs_perf:
-                with self._plain_file(stream) as path:
+                with self.plain_file(stream) as path:
                     by_perf = self._by_perf if self.request.perf_script else self._by_records
                     return by_perf(reader.read, path)
             if reader.accepts_ncu_output and (ncu := ncu_tool.find_ncu()) is not None:
-                with self._plain_file(stream) as path:
+                with self.plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
             if reader.uses_jit and not self._uses_plain_loops(reader.plain_bytes, stream):
                 self._prepare()
@@ -197,7 +197,7 @@ class FileReading:
         return reader_function(cast(BinaryIO, ProgressStream(stream, report)), self.input.name)
 
     @contextmanager
-    def _plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
+    def plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
         """A file with the content of the stream, because perf needs a file in which it can seek."""
         if stream.packed is None and self.input.path != "-":
             yield Path(self.input.path)

@@ -17,6 +17,7 @@ from ...domain.units import TIME_UNITS, Quantity, format_quantity
 from ...ingest.database_names import group_databases
 from ...ingest.rank_names import find_ranks
 from ...ingest.result_set_names import group_result_sets
+from ...ingest.switch_output_names import group_switch_output
 from ...readers import READERS
 from ...store import Job
 from ...store.files.disk import disk_errors, safe_name
@@ -67,8 +68,9 @@ def submit() -> Response:
 
     name: of the result, by default the file's. together: 1 for the files of one run, which become one result; auto for
     one result of those whose names are those of the ranks of one run, in the order of the ranks. The files of a result
-    set of PerfAnalyzer, or of a database of HPCToolkit, become one result unless it is 0. clock: ns, us, ms or s, the
-    time unit for files without one. then (in the address): compare, to compare the results of two files.
+    set of PerfAnalyzer, of a database of HPCToolkit, or of `perf record --switch-output`, become one result unless it
+    is 0. clock: ns, us, ms or s, the time unit for files without one. then (in the address): compare, to compare the
+    results of two files.
     As JSON: `{"jobs": [{"id", "name", "url"}]}`.
     """
     try:
@@ -96,8 +98,10 @@ class FileSet:
 
 
 def _find_sets(names: Sequence[str]) -> list[FileSet]:
-    """The result sets of PerfAnalyzer and the databases of HPCToolkit among files with these names."""
+    """The result sets of PerfAnalyzer, the databases of HPCToolkit and the recordings in several files among files
+    with these names."""
     sets = [FileSet(group, (), names[group[0]]) for group in group_result_sets(names)]
+    sets += [FileSet(group, (), name) for name, group in group_switch_output(names)]
     for group, unread in group_databases(names):
         tree = PurePosixPath(names[group[0]].replace("\\", "/"))
         sets.append(FileSet(group, unread, tree.parent.name or tree.name))
@@ -140,7 +144,7 @@ def recognize() -> Response:
 
     ranks: if some are the ranks of one run, an object with `count` (of ranks), `order` (indices of the names by rank),
     `reason` (a sentence), `certain`, and `others` (indices of the names that are not of this run). sets: of each result
-    set of PerfAnalyzer and each database of HPCToolkit the indices of its names."""
+    set of PerfAnalyzer, each database of HPCToolkit and each recording in several files the indices of its names."""
     content = request.get_json(silent=True)
     names = content.get("names") if isinstance(content, dict) else None
     if not isinstance(names, list) or len(names) > MAX_NAMES or not all(isinstance(name, str) for name in names):
