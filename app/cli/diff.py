@@ -17,6 +17,7 @@ from .diff_runs import (
     FOLDED,
     MARKDOWN,
     diff_runs,
+    format_counts_markdown,
     format_table_markdown,
     write_text,
 )
@@ -216,7 +217,7 @@ def diff(
         raise click.UsageError(f"--names applies to functions; leave out {table or f'--format {FOLDED}'}.")
     if output_format == FOLDED and fail_above is not None:
         raise click.UsageError("--format folded has no verdict; leave out --fail-above, or choose another format.")
-    if table and (output_format == FOLDED or (output_format, table) == (MARKDOWN, COUNTS)):
+    if table and output_format == FOLDED:
         raise click.UsageError(f"--format {output_format} does not apply to {table}; choose another format.")
     refuse_terminal(output_format, output)
     rules = _parse_name_rules(names)
@@ -259,7 +260,8 @@ def diff(
         else:
             found, growths, unclear = _compare_table(bases, others, selection, table, by or "", of or "", absolute)
         if output_format == MARKDOWN:
-            write_text(format_table_markdown(found, table), output)
+            text = format_counts_markdown(found) if table == COUNTS else format_table_markdown(found, table)
+            write_text(text, output)
         else:
             write_table("Comparison", found, output_format, output, selection)
         if fail_above is None:

@@ -1,5 +1,6 @@
 """diff of functions and stacks: rows, a sentence, and the gate."""
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -148,9 +149,9 @@ def format_markdown(comparison: "Comparison") -> str:
         interval = "–" if low is None or not comparison.is_certain else f"{low:+.1f} % to {high:+.1f} %"
         shares = " | ".join(_format_value(row, f"{side}_{measure}", comparison) for side in ("base", "other"))
         growth = f"{row[f'growth_{measure}_percent']:+.2f}"
-        # Otherwise it would end the cell, even in code.
-        name = _code(row["name"]).replace("|", "\\|")
-        lines.append(f"| {name} | {measure} | {row[f'{measure}_verdict']} | {shares} | {growth} | {interval} |")
+        lines.append(
+            f"| {_cell(row['name'])} | {measure} | {row[f'{measure}_verdict']} | {shares} | {growth} | {interval} |"
+        )
     if len(rows) > MAX_ROWS:
         lines.append(f"\n{len(rows) - MAX_ROWS} more are left out.")
     if rows:
@@ -177,7 +178,7 @@ def format_table_markdown(rows: "TableRows", table: str) -> str:
         ]
     for row in records[:MAX_ROWS]:
         numbers = [row["base"], row["other"], row["delta"], row["delta_percent"]]
-        cells = [_code(row["name"] or "").replace("|", "\\|"), *("–" if n is None else f"{n:.6g}" for n in numbers)]
+        cells = [_cell(row["name"] or ""), *("–" if n is None else f"{n:.6g}" for n in numbers)]
         cells += [row["verdict"], _format_interval(row)] if is_grouped else [row["status"]]
         lines.append(f"| {' | '.join(cells)} |")
     if len(records) > MAX_ROWS:
@@ -186,6 +187,46 @@ def format_table_markdown(rows: "TableRows", table: str) -> str:
         means = ", as means of the recordings" if is_grouped else ""
         lines.append(f"\nBase and other are {rows.column('measure')[0]}{means}.")
     return "\n".join(lines) + "\n"
+
+
+def format_counts_markdown(rows: "TableRows") -> str:
+    """The counts of both sides for a comment on GitHub or GitLab: first those that changed, except within the spread of
+    repeated runs, the greatest change before smaller ones. Events that are not compared are listed."""
+    from ..analysis.compare.counts import NOT_COMPARED
+
+    records = [row for row in rows.records() if row["status"] != NOT_COMPARED]
+    changed = [row for row in records if row["delta"] and not row["within_spread"]]
+    changed.sort(key=lambda row: -math.inf if row["delta_percent"] is None else -abs(row["delta_percent"]))
+    rest = [row for row in records if not row["delta"] or row["within_spread"]]
+    within = sum(bool(row["delta"]) for row in rest)
+    explained = f", {within} within the spread of repeated runs" if within else ""
+    lines = [f"**Counts: {len(changed)} of {len(records)} changed{explained}.**", ""]
+    if records:
+        lines += ["| event | unit | base | other | change | % | status |", "|---|---|--:|--:|--:|--:|---|"]
+    shown = changed + rest
+    for row in shown[:MAX_ROWS]:
+        sides = [_format_count(row[side], row[f"{side}_deviation_percent"]) for side in ("base", "other")]
+        change = "–" if row["delta_percent"] is None else f"{row['delta_percent']:+.2f}"
+        status = "within spread" if row["within_spread"] and row["delta"] else row["status"]
+        name, unit = _cell(row["event"]), _cell(row["unit"]) if row["unit"] else ""
+        cells = [name, unit, *sides, _format_count(row["delta"], None), change, status]
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(shown) > MAX_ROWS:
+        lines.append(f"\n{len(shown) - MAX_ROWS} more are left out.")
+    apart = [_code(row["event"]) for row in rows.records() if row["status"] == NOT_COMPARED]
+    if apart:
+        more = f" and {len(apart) - MAX_ROWS} more" if len(apart) > MAX_ROWS else ""
+        lines.append(f"\nNot compared: {', '.join(apart[:MAX_ROWS])}{more}.")
+    if any(row["within_spread"] is not None for row in records):
+        lines.append(
+            "\n± is the standard deviation of the mean of repeated runs. A spread is twice that of the change."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _format_count(value: float, deviation_percent: float | None) -> str:
+    number = f"{value:,.0f}" if abs(value) >= 1000 or float(value).is_integer() else f"{value:.6g}"
+    return number if deviation_percent is None else f"{number} ± {deviation_percent:.2g} %"
 
 
 def _format_interval(row: dict[str, Any]) -> str:
@@ -205,6 +246,11 @@ def _quote(name: str) -> str:
 def _code(name: str) -> str:
     """A name as code: without what would end the code or the line."""
     return "`" + escape_controls(shorten(name)).replace("`", "'") + "`"
+
+
+def _cell(name: str) -> str:
+    """A name as code in a cell, which "|" would end, even in code."""
+    return _code(name).replace("|", "\\|")
 
 
 def _write_folded(

@@ -288,6 +288,10 @@ def test_diff_of_counts(run: Run) -> None:
     status, _, err = run("diff", base, SPIN)
     assert status != 0 and ("in common" in err or "not compared" in err)
     assert run("diff", base, other, "counts", "--by", "stack")[0] == 2
+    out = run("diff", base, other, "--format", "markdown")[1]
+    assert out.startswith("**Counts: 3 of 4 changed, 1 within the spread of repeated runs.**\n")
+    assert "| `cycles` | `count` | 1,000,000,000 ± 1.5 % | 1,200,000,000 ± 2 % | 200,000,000 | +20.00 | grew |" in out
+    assert re.search(r"^\| `instructions` .* \| within spread \|$", out, re.M) and "Not compared: `LLC-loads`" in out
     assert run("diff", SPIN, SPIN, "counts")[0] != 0
 
 
