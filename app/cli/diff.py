@@ -465,7 +465,7 @@ def _compare_table(
 def _grown(delta: float, base: float | None) -> float:
     if not base:
         return math.inf if delta > 0 else 0.0
-    return 100 * delta / base
+    return 100 * delta / abs(base)
 
 
 def _gate(growths: list[tuple[str, float]], most: float) -> int:

@@ -27,6 +27,7 @@ from ..core.schema import Column, TableRows, build_rows, table_function
 from ..formulas.measures import evaluate_totals
 from ..formulas.resolution import ResolvedFormula
 from .matching import list_common_formulas, pair_formulas
+from .relative_change import divide, percent_of_base
 
 NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
@@ -38,7 +39,7 @@ COLUMNS = (
     Column("base", "event", "Value in the base profile, the mean of several runs; missing if it has none.", "number"),
     Column("other", "event", "Value in the other profile.", "number"),
     Column("delta", "event", "other − base; missing if they are not compared.", "number"),
-    Column("delta_percent", "%", "delta in percent of base.", "Float64"),
+    Column("delta_percent", "%", "delta in percent of the size of base.", "Float64"),
     Column("ratio", "", "other ÷ base.", "Float64"),
     Column("base_deviation_percent", "%", _SPREAD.format("base"), "Float64"),
     Column("other_deviation_percent", "%", _SPREAD.format("other"), "Float64"),
@@ -120,6 +121,10 @@ def diff_counts(
             before[one.name], after[one.name] = b, a
     pairs = [(before.get(name, _Value()), after.get(name, _Value())) for name in names]
     deltas = [_delta(b, a) for b, a in pairs]
+    compared = [
+        [None if delta is None else pair[side].value for pair, delta in zip(pairs, deltas, strict=True)]
+        for side in (0, 1)
+    ]
     return build_rows(
         COLUMNS,
         {
@@ -129,14 +134,8 @@ def diff_counts(
             "base": [b.value for b, _ in pairs],
             "other": [a.value for _, a in pairs],
             "delta": deltas,
-            "delta_percent": [
-                100 * delta / b.value if delta is not None and b.value else None
-                for (b, _), delta in zip(pairs, deltas, strict=True)
-            ],
-            "ratio": [
-                a.value / b.value if delta is not None and b.value and a.value is not None else None
-                for (b, a), delta in zip(pairs, deltas, strict=True)
-            ],
+            "delta_percent": percent_of_base(deltas, compared[0]),
+            "ratio": divide(*compared[::-1]),
             "base_deviation_percent": [_share(b) for b, _ in pairs],
             "other_deviation_percent": [_share(a) for _, a in pairs],
             "within_spread": [_within(b, a, delta) for (b, a), delta in zip(pairs, deltas, strict=True)],

@@ -25,6 +25,7 @@ from ..stacks.call_tree import CallTree, build_call_tree
 from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
 from .matching import NOT_FOUND, locate_frames, map_functions, pair_events, pair_formulas
+from .relative_change import divide, percent_of_base
 
 BY = ("function", "stack")
 FEW_SAMPLES, UNDEFINED = "few", "undefined"
@@ -390,8 +391,8 @@ def _diff_formula(
             data[f"{side}_{name}"] = evaluate_weights(profile, formula, sums)
         before, after = data[f"base_{name}"], data[f"other_{name}"]
         data[f"delta_{name}"] = after - before
-        data[f"ratio_{name}"] = _divide(after, before)
-        data[f"delta_{name}_percent"] = 100.0 * _divide(after - before, np.abs(before))
+        data[f"ratio_{name}"] = divide(after, before)
+        data[f"delta_{name}_percent"] = percent_of_base(after - before, before)
         data |= dict.fromkeys((f"base_{name}_percent", f"other_{name}_percent"), np.full(len(shown), np.nan))
     samples = {
         side: np.min([getattr(part, side).total_samples[shown] for part in parts.values()], axis=0)
@@ -417,12 +418,6 @@ def _formula_status(data: dict[str, Array], of: str) -> Array:
     status = np.where(delta > 0, "grew", np.where(delta < 0, "shrank", "same")).astype(object)
     status[np.isnan(delta)] = UNDEFINED
     return status
-
-
-def _divide(values: Array, by: Array) -> Array:
-    """values ÷ by, NaN where that is 0."""
-    found: Array = np.divide(values, by, out=np.full(len(values), np.nan), where=by != 0)
-    return found
 
 
 def _align_base(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
@@ -451,7 +446,7 @@ def _measure_columns(
         data[f"base_{name}_percent"] = to_percent(before, base.whole)
         data[f"other_{name}_percent"] = to_percent(after, other.whole)
         data[f"delta_{name}_percent"] = to_percent(after - before * factor, round(base.whole * factor))
-        data[f"ratio_{name}"] = _divide(after, before * factor)
+        data[f"ratio_{name}"] = divide(after, before * factor)
     data["status"] = _status(data, status_of)
     sampled = not ((base.total_samples == NOT_SAMPLED).any() or (other.total_samples == NOT_SAMPLED).any())
     if sampled:

@@ -10,6 +10,7 @@ from ...domain.selection import Selection
 from ...domain.units import format_percent
 from ..core.schema import Column, TableRows, build_rows, table_function
 from .evidence import MIN_RUNS, MIN_SHARE, compare_measured
+from .relative_change import divide, percent_of_base
 from .tables import (
     COLUMNS,
     COMPARED_TABLES,
@@ -92,8 +93,8 @@ def diff_table_groups(
                 "base": means[0],
                 "other": means[1],
                 "delta": deltas,
-                "delta_percent": np.where(means[0] > 0, 100 * deltas / means[0], np.nan),
-                "ratio": np.where(means[0] > 0, np.nan_to_num(means[1]) / means[0], np.nan),
+                "delta_percent": percent_of_base(deltas, means[0]),
+                "ratio": divide(np.nan_to_num(means[1]), means[0]),
                 "verdict": [
                     _verdict(is_time, bool(tested), bool(found), difference)
                     for tested, found, difference in zip(known, evidence.found, evidence.difference, strict=True)

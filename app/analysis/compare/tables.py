@@ -23,6 +23,7 @@ from ..memory import allocations
 from ..ml import kernels, modules, operators, steps
 from ..ml.operator_parts import OPERATOR_PARTS, operator_parts_of
 from ..ml.tokens import parse_step_kind
+from .relative_change import divide, percent_of_base
 from .runs import find_event
 from .thread_roles import RANK, RoleSide, match_threads
 
@@ -34,7 +35,7 @@ COLUMNS = (
     Column("base", "", "Value in the base profile, per step if requested.", "Float64"),
     Column("other", "", "Value in the other profile.", "Float64"),
     Column("delta", "", "other − base.", "Float64"),
-    Column("delta_percent", "%", "delta in percent of base.", "Float64"),
+    Column("delta_percent", "%", "delta in percent of the size of base.", "Float64"),
     Column("ratio", "", "other ÷ base.", "Float64"),
 )
 _NAMES = "Names of the threads in the {}, the most frequent first, with their number if there are several."
@@ -214,7 +215,8 @@ def diff_table(
         # A column that is empty in both is not recorded by traces of this kind.
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
-    deltas = [(b or 0.0, a or 0.0) for b, a in values]
+    base_values, other_values = (np.array([value[side] or 0.0 for value in values]) for side in (0, 1))
+    deltas = other_values - base_values
     details = describe_rows(measured, names, values)
     compared_rows = build_rows(
         (*COLUMNS, *details),
@@ -224,13 +226,13 @@ def diff_table(
             "measure": [chosen.column] * len(names),
             "base": [b for b, _ in values],
             "other": [a for _, a in values],
-            "delta": [a - b for b, a in deltas],
-            "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
-            "ratio": [a / b if b else None for b, a in deltas],
+            "delta": deltas,
+            "delta_percent": percent_of_base(deltas, base_values),
+            "ratio": divide(other_values, base_values),
             **{column.name: each for column, each in details.items()},
         },
     )
-    return compared_rows.take(np.argsort([-abs(a - b) for b, a in deltas], kind="stable"))
+    return compared_rows.take(np.argsort(-np.abs(deltas), kind="stable"))
 
 
 def describe_rows(

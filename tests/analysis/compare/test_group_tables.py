@@ -10,6 +10,7 @@ import pytest
 from perfloom.analysis.compare.evidence import compare_measured
 from perfloom.analysis.compare.group_tables import describe_evidence, diff_table_groups
 from perfloom.analysis.compare.tables import diff_table
+from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.support.traced import Trace
@@ -102,3 +103,22 @@ def test_equal_values_do_not_differ_between_groups_of_different_size() -> None:
     counts = np.arange(1.0, 200.0)[:, None]
     found = compare_measured(np.repeat(counts, 9, axis=1), np.repeat(counts, 10, axis=1), np.ones(len(counts), bool))
     assert not found.difference.any() and (found.q == 1).all()
+
+
+def test_changes_of_negative_values_have_the_sign_of_the_change() -> None:
+    """Bytes that are freed are negative; one recording or several on a side have the same percentages and ratios."""
+
+    def freed(weight: int) -> Profile:
+        builder = ProfileBuilder("perf-script")
+        event, thread = builder.intern_event("allocated", "bytes"), builder.intern_thread(pid=1, tid=1)
+        for at in range(40):
+            builder.add_sample(at, thread, event, 0, weight)
+        return builder.finish()
+
+    for before, after, percent, ratio in ((-100, -50, 50, 0.5), (-100, 50, 150, -0.5), (100, -50, -150, -0.5)):
+        one, two = freed(before), freed(after)
+        (plain,) = diff_table.rows(one, two, Selection(), "threads").records()
+        (grouped,) = diff_table_groups.rows([one] * 2, [two] * 2, Selection(), "threads").records()
+        for row in (plain, grouped):
+            assert (row["delta_percent"], row["ratio"]) == (percent, ratio)
+            assert row["status"] == ("grew" if percent > 0 else "shrank")
