@@ -67,7 +67,10 @@ def _compute_levels(parent: Array) -> _Levels:
         depth = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
         if (depth[parent[1:]] + 1 == depth[1:]).all():
             return _Levels(depth, None, bounds)
-    depth = compute_depths(parent)
+    return _sort_by_depth(compute_depths(parent))
+
+
+def _sort_by_depth(depth: Array) -> _Levels:
     most = int(depth.max()) if len(depth) else 0
     # numpy sorts 16-bit integers in linear time.
     order = np.argsort(depth.astype(np.int16) if most < 1 << 15 else depth, kind="stable")
@@ -173,3 +176,67 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
         labels.append(distinct % width)
         count += len(distinct)
     return merged, np.concatenate(parents), np.concatenate(labels)
+
+
+def merge_moved_nodes(parent: Array, end: Array, depth: Array, label: Array, moved: Array) -> Preorder:
+    """Merge nodes as `merge_children` does, and put them in preorder, where only nodes that were moved to another
+    parent can have the label of a sibling. Then it takes a fraction of the time.
+
+    parent, end, depth: of a tree in preorder. moved: bools. order of the result: the first of the nodes that are one.
+    """
+    count = len(parent)
+    levels = _sort_by_depth(depth)
+    into = np.arange(count, dtype=np.int32)
+    width = int(label.max()) + 2
+    # The parents of which two children may have one label.
+    is_open = np.zeros(count, bool)
+    is_open[parent[np.flatnonzero(moved)]] = True
+    checked: dict[int, Array] = {}
+    for d in range(1, levels.deepest + 1):
+        nodes = levels.nodes(d)
+        nodes = nodes[is_open[parent[nodes]]]
+        if not len(nodes):
+            continue
+        codes, first = number_values(into[parent[nodes]].astype(np.int64) * width + label[nodes])
+        one = nodes[first[codes]]
+        into[nodes], checked[d] = one, nodes[first]
+        repeated = one != nodes
+        is_open[nodes[repeated]] = True
+        is_open[one[repeated]] = True
+    # Among the nodes that stay, the number of those before each.
+    is_first = into == np.arange(count)
+    before = np.zeros(count + 1, np.int32)
+    np.cumsum(is_first, out=before[1:])
+    size = before[end] - before[:-1]
+    repeated = np.flatnonzero(~is_first)
+    np.add.at(size, into[repeated], size[repeated])
+    place = before[:-1] + _shift_checked(parent, into, before, size, levels, checked)
+    order = np.empty(int(before[-1]), np.int32)
+    rows = np.flatnonzero(is_first)
+    order[place[rows]] = rows
+    position = place[into]
+    new_parent = position[parent[order]]
+    new_parent[:1] = -1
+    new_end = size[order]
+    new_end += np.arange(len(order), dtype=np.int32)
+    return Preorder(order=order, position=position, parent=new_parent, end=new_end, depth=depth[order])
+
+
+def _shift_checked(
+    parent: Array, into: Array, before: Array, size: Array, levels: _Levels, checked: dict[int, Array]
+) -> Array:
+    """How far each node moves among the nodes that stay. It is as far as its parent moves, except for the `checked`
+    nodes of each level, which are placed after their siblings. size: of the merged subtrees."""
+    shift = np.zeros(len(parent), np.int32)
+    for d in range(min(checked, default=levels.deepest + 1), levels.deepest + 1):
+        nodes = levels.nodes(d)
+        shift[nodes] = shift[parent[nodes]]
+        if d in checked:
+            above = into[parent[checked[d]]]
+            family = np.argsort(above, kind="stable")
+            those, above = checked[d][family], above[family]
+            earlier = np.cumsum(size[those]) - size[those]
+            starts = np.flatnonzero(np.diff(above, prepend=-1))
+            earlier -= np.repeat(earlier[starts], np.diff(starts, append=len(those)))
+            shift[those] = before[above] + shift[above] + 1 + earlier - before[those]
+    return shift

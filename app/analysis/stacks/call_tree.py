@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Array
-from ...domain.call_tree import merge_children, to_preorder
+from ...domain.call_tree import merge_children, merge_moved_nodes, to_preorder
 from ...domain.profile import Profile
 from ...domain.selection import ALL_FRAMES, FrameFilter
 from ...domain.tables import NO_ID, FrameKind, get_column
 from ..core.frame_filter import shown_nodes, simplify_filter, with_root
 from ..core.functions import KIND_COUNT, functions_of
 from ..core.memo import memoize
-from ..core.trees import find_outermost, nearest_ancestor, sum_paths
+from ..core.trees import find_outermost, nearest_ancestor
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def build_call_tree(
             return _plain(profile, kinds)
         tree = build_call_tree(profile, ALL_FRAMES, False, kinds)
         shown = shown_nodes(profile, frames, tree.function, tree.end)
-        return tree if shown is None else keep_nodes(tree, shown, kinds)
+        return tree if shown is None else _remove_nodes(tree, shown, kinds)
 
     return memoize(profile, ("tree", frames, recursion, kinds), build)
 
@@ -130,6 +130,26 @@ def keep_nodes(tree: CallTree, stays: Array, kinds: bool = False) -> CallTree:
     return merge_siblings(kept.parent, kept.function, kept.kind, kept.node, kinds)
 
 
+def _remove_nodes(tree: CallTree, stays: Array, kinds: bool) -> CallTree:
+    """As `keep_nodes`, of a tree in which siblings are merged. Then only callees of removed nodes have siblings of one
+    function."""
+    kept, stays = _keep(tree, stays), with_root(stays)
+    moved = ~stays[tree.parent[np.flatnonzero(stays)]]
+    moved[:1] = False
+    if not moved.any():
+        return kept
+    label = _label_nodes(kept.function, kept.kind, kinds)
+    order = merge_moved_nodes(kept.parent, kept.end, kept.depth, label, moved)
+    return CallTree(
+        parent=order.parent,
+        end=order.end,
+        depth=order.depth,
+        function=kept.function[order.order],
+        kind=kept.kind[order.order],
+        node=_chain(kept.node, order.position),
+    )
+
+
 def _keep(tree: CallTree, stays: Array) -> CallTree:
     """As `keep_nodes`, but siblings are not merged."""
     stays = with_root(stays)
@@ -140,7 +160,9 @@ def _keep(tree: CallTree, stays: Array) -> CallTree:
     parent = before[nearest[tree.parent[rows]]]
     parent[0] = NO_ID
     end = before[tree.end[rows]]
-    depth = sum_paths(np.ones(len(rows), np.int32), end) - 1
+    # The nodes before a node are its ancestors, and those whose subtrees have ended.
+    depth = np.arange(len(rows), dtype=np.int32)
+    depth -= np.cumsum(np.bincount(end, minlength=len(rows) + 1)[:-1], dtype=np.int32)
     return CallTree(parent, end, depth, tree.function[rows], tree.kind[rows], _chain(tree.node, before[nearest]))
 
 
@@ -159,8 +181,7 @@ def merge_siblings(parent: Array, function: Array, kind: Array, node: Array | No
 
     parent: with parents before children, -1 at node 0. node: where each node of `calls` is (None: at itself).
     """
-    label = function.astype(np.int64) * KIND_COUNT + kind if kinds else function.astype(np.int64)
-    into, new_parent, _ = merge_children(parent, label)
+    into, new_parent, _ = merge_children(parent, _label_nodes(function, kind, kinds))
     first = np.zeros(len(new_parent), np.int64)
     first[into[::-1]] = np.arange(len(into))[::-1]
     order = to_preorder(new_parent)
@@ -173,6 +194,11 @@ def merge_siblings(parent: Array, function: Array, kind: Array, node: Array | No
         kind=kind[chosen],
         node=_chain(node, order.position[into]),
     )
+
+
+def _label_nodes(function: Array, kind: Array, kinds: bool) -> Array:
+    """What siblings that are merged have in common."""
+    return function.astype(np.int64) * KIND_COUNT + kind if kinds else function.astype(np.int64)
 
 
 def _chain(node: Array | None, then: Array) -> Array:

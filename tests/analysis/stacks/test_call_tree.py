@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.analysis.stacks import call_tree
-from perfloom.analysis.stacks.call_tree import build_call_tree
+from perfloom.analysis.stacks.call_tree import build_call_tree, keep_nodes
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import FrameFilter
 from perfloom.domain.tables import FrameKind
@@ -29,6 +29,17 @@ def test_shared_trees_are_equal(profile: Profile, frames: FrameFilter, recursion
         nodes = np.arange(len(own) if field.name != "node" else profile.calls.num_rows)
         one, other = (nodes if values is None else values for values in (one, other))
         assert one.tolist() == other.tolist(), field.name
+
+
+@given(profiles(), FILTERS, st.booleans())
+def test_trees_without_frames_are_those_of_all_nodes_merged(profile: Profile, frames: FrameFilter, kinds: bool) -> None:
+    """Only callees of hidden frames are merged, but the tree is that of a merge of all frames."""
+    found = build_call_tree(profile, frames, kinds=kinds)
+    with patch.object(call_tree, "_remove_nodes", keep_nodes):
+        expected = build_call_tree(Profile(**vars(profile)), frames, kinds=kinds)
+    for field in fields(expected):
+        one, other = getattr(found, field.name), getattr(expected, field.name)
+        assert (one is other is None) or (one.tolist() == other.tolist() and one.dtype == other.dtype), field.name
 
 
 def test_tree_is_shared_only_if_functions_have_one_kind() -> None:
