@@ -24,8 +24,7 @@ _begun: "list[subprocess.Popen[bytes]]" = []
 def postprocess_result(store: Store, id: str) -> None:
     """Do it now, as far as possible."""
     try:
-        store.results.compress(id)
-        if store.results.get(id).bytes < SMALL_RESULT_BYTES:
+        if store.results.compress(id).bytes < SMALL_RESULT_BYTES:
             return
         store.results.prepare_tables(id)
         store.timelines.prepare_large(id, store.results.open_once(id))

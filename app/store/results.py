@@ -369,8 +369,10 @@ class Results:
         before = self.get(id)
         directory = self.path(id)
         with disk_errors(directory):
-            settled = originals.compress(directory, before.originals)
-        values = {"originals": [asdict(original) for original in settled], "bytes": disk_usage(directory)}
+            settled, size = originals.compress(directory, before.originals), disk_usage(directory)
+        if (settled, size) == (before.originals, before.bytes):
+            return before
+        values = {"originals": [asdict(original) for original in settled], "bytes": size}
         with self.database.write() as session:
             session.execute(update(ResultRow).where(ResultRow.id == id).values(values))
         return self.get(id)

@@ -99,12 +99,12 @@ def is_worker_alive(name: str) -> bool | None:
 
 
 def make_reporter(context: JobContext, job: Job) -> Progress:
-    """A function (progress 0–1 or null, text) that writes to the database at intervals.
+    """A function (progress 0–1 or null, text) that writes to the database at intervals, not for a short step.
 
     It raises StepInterrupted if the job was cancelled, or another process changed its state.
     """
     state = job.state
-    last = 0.0
+    last = time.monotonic()
 
     def report(progress: float | None, text: str) -> None:
         nonlocal last

@@ -107,7 +107,7 @@ def store_copies(
             _copy(source, target)
         target.chmod(0o600)
         sync_file(target)
-        original_files.append(OriginalFile(target.name, target.stat().st_size))
+        original_files.append(OriginalFile(target.name, target.stat().st_size, settled=_is_compressed(target)))
     sync_directory(folder)
     return tuple(original_files)
 
@@ -186,12 +186,18 @@ def _is_compressed_at_once(path: Path) -> bool:
 
 def _worth_it(path: Path) -> bool:
     """Whether compression shrinks a piece from the middle of a file by at least 10 %."""
+    if _is_compressed(path):
+        return False
     with open(path, "rb") as file:
-        if file.read(6).startswith(_COMPRESSED):
-            return False
         file.seek(max(0, os.fstat(file.fileno()).st_size // 2 - _PROBE_BYTES // 2))
         piece = file.read(_PROBE_BYTES)
     return len(piece) > 512 and len(zstandard.ZstdCompressor(level=1).compress(piece)) < 0.9 * len(piece)
+
+
+def _is_compressed(path: Path) -> bool:
+    """Whether a file is in a compressed format."""
+    with open(path, "rb") as file:
+        return file.read(6).startswith(_COMPRESSED)
 
 
 def _link_file(source: Path, target: Path) -> bool:
