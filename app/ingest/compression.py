@@ -28,6 +28,8 @@ except ImportError:
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 20
+MAX_PIECE_BYTES = 16 << 20
+"""Of an uncompressed file at a time, so that `read` without a limit does not allocate that much at once."""
 PACKED_BYTES = 64 << 10
 """Of compressed input at a time. What follows a frame is copied, and a file may have one in every 11 bytes."""
 XZ_MEMORY_BYTES = 512 << 20
@@ -119,10 +121,11 @@ class DecompressedStream(io.RawIOBase):
         wanted = self._limit + 1 if size is None or size < 0 else size
         parts, have = [self._head], len(self._head)
         while have < wanted and not self._done:
-            part = self._next()
+            part = self._next(wanted - have)
             parts.append(part)
             have += len(part)
-        data = b"".join(parts)
+        # One part alone is not copied.
+        data = b"".join([part for part in parts if part])
         self._head = data[wanted:]
         return data[:wanted]
 
@@ -153,9 +156,9 @@ class DecompressedStream(io.RawIOBase):
             self._raw.close()
         super().close()
 
-    def _next_piece(self) -> bytes:
+    def _next_piece(self, size: int = CHUNK_BYTES) -> bytes:
         with self._report_errors():
-            data: bytes | None = self._raw.read(CHUNK_BYTES)
+            data: bytes | None = self._raw.read(size)
         self.read_bytes += len(data or b"")
         return data or b""
 
@@ -182,15 +185,16 @@ class DecompressedStream(io.RawIOBase):
                 "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
             )
 
-    def _read_packed(self) -> bytes:
-        data = self._packed_head or self._next_piece()
+    def _read_packed(self, wanted: int = 0) -> bytes:
+        """The next piece of the file. wanted: how much of an uncompressed one is needed."""
+        data = self._packed_head or self._next_piece(min(max(CHUNK_BYTES, wanted), MAX_PIECE_BYTES))
         size = PACKED_BYTES if self._unpack else len(data)
         self._packed_head = data[size:]
         return data[:size]
 
-    def _next(self) -> bytes:
-        """The next decompressed bytes, without a byte order mark; none at the end."""
-        data = self._next_as_is()
+    def _next(self, wanted: int = 0) -> bytes:
+        """The next decompressed bytes, without a byte order mark; none at the end. wanted: about how many."""
+        data = self._next_as_is(wanted)
         if self._started:
             return data
         self._started = True
@@ -198,11 +202,11 @@ class DecompressedStream(io.RawIOBase):
             data += self._next_as_is()
         return data.removeprefix(BYTE_ORDER_MARK)
 
-    def _next_as_is(self) -> bytes:
-        """The next decompressed bytes; none at the end."""
+    def _next_as_is(self, wanted: int = 0) -> bytes:
+        """The next decompressed bytes; none at the end. wanted: about how many."""
         while True:
             if self._unpack is None:
-                data = self._read_packed()
+                data = self._read_packed(wanted)
                 self._done = not data
             else:
                 data = self._next_unpacked(self._unpack)

@@ -97,9 +97,14 @@ class BranchStackFilter:
             if not data:
                 text, self._rest = self._rest, b""
                 return self._take(text) if text else b""
-            end = data.rfind(b"\n") + 1
+            # The end of a sample, so that the caller needs not copy the text to divide it there.
+            end = data.rfind(b"\n\n") + 2 if len(data) >= size else 0
+            if end < 2:
+                end = data.rfind(b"\n") + 1
             if end or len(self._rest) > self._max_line_bytes:
-                text, self._rest = self._rest + data[: end or len(data)], data[end or len(data) :]
+                end = end or len(data)
+                text = b"".join((self._rest, memoryview(data)[:end]))
+                self._rest = data[end:]
                 return self._take(text)
             self._rest += data
 
