@@ -42,6 +42,10 @@ OPTIONS: Mapping[str, str] = {
 BLOCK_LINES = 20_000
 BLOCK_FRAMES = 1 << 20
 """Of paths that are made at a time, if one of them does not have more."""
+BLOCK_BYTES = 64 << 20
+"""Of texts of frames that are copied at a time."""
+MIN_TABLE = 1 << 20
+"""Up to this limit, or the number of keys, distinct keys are found in a table with a row for each possible one."""
 
 _LINE = re.compile(r"\s*(\w+)\s*(.+) \((.*)\)", re.ASCII)
 _GO_METHOD = re.compile(r"\.\(.*\)\.")
@@ -78,19 +82,20 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         # The tool treats a period of 0 as missing.
         weight = np.where(weight == 0, 1, weight)
     labels, of_row = _labels(profile, rows, switches, perf)
-    sums: dict[str, int] = {}
+    sums: dict[bytes, int] = {}
     java = np.array([label.startswith("java") for label in labels] or [False], bool)
     for is_java in (False, True):
         chosen = java[of_row] == is_java
         if chosen.any():
+            part: Array | slice = slice(None) if chosen.all() else chosen
             naming = (
                 partial(_perf_frame_texts, switches=switches, java=is_java) if perf else partial(_frame_texts, switches)
             )
             paths = _Paths(profile, selection, naming)
-            _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
+            _add_up(paths, labels, of_row[part], stack[part], weight[part], selection, sums)
     if not sums:
         raise no_samples_error(profile, selection, TITLE)
-    lines = sorted(f"{path} {total}\n".encode() for path, total in sums.items())
+    lines = sorted(b"%b %d\n" % (path, total) for path, total in sums.items())
     for start in range(0, len(lines), BLOCK_LINES):
         yield b"".join(lines[start : start + BLOCK_LINES])
 
@@ -109,13 +114,24 @@ def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tup
         return [""], np.zeros(len(thread), np.int64)
     groups = groups_of(profile, FlameGroup.COMM)
     comm = groups.for_samples(profile, rows).astype(np.int64)
-    encoded = pc.dictionary_encode(pa.array(thread * max(1, len(groups.labels)) + comm))
+    keys, of_row = _find_distinct(thread * max(1, len(groups.labels)) + comm)
     pids, tids = (profile.threads.column(name).to_pylist() for name in ("pid", "tid"))
     labels = []
-    for key in encoded.dictionary.to_pylist():
+    for key in keys.tolist():
         of_thread, of_comm = divmod(key, max(1, len(groups.labels)))
         labels.append(_label(groups.labels[of_comm] if named else "", pids[of_thread], tids[of_thread], switches))
-    return labels, encoded.indices.to_numpy()
+    return labels, of_row
+
+
+def _find_distinct(keys: Array) -> tuple[Array, Array]:
+    """The distinct ones of keys that are not negative, and which of them each key is."""
+    limit = int(keys.max(initial=-1)) + 1
+    if limit > max(MIN_TABLE, len(keys)):
+        encoded = pc.dictionary_encode(pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]))
+        return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    occurs = np.zeros(limit, bool)
+    occurs[keys] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[keys]
 
 
 def _label(comm: str, pid: int | None, tid: int | None, switches: _Switches) -> str:
@@ -148,22 +164,13 @@ class _Paths:
         parent[0] = NO_ID
         into, self.parent, self.label = merge_children(parent, label[rows])
         self.node = into[place[above]]
-        self._depth = compute_depths(self.parent)
-        self._texts = np.array(list(ids), object)
+        self.depth = compute_depths(self.parent)
+        self.texts = list(ids)
+        self.sizes = np.array([len(text) for text in ids], np.int64)
 
-    def iterate(self, nodes: Int64Array) -> Iterator[list[str]]:
-        """The texts of the path to each node, outermost first."""
-        ends = np.cumsum(self._depth[nodes], dtype=np.int64)
-        first = 0
-        while first < len(nodes):
-            before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + BLOCK_FRAMES, "right")))
-            yield from self._list_paths(nodes[first:last], ends[first:last] - before)
-            first = last
-
-    def _list_paths(self, nodes: Int64Array, ends: Int64Array) -> Iterator[list[str]]:
-        """ends: where each path ends in the list of all."""
-        labels = np.zeros(int(ends[-1]), np.int64)
+    def list_labels(self, nodes: Int64Array, ends: Int64Array) -> Int64Array:
+        """The labels on the paths to nodes, one path after another, outermost first. ends: where each path ends."""
+        labels = np.zeros(int(ends[-1]) if len(ends) else 0, np.int64)
         node, place = nodes, ends - 1
         # One step towards the root on all paths at once.
         while len(node):
@@ -171,11 +178,7 @@ class _Paths:
             node, place = node[inside], place[inside]
             labels[place] = self.label[node]
             node, place = self.parent[node], place - 1
-        texts = self._texts[labels].tolist()
-        begin = 0
-        for end in ends.tolist():
-            yield texts[begin:end]
-            begin = end
+        return labels
 
 
 def _add_up(
@@ -185,26 +188,83 @@ def _add_up(
     stack: Array,
     weight: Array,
     selection: Selection,
-    sums: dict[str, int],
+    sums: dict[bytes, int],
 ) -> None:
     """Add the weight of each path to `sums`."""
     count = len(paths.parent)
-    encoded = pc.dictionary_encode(pa.array(of_row.astype(np.int64) * count + paths.node[stack]))
-    distinct = encoded.dictionary.to_numpy()
+    distinct, place = _find_distinct(of_row.astype(np.int64) * count + paths.node[stack])
     totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, encoded.indices.to_numpy(), weight)
-    for label, path, total in zip(
-        (distinct // count).tolist(), paths.iterate(distinct % count), totals.tolist(), strict=True
-    ):
+    np.add.at(totals, place.astype(np.intp, copy=False), weight)
+    label, nodes = np.divmod(distinct, count)
+    texts = list(_join_paths(paths, labels, label, nodes, selection))
+    if not sums:
+        sums.update(zip(texts, totals.tolist(), strict=True))
+        if len(sums) == len(texts) and b"" not in sums:
+            return
+        # Frames with different texts in the profile may have the same text here.
+        sums.clear()
+    for text, total in zip(texts, totals.tolist(), strict=True):
+        if text:
+            sums[text] = sums.get(text, 0) + total
+
+
+def _join_paths(
+    paths: _Paths, labels: list[str], label: Int64Array, nodes: Int64Array, selection: Selection
+) -> Iterator[bytes]:
+    """The text of the path to each node, with its label before it."""
+    has_label = np.array([bool(text) for text in labels], bool)[label]
+    depth = paths.depth[nodes].astype(np.int64)
+    ends = np.cumsum(depth)
+    first = 0
+    while first < len(nodes):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + BLOCK_FRAMES, "right")))
+        block = slice(first, last)
+        frames = paths.list_labels(nodes[block], ends[block] - before)
+        first = last
+        if selection.recursion or paths.sizes[frames].sum() > BLOCK_BYTES:
+            heads = [labels[code] for code in label[block].tolist()]
+            yield from _join_each(paths.texts, frames, (ends[block] - before).tolist(), heads, selection)
+            continue
+        order = np.arange(len(frames))
+        if selection.invert:
+            order = np.repeat(2 * (ends[block] - before) - depth[block] - 1, depth[block]) - order
+        # Before each path is place for its label.
+        starts = np.cumsum(has_label[block])
+        codes = np.empty(len(frames) + int(starts[-1]), np.int64)
+        codes[order + np.repeat(starts, depth[block])] = frames
+        path_ends = ends[block] - before + starts
+        own = has_label[block]
+        codes[(path_ends - depth[block] - 1)[own]] = len(paths.texts) + label[block][own]
+        yield from _join([*paths.texts, *labels], codes, path_ends)
+
+
+def _join(texts: list[str], codes: Int64Array, ends: Int64Array) -> list[bytes]:
+    """The texts with these codes, of each path with semicolons between them. ends: where each path ends."""
+    rows = np.concatenate((np.zeros(1, np.int32), ends.astype(np.int32)))
+    chosen = pa.Array.from_buffers(pa.int64(), len(codes), [None, pa.py_buffer(codes)])
+    values = pc.take(pa.array(texts, pa.string()), chosen)
+    kind = pa.list_(pa.string())
+    lists = pa.Array.from_buffers(kind, len(ends), [None, pa.py_buffer(rows)], null_count=0, children=[values])
+    joined: list[bytes] = pc.cast(pc.binary_join(lists, ";"), pa.binary()).to_pylist()
+    return joined
+
+
+def _join_each(
+    texts: list[str], frames: Int64Array, ends: list[int], labels: list[str], selection: Selection
+) -> Iterator[bytes]:
+    """Like `_join`, one path at a time: of these frames, outermost first, each with its label."""
+    begin = 0
+    for end, label in zip(ends, labels, strict=True):
+        path = [texts[code] for code in frames[begin:end].tolist()]
+        begin = end
         if selection.recursion:
             path = _without_recursion(path)
         if selection.invert:
             path.reverse()
-        if labels[label]:
-            path.insert(0, labels[label])
-        if path:
-            text = ";".join(path)
-            sums[text] = sums.get(text, 0) + total
+        if label:
+            path.insert(0, label)
+        yield ";".join(path).encode()
 
 
 def _without_recursion(path: list[str]) -> list[str]:
