@@ -397,6 +397,8 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
     if output == STDIO and exporter.media_type.startswith("application/") and sys.stdout.isatty():
         raise click.UsageError(f"{exporter.name} cannot be written to a terminal: name a file with -o.")
     selection = build_selection(words)
+    # Another process may be reading already.
+    exporter.load()
     profile = open_sources(load_settings(data), sources)
     if not exporter.writes_all_events:
         _name_other_events(profile, selection, exporter.name)

@@ -69,14 +69,15 @@ class Exporter:
         """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: errors
         are raised before the first byte."""
         check_selection(profile, selection)
-        return self._load().write(profile, selection, options)
+        return self.load().write(profile, selection, options)
 
     @property
     def options(self) -> Mapping[str, str]:
         """The options of `write`, with a sentence each."""
-        return self._load().OPTIONS
+        return self.load().OPTIONS
 
-    def _load(self) -> ExporterModule:
+    def load(self) -> ExporterModule:
+        """The module that writes it."""
         return cast(ExporterModule, importlib.import_module(f".{self.module}", __package__))
 
 
