@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from perfloom.ingest.jit import cache as compiled_cache
+from perfloom.ingest.jit.mode import PLAIN_TEXT_BYTES, may_need_loops
 from perfloom.ingest.trace_json import reader as trace_read
 from tests.support import paths
 from tests.support.trace_texts import EVENT, listed
@@ -70,6 +71,26 @@ def test_traces_can_be_read_without_numba(monkeypatch: pytest.MonkeyPatch) -> No
     fast = listed(trace_read.read_events(io.BytesIO(text)))
     monkeypatch.setattr(trace_read, "HAS_NUMBA", False)
     assert listed(trace_read.read_events(io.BytesIO(text))) == fast
+
+
+@pytest.mark.parametrize(
+    ("start", "needs"),
+    [
+        (b"PERFILE2\0\0", False),
+        (b"# ========\n# captured on    : Fri\n", False),
+        (b"a b 12/34   [001]  1.000001:      50000 cycles:u: \n\t10 f (a)\n", False),
+        (b"a 12 1.000001: 5 sched:sched_switch: prev_comm=a\n", True),
+        (b'{"traceEvents": [', True),
+        (b"\x1f\x8b\x08", True),
+    ],
+)
+def test_files_that_are_read_without_loops(tmp_path: Path, start: bytes, needs: bool) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(start)
+    assert not may_need_loops([str(path)])
+    os.truncate(path, PLAIN_TEXT_BYTES + 1)
+    assert may_need_loops([str(path)]) == needs
+    assert may_need_loops([str(path), str(tmp_path)])
 
 
 def test_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,15 @@ The compiler alone takes half a second to load, in which plain Python reads a sm
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 
 PERF_DATA_MAGIC = (b"PERFILE2", b"2ELIFREP")
 """The first bytes of perf.data, in both byte orders. Here, because this module loads nothing else."""
+HEAD_BYTES = 16 << 10
+_SCRIPT_TEXT = re.compile(rb"# ========\r?\n# captured on|\S.{0,200}?\s\d+(?:/\d+)?\s+(?:\[\d+\]\s+)?\d+\.\d{6,9}:\s")
+"""What text of perf script begins with: its heading or a sample, unless the name of its task is indented."""
 PLAIN_TEXT_BYTES = 1_500_000
 """Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
 with traces of 0.1 to 35 MB."""
@@ -43,15 +47,17 @@ def has_loops() -> bool:
 
 def may_need_loops(paths: Sequence[str]) -> bool:
     """Whether files may be read with compiled loops, which take longer to load than the records of most perf.data."""
-    return estimate_decompressed_bytes(paths) > PLAIN_TEXT_BYTES and not all(map(_is_perf_data, paths))
+    return estimate_decompressed_bytes(paths) > PLAIN_TEXT_BYTES and not all(map(_is_from_perf, paths))
 
 
-def _is_perf_data(path: str) -> bool:
+def _is_from_perf(path: str) -> bool:
+    """Whether a file is perf.data, or text of perf script without events of the scheduler."""
     try:
         with open(path, "rb") as file:
-            return file.read(len(PERF_DATA_MAGIC[0])) in PERF_DATA_MAGIC
+            head = file.read(HEAD_BYTES)
     except OSError:
         return False
+    return head.startswith(PERF_DATA_MAGIC) or (_SCRIPT_TEXT.match(head) is not None and b"sched:" not in head)
 
 
 def estimate_decompressed_bytes(paths: Sequence[str]) -> float:
