@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import zstandard
 
 from benchmarks.rank_files import samples, write_plan, write_rank
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.workers.read import reading
+from tests.support import paths as test_paths
+from tests.support.parts import require
+from tests.support.perf.recordings import USER_MARK, MadeRecording
 
 FILES = 12
 CODE = """
@@ -24,17 +30,18 @@ from perfloom.workers.read.request import Input, Limits, Request
 what, folder, *paths = sys.argv[1:]
 parent, real, read = os.getpid(), ahead.read_one, []
 
-def read_one(request, answers, wanted, number, count, total_bytes):
+def read_one(request, answers, wanted, number, count, total_bytes, **options):
     read.append(number)
     if os.getpid() != parent and number == 5:
         if what == "killed":
             os.kill(os.getpid(), 9)
         raise {"memory": MemoryError(), "disk": OSError(28, "No space left on device"), "bug": KeyError(5)}[what]
-    return real(request, answers, wanted, number, count, total_bytes)
+    return real(request, answers, wanted, number, count, total_bytes, **options)
 
 class Silent(ahead._NullAnswerWriter): pass
 
 ahead.read_one = read_one
+ahead.MIN_RECORDINGS_BYTES = 0
 inputs = tuple(Input(path, Path(path).name) for path in paths)
 request = Request(inputs, folder, folder, Limits(8 << 30, 600, 1 << 30, 0), parent, folder)
 before = resource.getrlimit(resource.RLIMIT_AS)
@@ -86,17 +93,43 @@ def test_ranks_by_helpers(settings: Settings, tmp_path: Path) -> None:
     assert "rank 4" in profile.meta.reasons[0]
 
 
+def read_all(paths: Sequence[Path], folder: Path, what: str = "") -> dict[str, Any]:
+    """What became of these files in a process with helpers."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    argv = [sys.executable, "-c", CODE, what, str(scratch), *map(str, paths)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_recordings_of_perf(tmp_path: Path) -> None:
+    """Helpers read their records. If one needs perf, which may need all memory, the parent reads it and the rest."""
+    require("perf")
+    paths = []
+    for number in range(4):
+        made = MadeRecording()
+        for time in range(10 + number):
+            made.sample(7, 100 + time, USER_MARK, 0x1010)
+        paths.append(tmp_path / f"rank{number}.data")
+        paths[-1].write_bytes(made.build())
+    packed = (test_paths.ROOT / "tests" / "data" / "perf" / "waits.perf.data.zst").read_bytes()
+    paths[2].write_bytes(zstandard.decompress(packed, 1 << 24))
+    told = read_all(paths, tmp_path)
+    assert not told["left"] and told["here"] == [2, 3]
+    assert [told["found"][number] for number in (0, 1, 3)] == [10, 11, 13] and told["found"][2] > 0
+    kept = {0: "symbols", 1: "symbols", 2: "script", 3: "symbols"}
+    assert [name for name in told["files"] if name.endswith(".zst")] == [
+        f"rank{number}.data.{what}.zst" for number, what in kept.items()
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["memory", "killed", "bug", "disk"])
 def test_a_helper_that_cannot(texts: list[Path], tmp_path: Path, what: str) -> None:
     """What it could not read is read by the parent, and all after it; a full disk is one for the parent too."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, what, str(folder), *map(str, texts)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    told = read_all(texts, tmp_path, what)
     assert not told["left"]
     if what == "disk":
         assert "No space left" in told["found"]

@@ -31,6 +31,10 @@ ReaderFunction = Callable[[BinaryIO, str], "Profile"]
 LINES_BYTES = 1 << 16
 
 
+class NeedsPerf(RuntimeError):
+    """Only perf can read a file, and this process must not run it."""
+
+
 class ProgressStream:
     """A stream that reports what was read from it, and writes that to a second file if one is given."""
 
@@ -93,15 +97,19 @@ class FileReading:
         number: int = 0,
         count: int = 1,
         total_bytes: float = math.inf,
+        *,
+        runs_perf: bool = True,
     ) -> None:
         """number, count: the file's index and the number of files, for progress. total_bytes: about how many bytes all
-        these files have when decompressed, infinite if unknown."""
+        these files have when decompressed, infinite if unknown. runs_perf: whether perf may be run; else NeedsPerf is
+        raised for what only perf can read."""
         self.request = request
         self.answers = answers
         self.input = input
         self.number = number
         self.count = count
         self.total_bytes = total_bytes
+        self.runs_perf = runs_perf
         self.of = f" ({number + 1:,} of {count:,})" if count > 1 else ""
         self.written: list[Path] = []
         self.unpacked: Path | None = None
@@ -260,6 +268,8 @@ class FileReading:
 
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
         """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
+        if not self.runs_perf:
+            raise NeedsPerf(self.input.name)
         perf = perf_tool.find_perf(self.request.perf)
         out = self._make_path(script_name(self._name_of_text()), PACKED_TEXT)
         symbols = self.request.buildid_dir

@@ -35,8 +35,14 @@ MAX_HELPERS = 8
 MIN_FILES = 8
 MIN_BYTES = 4 << 20
 """With fewer files or bytes, one process is as fast."""
+MIN_RECORDINGS, MIN_RECORDINGS_BYTES = 2, 64 << 20
+"""The same if all files are perf.data, of which one is read by several threads."""
 HELPER_MEMORY_BYTES = 3 << 29
 """The minimum memory of a helper. Most of it is libraries."""
+RECORDING_FACTOR = 4
+"""How many times the size of a perf.data file its reading takes, at most, beyond libraries."""
+RECORDING_HELPER_BYTES = 1 << 30
+"""The minimum memory of a helper that only reads perf.data. Libraries and the stacks of threads take 0.6 GB."""
 QUEUE_FILES = 2
 """How many files each helper may be ahead."""
 
@@ -70,30 +76,55 @@ def _estimate_total_bytes(inputs: Sequence[Input]) -> float:
 
 
 def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
-    if len(inputs) < MIN_FILES or not all(os.path.isfile(one.script or one.path) for one in inputs):
+    if len(inputs) < MIN_RECORDINGS or not all(os.path.isfile(one.script or one.path) for one in inputs):
         return 1
-    size = 0
+    size = largest = recordings = 0
     for one in inputs:
         with contextlib.suppress(OSError), open(one.script or one.path, "rb") as file:
-            size += os.fstat(file.fileno()).st_size
-            if one.script is None and _may_need_perf(file.read(16)):
-                return 1
-    if size < MIN_BYTES:
-        return 1
-    room = request.limits.memory_bytes // 2 // HELPER_MEMORY_BYTES
+            length = os.fstat(file.fileno()).st_size
+            size += length
+            if one.script is None:
+                head = file.read(16)
+                if detect_compression(head) is not None or (perf_data.sniff(head) and request.perf_script):
+                    # perf may be needed. It loads binaries to resolve their symbols, and may need all memory.
+                    return 1
+                if perf_data.sniff(head):
+                    recordings += 1
+                    largest = max(largest, length)
+    needed = RECORDING_HELPER_BYTES + RECORDING_FACTOR * largest
+    if recordings == len(inputs):
+        if size < MIN_RECORDINGS_BYTES:
+            return 1
+    else:
+        if len(inputs) < MIN_FILES or size < MIN_BYTES:
+            return 1
+        needed = max(HELPER_MEMORY_BYTES, needed)
+    room = request.limits.memory_bytes // 2 // needed
     return min(MAX_HELPERS, len(os.sched_getaffinity(0)), len(inputs), room)
 
 
-def _may_need_perf(head: bytes) -> bool:
-    """Whether perf may be needed for a file. It loads binaries to resolve their symbols, and may need all memory."""
-    return perf_data.sniff(head) or detect_compression(head) is not None
+def _is_recording(input: Input) -> bool:
+    """Whether a file is perf.data, which is read by other modules than all other formats."""
+    if input.script is not None:
+        return False
+    with contextlib.suppress(OSError), open(input.path, "rb") as file:
+        return perf_data.sniff(file.read(16))
+    return False
 
 
 def read_one(
-    request: Request, answers: AnswerWriter, input: Input, number: int, count: int, total_bytes: float = math.inf
+    request: Request,
+    answers: AnswerWriter,
+    input: Input,
+    number: int,
+    count: int,
+    total_bytes: float = math.inf,
+    *,
+    runs_perf: bool = True,
 ) -> FileResult:
-    """Read a file in this process. number, count, total_bytes: see `FileReading`. Raises OSError, MemoryError."""
-    reading = FileReading(request, answers, input, number, count, total_bytes)
+    """Read a file in this process. number, count, total_bytes, runs_perf: see `FileReading`. Raises OSError,
+    MemoryError, NeedsPerf."""
+    reading = FileReading(request, answers, input, number, count, total_bytes, runs_perf=runs_perf)
     try:
         profile = reading.read()
     except PerfloomError as error:
@@ -104,6 +135,9 @@ def read_one(
 def _read_ahead(request: Request, answers: AnswerWriter, inputs: Sequence[Input], count: int) -> Iterator[FileResult]:
     """Like `read_all`, with helpers. Stops before the first file that a helper could not read."""
     helpers: list[_Helper] = []
+    if all(_is_recording(one) for one in inputs):
+        # Helpers share what is loaded before they are forked.
+        from . import record_reading  # noqa: F401
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
         for _ in range(count):
@@ -205,7 +239,7 @@ def _help(
 def _read_in_helper(request: Request, input: Input, number: int, count: int, total_bytes: float) -> dict[str, Any]:
     """Read a file, and return the answer to the parent."""
     try:
-        found = read_one(request, _NullAnswerWriter(), input, number, count, total_bytes)
+        found = read_one(request, _NullAnswerWriter(), input, number, count, total_bytes, runs_perf=False)
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None
@@ -215,7 +249,7 @@ def _read_in_helper(request: Request, input: Input, number: int, count: int, tot
     except OSError as error:
         return {"errno": [error.errno, error.strerror]}
     except (MemoryError, RuntimeError):
-        # The parent reads the file itself, with more memory, and reports the error if it persists.
+        # The parent reads the file itself, with more memory or by perf, and reports the error if it persists.
         return {}
     unpacked = None if found.unpacked is None else str(found.unpacked)
     return {"file": path and str(path), "written": [str(one) for one in found.written], "unpacked": unpacked}
