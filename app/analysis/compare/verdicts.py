@@ -210,7 +210,10 @@ class Comparison:
 def list_found(rows: TableRows) -> list[dict[str, Any]]:
     """The rows of a comparison with evidence on self or total, in their order: of thousands mostly few."""
     verdicts = (rows.values[f"{measure}_verdict"] for measure in MEASURES)
-    found = [any(map(_is_found, pair)) for pair in zip(*verdicts, strict=True)]
+    found = np.zeros(len(rows), bool)
+    for verdict in verdicts:
+        for name in _FOUND:
+            found |= verdict == name
     return rows.take(np.flatnonzero(found)).records()
 
 

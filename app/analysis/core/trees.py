@@ -17,7 +17,10 @@ def sum_paths(value: Array, end: Array) -> Array:
 
 def mark_subtrees(end: Array, hit: Array) -> BoolArray:
     """Mask of the nodes for which `hit` holds for the node or an ancestor."""
-    return sum_paths(hit.astype(np.int32), end) > 0
+    # A marked node before a node is its ancestor if its subtree ends after that node.
+    reach = np.maximum.accumulate(np.where(hit, end, 0))
+    marked: BoolArray = reach > np.arange(len(end))
+    return marked
 
 
 def find_outermost(end: Array, label: Array) -> Int64Array:

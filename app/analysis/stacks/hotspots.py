@@ -9,7 +9,7 @@ from ...domain.arrays import Array, BoolArray, Float64Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import ALL_FRAMES, FrameFilter, Selection, check_choice
-from ...domain.tables import get_column, get_strings, take_values
+from ...domain.tables import ROOT, get_column, get_strings, take_values
 from ..core.common_columns import EVENT
 from ..core.frame_filter import shown_nodes, simplify_filter, visible_functions, with_root
 from ..core.functions import KIND_NAMES, functions_of
@@ -19,7 +19,7 @@ from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
 from ..core.thread_sums import sum_threads
-from ..core.trees import find_outermost
+from ..core.trees import find_outermost, mark_subtrees
 from ..formulas.measures import evaluate_weights, name_table, select_parts, selected_formula
 from ..formulas.resolution import ResolvedFormula
 from .call_tree import CallTree, build_shown_tree
@@ -123,32 +123,57 @@ class _LabelSums:
 
 @dataclass(frozen=True, eq=False)
 class _ShownSums:
-    """How to add up values by function without the frames of some functions: totals of the others stay, and the own
-    values go to the innermost function that is left. function: as in `FunctionLabels`; is_shown: by label."""
+    """How to add up values by function without some frames, in the tree of all frames. Own values go to the innermost
+    frame that is left. function: as in `FunctionLabels`; end_label: the label of that frame for each end. is_shown: by
+    label, whether all calls of the function are shown, or none; outer: else the sums of the outermost calls shown."""
 
     function: Array
     end_label: Array
     is_shown: BoolArray
+    outer: _LabelSums | None
 
     @classmethod
     def of(cls, profile: Profile, frames: FrameFilter) -> "_ShownSums":
         tree, labels = build_shown_tree(profile), label_functions(profile, ALL_FRAMES, BY[0])
         sampled = list_sampled_nodes(profile)
         ends = sampled if tree.node is None else np.unique(tree.node[sampled])
-        is_shown = visible_functions(profile, frames)
-        assert is_shown is not None
-        shown = with_root(is_shown[tree.function])
-        innermost = ends.copy()
-        hidden = np.flatnonzero(~shown[innermost])
+        shown = shown_nodes(profile, frames, tree.function, tree.end)
+        visible = visible_functions(profile, frames)
+        assert shown is not None
+        innermost, left = ends.copy(), with_root(shown)
+        # Above most ends that show-from drops are no frames that are left.
+        innermost[~mark_subtrees(tree.end, shown)[innermost]] = ROOT
+        hidden = np.flatnonzero(~left[innermost])
         while len(hidden):
             innermost[hidden] = tree.parent[innermost[hidden]]
-            hidden = hidden[~shown[innermost[hidden]]]
-        return cls(labels.function, labels.label[innermost], is_shown[labels.function])
+            hidden = hidden[~left[innermost[hidden]]]
+        count = len(labels.function)
+        is_shown = np.ones(count, bool) if visible is None else visible[labels.function]
+        outer = None
+        if frames.show_from is not None:
+            outer = _LabelSums.of(profile, tree, labels.label, _find_shown_outer(tree, labels, shown))
+        return cls(labels.function, labels.label[innermost], is_shown, outer)
 
     def add(self, whole: _LabelSums, calls: Array) -> tuple[Array, Array, int]:
         """As `_LabelSums.add`. whole: that of all frames."""
-        own, total, everything = whole.add(calls, len(self.function), self.end_label)
+        own, total, everything = (self.outer or whole).add(calls, len(self.function), self.end_label)
         return own, np.where(self.is_shown, total, 0), everything
+
+
+def _find_shown_outer(tree: CallTree, labels: FunctionLabels, shown: BoolArray) -> Array:
+    """The nodes that are shown and have no caller of their function that is shown, ascending."""
+    is_outer = np.zeros(len(tree), bool)
+    is_outer[labels.outer] = True
+    recursive = np.zeros(len(labels.function) + 1, bool)
+    recursive[labels.label[~is_outer]] = True
+    recursive[-1] = False
+    # Nearly all functions are on no path twice.
+    is_open = recursive[labels.label]
+    found = shown & is_outer & ~is_open
+    rows = np.flatnonzero(shown & is_open)
+    first = find_outermost(np.searchsorted(rows, tree.end[rows]), labels.label[rows]) == np.arange(len(rows))
+    found[rows[first]] = True
+    return np.flatnonzero(found)
 
 
 @table_function
@@ -217,7 +242,7 @@ def function_weights(
     calls: the values by node of `calls` to sum, 0 where no sample ends; by default the weights of the event."""
     frames = simplify_filter(profile, selection.frame_filter)
     calls = sum_call_weights(profile, selection, event) if calls is None else calls
-    if by == BY[0] and frames != ALL_FRAMES and frames.show_from is None:
+    if by == BY[0] and frames != ALL_FRAMES:
         shown = memoize(profile, ("sums of functions", frames), lambda: _ShownSums.of(profile, frames))
         return shown.function, *shown.add(_sums_of(profile, ALL_FRAMES, by), calls)
     labels = label_functions(profile, frames, by)
