@@ -82,7 +82,11 @@ def _find_bounds_if_ordered(parent: Array) -> Array | None:
     not check that all nodes are in that order."""
     n = len(parent)
     bounds = [0, 1]
-    while bounds[-1] < n and len(bounds) < MAX_LEVELS:
+    # The last node is one of the deepest.
+    most, node = 2, n - 1
+    while node > 0 and most < MAX_LEVELS:
+        most, node = most + 1, int(parent[node])
+    while bounds[-1] < n and len(bounds) < most:
         low, high, start = bounds[-1], n, bounds[-1]
         while low < high:
             middle = (low + high) // 2
