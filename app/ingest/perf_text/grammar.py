@@ -47,6 +47,7 @@ _RECORD = re.compile(rb"(?:.{0,200}?[\d:\]]\s+|\s*)PERF_RECORD_([A-Z0-9_]+)", re
 _LOST = re.compile(rb"PERF_RECORD_LOST(?:_SAMPLES)?\b\D*(\d+)")
 _ARROW = re.compile("(?<!operator)->")
 _OFFSET = re.compile(rb"\+0x([0-9a-f]{1,16})$")
+_FUNCTION_OFFSET = re.compile(rb"([^()\t]+)\+0x([0-9a-f]{1,16}) (\([^()\t]*\))\Z")
 _HEX = re.compile(rb"[0-9a-fA-F]{1,16}$")
 _PLACE = re.compile(rb"\s+(\S.*):(\d+)$|\s+\S.*\[[0-9a-f]+\]$")
 _TRACEPOINT = re.compile(rb"[\w.-]+:[\w.-]+$")
@@ -293,9 +294,17 @@ def parse_simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | 
     Cached across all texts that a process reads: the ranks of a program print the same."""
     if rest in _SIMPLE:
         return _SIMPLE[rest]
-    frame = parse_frame(b"1 " + rest)
-    simple_frame = None
-    if frame is not None and not is_inlined(frame.module) and len(split_inlined(frame.symbol, frame.module)) == 1:
+    simple_frame: tuple[str, int | None, str, FrameKind] | None = None
+    match = _FUNCTION_OFFSET.match(rest)
+    # The places in a function differ only in their offsets.
+    if match and match[2] != b"0":
+        if (first := parse_simple_frame(b"%b+0x0 %b" % (match[1], match[3]))) is not None:
+            simple_frame = first[0], int(match[2], 16), *first[2:]
+    elif (
+        (frame := parse_frame(b"1 " + rest)) is not None
+        and not is_inlined(frame.module)
+        and len(split_inlined(frame.symbol, frame.module)) == 1
+    ):
         simple_frame = frame.symbol, frame.offset, frame.module, classify_frame(frame.symbol, frame.module)
     if len(_SIMPLE) >= MAX_CACHED_FRAMES:
         _SIMPLE.clear()

@@ -10,7 +10,7 @@ import pytest
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import get_column, get_strings
 from perfloom.ingest.parse_quality import LineCountingStream
-from perfloom.ingest.perf_text.grammar import parse_header
+from perfloom.ingest.perf_text.grammar import classify_frame, parse_frame, parse_header, parse_simple_frame
 from perfloom.ingest.perf_text.tokenizer import tokenize
 from perfloom.readers import detect_format, perf_script
 from tests.readers.perf.test_perf_script import STACK, read
@@ -170,6 +170,23 @@ def test_numbers_of_each_width_are_those_of_the_grammar() -> None:
         assert list(found) == [
             (one and one.time_ns, -1 if one is None or one.weight is None else one.weight) for one in expected
         ]
+
+
+@pytest.mark.parametrize(
+    "offset", ["", "+0x0", "+0x1f", "+0xffffffffffffffff", "+0x10000000000000000", "+0x1F", "+0x1 ", "+0x2+0x1"]
+)
+@pytest.mark.parametrize("symbol", ["f", " f ", "operator()(int)", "+0x1", "[unknown]", "a b"])
+@pytest.mark.parametrize("module", ["(/bin/a)", "(/bin/a (deleted))", "([kernel.kallsyms])", "()", "(/bin/a) "])
+def test_places_in_a_function_are_those_of_the_grammar(symbol: str, offset: str, module: str) -> None:
+    rest = f"{symbol}{offset} {module}".encode()
+    frame = parse_frame(b"1 " + rest)
+    assert frame is not None
+    assert parse_simple_frame(rest) == (
+        frame.symbol,
+        frame.offset,
+        frame.module,
+        classify_frame(frame.symbol, frame.module),
+    )
 
 
 def test_period_with_too_many_digits_is_lost() -> None:
