@@ -8,12 +8,10 @@ from ...domain.arrays import Array
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, ROOT
-from ..core.flame_groups import FlameGroup, effective_group, groups_of
+from ...domain.tables import ROOT
+from ..core.flame_groups import FlameGroup, FlameGroups, groups_of
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples, weight_spread
 from ..core.sample_rollup import sum_call_weights
-from ..core.sample_selection import clip_weights, filter_samples
-from ..core.thread_sums import sum_threads
 from ..stacks.flame_tree import FlameTree, FrameEvidence, build_flame_tree
 from ..stacks.layout import SiblingOrder, subtree_totals
 from ..stacks.shapes import TreeShape, shape_of
@@ -21,8 +19,7 @@ from ..stacks.visible_runs import weigh_groups
 from .evidence import RunValues, exceeds_sampling_noise
 from .functions import unknown_columns
 from .matching import NOT_FOUND, locate_frames, main_event_pair, map_functions, map_labels
-
-MIN_SHARE = 0.01
+from .role_groups import RoleGroups, group_by_role
 
 
 def flame_diff(
@@ -44,8 +41,8 @@ def flame_diff(
     are compared unscaled, unless the samples of either give no total. Scaled weights are rounded individually. reverse:
     the graph of `base` with the weights of its frames in `other`, to show what vanished; then `other` is scaled. Frames
     with fewer than `MIN_COMPARED_SAMPLES` samples in both, or with a difference within the noise of sampling, are
-    marked. Groups match by their label; without `can_group` there are none. Time order is not supported: it is treated
-    as "weight".
+    marked. Groups match by their label; threads by name are grouped by role, if there are roles
+    (`find_thread_roles`), else not at all. Time order is not supported: it is treated as "weight".
 
     zoom, least: as in `flame_tree`; ids are not those of `flame_tree`. Raises InvalidRequest.
     """
@@ -54,12 +51,15 @@ def flame_diff(
     (shown, selection, event), (beside, beside_selection, beside_event) = sides if reverse else sides[::-1]
     shape = shape_of(shown, selection, kinds=False)
     order = SiblingOrder.WEIGHT if order is SiblingOrder.TIME else order
-    if not can_group(base, other, base_selection, other_selection, group):
+    roles = group_by_role(base, other, pair) if group is FlameGroup.COMM else None
+    if group is FlameGroup.COMM and roles is None:
         group = FlameGroup.NONE
-    tree = build_flame_tree(shown, selection, event, shape, group, order, zoom or 0, min_share)
+    # As above: those of the graph, then those beside it.
+    role_groups = (None, None) if roles is None else (roles.base, roles.other)[:: 1 if reverse else -1]
+    tree = build_flame_tree(shown, selection, event, shape, group, order, zoom or 0, min_share, role_groups[0])
     if unknown_columns(base, other, *pair):
         tree, normalize = replace(tree, unit=SAMPLED_ONLY), True
-    own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event)
+    own, total, whole = _weights_beside(tree, shown, shape, beside, beside_selection, beside_event, role_groups[1])
     factor = tree.total / whole if normalize and whole and tree.total else 1.0
     return replace(
         tree,
@@ -105,38 +105,24 @@ def _find_evidence(beside: RunValues, shown: RunValues, *, as_shares: bool) -> A
     return found
 
 
-def can_group(
-    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, group: FlameGroup
-) -> bool:
-    """Whether frames can be grouped: not by thread name if the names differ, because then everything on one side would
-    vanish and everything on the other appear. Names of threads with less than 1 % of the weight are ignored."""
-    if group is not FlameGroup.COMM:
-        return group is not FlameGroup.NONE
-    pair = main_event_pair(base, other, base_selection, other_selection)
-    sides = ((base, base_selection, pair[0]), (other, other_selection, pair[1]))
-    one, two = (_thread_names(*side) for side in sides)
-    return all(effective_group(side[0], group) is group for side in sides) and one[1] <= two[0] and two[1] <= one[0]
-
-
-def _thread_names(profile: Profile, selection: Selection, event: int) -> tuple[set[str], set[str]]:
-    """(the names of all threads with weight, those with at least `MIN_SHARE` of the total)."""
-    groups = groups_of(profile, FlameGroup.COMM)
-    if groups.sample_groups is None or event == NO_ID:
-        number, weight = groups.thread_groups, np.abs(sum_threads(profile, selection, event).weight)
-    else:
-        rows = filter_samples(profile, selection, event)
-        number, weight = groups.for_samples(profile, rows), np.abs(clip_weights(profile, selection, rows))
-    share = np.bincount(number, weight, len(groups.labels))
-    least = MIN_SHARE * share.sum()
-    named = zip(groups.labels, share.tolist(), strict=True)
-    some = [(label, weighs) for label, weighs in named if weighs > 0]
-    return {label for label, _ in some}, {label for label, weighs in some if weighs >= least}
+def find_thread_roles(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
+) -> RoleGroups | None:
+    """The roles by which `flame_diff` groups threads; None if it does not. Raises InvalidRequest."""
+    return group_by_role(base, other, main_event_pair(base, other, base_selection, other_selection))
 
 
 def _weights_beside(
-    tree: FlameTree, shown: Profile, shape: TreeShape, beside: Profile, selection: Selection, event: int
+    tree: FlameTree,
+    shown: Profile,
+    shape: TreeShape,
+    beside: Profile,
+    selection: Selection,
+    event: int,
+    groups: FlameGroups | None,
 ) -> tuple[Array, Array, int]:
-    """(self, total, sum) of the frames of a tree with the weights of another profile."""
+    """(self, total, sum) of the frames of a tree with the weights of another profile. groups: of its threads, if they
+    are not those of `groups_of`."""
     there = shape_of(beside, selection, kinds=False)
     distinct, which = np.unique(tree.function, return_inverse=True)
     mapped = np.full(len(distinct), NOT_FOUND, np.int64)
@@ -148,7 +134,7 @@ def _weights_beside(
         by_row = there.weights(calls)
         own, total = by_row[places.row], subtree_totals(by_row, there.end)[places.row]
     else:
-        groups = groups_of(beside, tree.group)
+        groups = groups or groups_of(beside, tree.group)
         # The root is in no group and gets -1: the element appended to the labels.
         of_label = np.append(map_labels(tree.labels[1:], groups.labels), NOT_FOUND)
         group = of_label[(tree.id - 1) // shape.frames]

@@ -348,8 +348,8 @@ def _measure_threads(
     )
     details: dict[str, dict[str, Any]] = {
         "unit": dict.fromkeys(names, "%" if is_share else unit),
-        "base_threads": {role.name: _list_threads(role.base) for role in roles},
-        "other_threads": {role.name: _list_threads(role.other) for role in roles},
+        "base_threads": {role.name: list_role_threads(role.base) for role in roles},
+        "other_threads": {role.name: list_role_threads(role.other) for role in roles},
         "match": {role.name: role.match for role in roles},
         "overlap": {role.name: role.overlap for role in roles},
     }
@@ -369,7 +369,8 @@ def _role_values(
     return {name: value / divisor for name, value in values.items()}
 
 
-def _list_threads(side: RoleSide) -> str:
+def list_role_threads(side: RoleSide) -> str:
+    """The names of the threads of a role on a side, the most frequent first, with their number if there are several."""
     texts = [f"{shorten(name)} ({count})" if count > 1 else shorten(name) for name, count in side.names.most_common()]
     return abbreviate_names(texts, MAX_NAMES)
 

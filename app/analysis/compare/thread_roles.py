@@ -40,11 +40,12 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
 @dataclass(frozen=True, eq=False)
 class RoleSide:
     """Threads of a role on a side. names: how many threads have which name; weight, threads: sum and number in each
-    recording, int64."""
+    recording, int64; rows: the rows of `threads` of each recording."""
 
     names: Counter[str]
     weight: Array
     threads: Array
+    rows: tuple[list[int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +74,11 @@ class _Activity:
 
 @dataclass(frozen=True, eq=False)
 class _RoleThread:
-    """A thread with samples. recording: its place on the side. functions: numbers, each once; counts: its samples,
-    divided among them by weight."""
+    """A thread with samples. recording: its place on the side; thread: its row there. functions: numbers, each once;
+    counts: its samples, divided among them by weight."""
 
     recording: int
+    thread: int
     name: str
     rank: int
     weight: int
@@ -187,7 +189,8 @@ def _read_threads(
         name = threads.name[one.thread] or threads.process[one.thread] or UNNAMED
         functions = number[np.searchsorted(known, one.functions)]
         rank = int(threads.rank[one.thread])
-        yield _RoleThread(recording, name, rank, one.weight, one.samples, functions, one.parts * one.samples)
+        counts = one.parts * one.samples
+        yield _RoleThread(recording, one.thread, name, rank, one.weight, one.samples, functions, counts)
 
 
 def _read_activities(profile: Profile, selection: Selection, event: int) -> list[_Activity]:
@@ -288,7 +291,9 @@ def _sum_counts(pair: _RolePair) -> Array:
 def _build_side(cluster: _Cluster | None, recordings: int) -> RoleSide:
     members = cluster.members if cluster else []
     weight, threads = np.zeros(recordings, np.int64), np.zeros(recordings, np.int64)
+    rows: tuple[list[int], ...] = tuple([] for _ in range(recordings))
     for thread in members:
         weight[thread.recording] += thread.weight
         threads[thread.recording] += 1
-    return RoleSide(Counter(sorted(thread.name for thread in members)), weight, threads)
+        rows[thread.recording].append(thread.thread)
+    return RoleSide(Counter(sorted(thread.name for thread in members)), weight, threads, rows)

@@ -123,10 +123,12 @@ def build_flame_tree(
     order: SiblingOrder,
     zoom: int,
     min_share: float,
+    groups: FlameGroups | None = None,
 ) -> FlameTree:
-    """The flame graph of the samples of an event (NO_ID: of none) on a shape; see `flamegraph.flame_tree`."""
+    """The flame graph of the samples of an event (NO_ID: of none) on a shape; see `flamegraph.flame_tree`. groups:
+    other ones than those of `groups_of`."""
     group = effective_group(profile, group)
-    groups = None if group is FlameGroup.NONE else groups_of(profile, group)
+    groups = None if group is FlameGroup.NONE else groups or groups_of(profile, group)
     labels = (ROOT_LABEL, *(groups.labels if groups else ()))
     facts: dict[str, Any] = {
         "event": event_names(profile)[event] if event != NO_ID else "",

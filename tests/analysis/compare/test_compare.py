@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.compare.flamegraph import flame_diff
+from perfloom.analysis.compare.flamegraph import find_thread_roles, flame_diff
 from perfloom.analysis.compare.functions import COLUMNS, diff_functions
+from perfloom.analysis.core.flame_groups import FlameGroups
 from perfloom.analysis.core.functions import functions_of
 from perfloom.analysis.core.sample_counts import weight_spread
 from perfloom.analysis.stacks.flame_tree import FrameEvidence
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
 from perfloom.charts.flamegraph import build_difference_payload
+from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
 from tests.analysis.stacks.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
-from tests.support.profiles import profile_of, profiles
+from tests.support.profiles import profile_of, profiles, stacked
 from tests.support.traced import Trace
 
 pytestmark = pytest.mark.heavy
@@ -43,9 +45,15 @@ def shared_selections(draw: st.DrawFn) -> Selection:
     )
 
 
-def without_kinds(profile: Profile, selection: Selection, group: FlameGroup, event: str) -> dict[Any, tuple[int, int]]:
+def without_kinds(
+    profile: Profile, selection: Selection, group: FlameGroup, event: str, roles: FlameGroups | None = None
+) -> dict[Any, tuple[int, int]]:
     samples = brute.selected(profile, selection, event=event)
-    prefix = [() if group is FlameGroup.NONE else (brute.group_of(profile, s, group),) for s in samples]
+
+    def label(sample: brute.Sample) -> str:
+        return roles.labels[roles.thread_groups[sample.thread]] if roles else brute.group_of(profile, sample, group)
+
+    prefix = [() if group is FlameGroup.NONE else (label(s),) for s in samples]
     paths = [(p + tuple(frame[:2] for frame in s.stack), s.weight) for p, s in zip(prefix, samples, strict=True)]
     return brute.weighed(paths)
 
@@ -69,14 +77,14 @@ def test_differential_flame_graph(
     event = other.meta.main_event
     assert event is not None
     shown, beside = (base, other) if reverse else (other, base)
-    # By names of threads only where both have some.
-    group = brute.split_by(base, brute.split_by(other, group))
-    if group is FlameGroup.COMM and not same_threads(base, other, selection, event):
+    roles = find_thread_roles(base, other, selection, selection) if group is FlameGroup.COMM else None
+    if group is FlameGroup.COMM and roles is None:
         group = FlameGroup.NONE
-    weights = without_kinds(shown, selection, group, event)
-    before = without_kinds(beside, selection, group, event)
+    of_shown, of_beside = (roles.base, roles.other)[:: 1 if reverse else -1] if roles else (None, None)
+    weights = without_kinds(shown, selection, group, event, of_shown)
+    before = without_kinds(beside, selection, group, event, of_beside)
     # Labels of groups are texts, and two groups may share one: the first of the other profile's is taken.
-    names = [groups_of_labels(profile, group) for profile in (shown, beside)]
+    names = [of.labels if of else groups_of_labels(one, group) for one, of in ((shown, of_shown), (beside, of_beside))]
     if any(len(set(n)) != len(n) for n in names):
         return
     paths = [tuple(p if isinstance(p, str) else p[:2] for p in path) for path in paths_of(shown, tree)]
@@ -93,20 +101,6 @@ def test_differential_flame_graph(
     assert tree.base_measured == whole_before
     assert tree.base_weight == round(whole_before * factor)
     assert tree.reversed == reverse
-
-
-def same_threads(base: Profile, other: Profile, selection: Selection, event: str) -> bool:
-    """Whether the names of threads that weigh at least 1 % of one are names of threads of the other, too."""
-    sides = []
-    for profile in (base, other):
-        weights: dict[str, int] = defaultdict(int)
-        for sample in brute.selected(profile, selection, event=event):
-            weights[brute.group_of(profile, sample, FlameGroup.COMM)] += sample.weight
-        whole = sum(weights.values())
-        some = {name for name, weight in weights.items() if weight}
-        sides.append((some, {name for name in some if weights[name] >= 0.01 * whole}))
-    (one, much_of_one), (two, much_of_two) = sides
-    return much_of_one <= two and much_of_two <= one
 
 
 def groups_of_labels(profile: Profile, group: FlameGroup) -> tuple[str, ...]:
@@ -344,14 +338,38 @@ def test_values_without_samples_are_never_marked_as_few() -> None:
     assert data["base_samples"].isna().all()
 
 
-def test_threads_with_other_names_do_not_group() -> None:
-    """Otherwise each thread would be a new frame, although the functions are the same."""
+def test_threads_are_grouped_by_role() -> None:
+    """Numbers in names do not matter, nor does which thread does what; a name for each thread would divide it all."""
     base, other = (profile_of([("main;f", 99, number), ("main;g", 99, number)]) for number in (1, 2))
-    assert flame_diff(base, other, Selection(), Selection()).group is FlameGroup.NONE
-    assert flame_diff(base, base, Selection(), Selection()).group is FlameGroup.COMM
-    little = profile_of([("main;f", 99, 1), ("main;g", 99, 1), ("main", 1, 2)])
-    assert flame_diff(base, little, Selection(), Selection()).group is FlameGroup.COMM
+    tree = flame_diff(base, other, Selection(), Selection())
+    assert tree.group is FlameGroup.COMM and tree.labels == ("all", "thread #", "not sampled")
+    assert tree.base_total is not None and tree.base_total.tolist() == tree.total_weight.tolist()
+    swapped = flame_diff(base, other, Selection(), Selection(), reverse=True)
+    assert swapped.base_total is not None and swapped.base_total.tolist() == swapped.total_weight.tolist()
+    # In a window, threads have the role that they have in the whole recording.
+    window = Selection(start_ns=1)
+    assert flame_diff(base, other, window, window).labels == tree.labels
     assert flame_diff(base, other, Selection(), Selection(), group=FlameGroup.THREAD).group is FlameGroup.THREAD
+
+
+def test_threads_with_other_roles_do_not_group() -> None:
+    def named(*threads: tuple[str, int]) -> Profile:
+        builder = ProfileBuilder("test")
+        event = builder.intern_event("cycles", "count")
+        for number, (name, samples) in enumerate(threads):
+            thread = builder.intern_thread(pid=1, tid=1 + number)
+            builder.set_thread_name(thread, 0, name)
+            for at in range(samples):
+                builder.add_sample(at, thread, event, stacked(builder, f"{name};f"), 1)
+        return builder.finish()
+
+    base = named(("main", 60), ("log", 40))
+    for other, group in (
+        (named(("server", 100)), FlameGroup.NONE),
+        (named(("main", 40), ("server", 60)), FlameGroup.NONE),
+        (named(("main", 60), ("server", 40)), FlameGroup.COMM),
+    ):
+        assert flame_diff(base, other, Selection(), Selection()).group is group
 
 
 def test_by_time_is_by_weight() -> None:

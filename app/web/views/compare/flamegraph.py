@@ -1,13 +1,16 @@
 """The differential flame graph of two results: part of the page /compare, JSON and SVG."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.flamegraph import can_group, flame_diff
+from ....analysis.compare.flamegraph import find_thread_roles, flame_diff
 from ....analysis.compare.functions import unknown_columns
 from ....analysis.compare.matching import main_event_pair
+from ....analysis.compare.role_groups import RoleGroups
+from ....analysis.compare.tables import list_role_threads
+from ....analysis.compare.thread_roles import ALONE
 from ....analysis.stacks.flamegraph import FlameGroup, SiblingOrder, search
 from ....charts.flamegraph import build_difference_payload
 from ....domain.errors import InvalidRequest
@@ -41,15 +44,34 @@ from ..results.result_frame import request_selection
 from .name_choice import open_compared
 
 blueprint = Blueprint("differential", __name__)
+MAX_ROLES = 30
+"""Roles of threads on the page."""
+UNGROUPED = " Frames are not grouped by thread, because the threads of both have different roles."
+
+
+@dataclass(frozen=True)
+class MatchedRole:
+    """A role of threads. base, other: the names of its threads, "" for none. match: why they belong together, "" for
+    those of one side; overlap: how alike what they run is, "" if unknown."""
+
+    name: str
+    base: str
+    other: str
+    match: str
+    overlap: str
 
 
 @dataclass(frozen=True)
 class DifferenceView:
-    """The data of templates/compare/_flamegraph.html. explanation: how to read the graph. download: URL of the SVG."""
+    """The data of templates/compare/_flamegraph.html. explanation: how to read the graph. matches: how threads are
+    matched, "" if they are not; roles: the largest roles, more: how many others. download: URL of the SVG."""
 
     bar: FlameControls
     graph: FlameGraphView
     explanation: str
+    matches: str
+    roles: tuple[MatchedRole, ...]
+    more: int
     download: str
 
 
@@ -78,6 +100,9 @@ def difference() -> DifferenceView:
     reverse = ControlSwitch(
         "reverse", "1", "Show vanished", "Draw the frames of the base, with its widths", pair.reverse
     )
+    roles = _find_roles(pair, selection)
+    choice = build_group_choice(pair.base_profile, pair.other_profile)
+    texts = ((word, "Thread role" if word == FlameGroup.COMM else text) for word, text in choice.options)
     try:
         pattern = parse_pattern()
         message = format_matches(search(pair.displayed, selection, pattern) if pattern else None)
@@ -89,7 +114,7 @@ def difference() -> DifferenceView:
             message,
             [
                 build_order_choice(SiblingOrder.WEIGHT, SiblingOrder.NAME),
-                build_group_choice(pair.base_profile, pair.other_profile),
+                replace(choice, options=tuple(texts)),
             ],
             [
                 reverse,
@@ -111,8 +136,20 @@ def difference() -> DifferenceView:
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red: more in the other than in the "
             "base; blue: less; pale: the same; gray: no evidence of a change. "
             + ("Compares shares of each total." if _by_share(pair, selection) else "Compares absolute values.")
-            + _ungrouped_reason(pair, selection)
+            + ("" if roles or parse_group() is not FlameGroup.COMM else UNGROUPED)
         ),
+        matches=_describe_matches(roles) if roles else "",
+        roles=tuple(
+            MatchedRole(
+                role.name,
+                list_role_threads(role.base),
+                list_role_threads(role.other),
+                "" if role.match == ALONE else role.match,
+                "" if role.overlap is None else f"{role.overlap:.2f}",
+            )
+            for role in (roles.roles[:MAX_ROLES] if roles else ())
+        ),
+        more=max(0, len(roles.roles) - MAX_ROLES) if roles else 0,
         download=current_url("/compare/flamegraph.svg", download="1"),
     )
 
@@ -135,17 +172,26 @@ def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
     return pair.normalize or bool(unknown_columns(pair.base_profile, pair.other_profile, *events))
 
 
-def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
-    """Why frames are not grouped by thread name, though that was requested."""
+def _find_roles(pair: _ComparedPair, selection: Selection) -> RoleGroups | None:
     try:
-        group = parse_group()
-        together = can_group(pair.base_profile, pair.other_profile, selection, selection, group)
+        return find_thread_roles(pair.base_profile, pair.other_profile, selection, selection)
     except InvalidRequest:
         # The graph shows this itself.
-        return ""
-    if group is not FlameGroup.COMM or together:
-        return ""
-    return " Frames are not grouped by thread name, because the names differ."
+        return None
+
+
+def _describe_matches(groups: RoleGroups) -> str:
+    """How many threads of both sides have a role, in a sentence."""
+    base, other = (
+        sum(int(side.threads[0]) for side in sides)
+        for sides in ([role.base for role in groups.roles], [role.other for role in groups.roles])
+    )
+    count, matched = len(groups.roles), sum(role.match != ALONE for role in groups.roles)
+    both = f"; {matched:,} on both sides" if matched < count else ""
+    return (
+        f"Threads are matched by role: {base:,} of the base, {other:,} of the other, {count:,} "
+        f"{'role' if count == 1 else 'roles'}{both}"
+    )
 
 
 @blueprint.get("/api/v1/compare/flamegraph")
