@@ -13,6 +13,7 @@ from perfloom.analysis.core.schema import records
 from perfloom.domain.selection import Selection
 from tests.analysis.advice.test_advice import loop
 from tests.analysis.ml.test_steps import small
+from tests.support.traced import Trace
 from tests.web.conftest import EVIL, Browser
 from tests.web.html import read
 from tests.web.trace.test_trace_pages import hostile
@@ -70,6 +71,7 @@ def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], o
         for measure in ("", *(one.column for one in compared.measures)):
             text = browser_client.page(f"/compare/{table}?base=loop00000000&other={OTHER}&of={measure}&each-step=0")
             assert read(text).faults == []
+            assert ('name="names"' in text) == (table in ("operators", "kernels", "threads")), table
     text = browser_client.page("/compare/operators?base=loop00000000&other=loop00000000&status=same&search=mm")
     assert "aten::mm" in text and "Critical" not in text
     assert "gemm,appeared" in browser_client.page(f"/compare/kernels.csv?base={OTHER}&other=loop00000000")
@@ -89,6 +91,23 @@ def test_comparison_pages(browser_client: Browser, stored: Callable[..., str], o
     assert 0 <= some < every
     browser_client.page("/compare/kernels?base=loop00000000", 400)
     browser_client.page(f"/compare/kernels?base=loop00000000&other={OTHER}&of=fame", 400)
+
+
+def test_rules_for_names_merge_kernels(browser_client: Browser, stored: Callable[..., str]) -> None:
+    sides = []
+    for side, argument in (("base", "float"), ("other", "half")):
+        trace = Trace()
+        host, stream = trace.thread(1, "python"), trace.thread(7, stream=True)
+        launch = trace.slice(host, 0, 100, "cudaLaunchKernel", "runtime")
+        trace.slice(stream, 200, 300, f"gemm<{argument}>", "kernel", launch)
+        sides.append(f"{side}={stored(trace.finish(), f'names{side}'.ljust(12, '0'))}")
+    address = f"/compare/kernels.csv?{'&'.join(sides)}"
+    assert {row["status"] for row in csv.DictReader(io.StringIO(browser_client.page(address)))} == {
+        "appeared",
+        "vanished",
+    }
+    (row,) = csv.DictReader(io.StringIO(browser_client.page(f"{address}&names=templates")))
+    assert (row["name"], row["status"]) == ("gemm", "same")
 
 
 def test_groups_of_traces_are_compared(browser_client: Browser, stored: Callable[..., str]) -> None:

@@ -69,6 +69,9 @@ UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
 THREADS = "threads"
 ROW_LABELS = {"name": "By role", "rank": "By rank"}
 """What a row of the table of threads is."""
+NAMED_TABLES = ("operators", "kernels", "modules")
+"""Tables whose rows have names of functions, so that rules for names apply. Roles are of the functions that threads
+run."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,8 @@ def show(table: str) -> Response:
             statuses=status_links(everything, query.status),
             status=query.status,
             sentence=describe_evidence(found) if query.is_grouped else "",
-            # Roles are also of the functions that threads run.
             names=build_name_choice([one.id for one in (*query.bases, *query.others)], current_services().store.results)
-            if table == THREADS
+            if table == THREADS or (table in NAMED_TABLES and by == "name")
             else None,
             sheet=build_sheet(
                 f"Differences: {measured}",
