@@ -11,7 +11,7 @@ from ...domain.profile import Profile
 from ...domain.selection import ALL_FRAMES, FrameFilter, Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings, take_values
 from ..core.common_columns import EVENT
-from ..core.frame_filter import shown_nodes, simplify_filter, visible_functions, with_root
+from ..core.frame_filter import shown_calls, shown_nodes, simplify_filter, visible_functions, with_root
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
@@ -137,7 +137,9 @@ class _ShownSums:
         tree, labels = build_shown_tree(profile), label_functions(profile, ALL_FRAMES, BY[0])
         sampled = list_sampled_nodes(profile)
         ends = sampled if tree.node is None else np.unique(tree.node[sampled])
-        shown = shown_nodes(profile, frames, tree.function, tree.end)
+        # A tree of the same nodes has the same frames.
+        same = tree.node is None
+        shown = shown_calls(profile, frames) if same else shown_nodes(profile, frames, tree.function, tree.end)
         visible = visible_functions(profile, frames)
         assert shown is not None
         innermost, left = ends.copy(), with_root(shown)
@@ -151,7 +153,7 @@ class _ShownSums:
         is_shown = np.ones(count, bool) if visible is None else visible[labels.function]
         outer = None
         if frames.show_from is not None:
-            outer = _LabelSums.of(profile, tree, labels.label, _find_shown_outer(tree, labels, shown))
+            outer = _LabelSums.of(profile, tree, labels.label, _find_shown_outer(profile, tree, labels, shown))
         return cls(labels.function, labels.label[innermost], is_shown, outer)
 
     def add(self, whole: _LabelSums, calls: Array) -> tuple[Array, Array, int]:
@@ -160,16 +162,21 @@ class _ShownSums:
         return own, np.where(self.is_shown, total, 0), everything
 
 
-def _find_shown_outer(tree: CallTree, labels: FunctionLabels, shown: BoolArray) -> Array:
+def _find_shown_outer(profile: Profile, tree: CallTree, labels: FunctionLabels, shown: BoolArray) -> Array:
     """The nodes that are shown and have no caller of their function that is shown, ascending."""
-    is_outer = np.zeros(len(tree), bool)
-    is_outer[labels.outer] = True
-    recursive = np.zeros(len(labels.function) + 1, bool)
-    recursive[labels.label[~is_outer]] = True
-    recursive[-1] = False
-    # Nearly all functions are on no path twice.
-    is_open = recursive[labels.label]
-    found = shown & is_outer & ~is_open
+
+    def build() -> tuple[BoolArray, BoolArray]:
+        is_outer = np.zeros(len(tree), bool)
+        is_outer[labels.outer] = True
+        recursive = np.zeros(len(labels.function) + 1, bool)
+        recursive[labels.label[~is_outer]] = True
+        recursive[-1] = False
+        is_open = recursive[labels.label]
+        return is_outer & ~is_open, is_open
+
+    # Nearly all functions are on no path twice, and the same ones for all patterns.
+    is_single, is_open = memoize(profile, "calls of recursive functions", build)
+    found = shown & is_single
     rows = np.flatnonzero(shown & is_open)
     first = find_outermost(np.searchsorted(rows, tree.end[rows]), labels.label[rows]) == np.arange(len(rows))
     found[rows[first]] = True
