@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from ...domain.arrays import Array, BoolArray
+from .student import compute_quantile, compute_tail
 
 MIN_RUNS = 3
 """With fewer runs on a side, the variance between runs is unknown."""
@@ -240,9 +241,12 @@ def find_tested(base: RunValues, other: RunValues) -> BoolArray:
 def adjust_p(p: Array) -> Array:
     """The smallest rate of false discoveries at which each hypothesis is rejected (Benjamini and Hochberg), from the
     values of p, none of them NaN."""
-    from scipy.stats import false_discovery_control
-
-    return np.asarray(false_discovery_control(p)) if len(p) else p
+    order = np.argsort(p)
+    scaled = p[order] * len(p) / np.arange(1, len(p) + 1)
+    # From the largest on: a hypothesis is rejected with every one that has a larger p and is rejected.
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted
 
 
 def _log_wholes(side: RunValues) -> tuple[Array, Array]:
@@ -365,16 +369,14 @@ def invert_trigamma(value: float) -> float:
 
 def _test(difference: Array, variance: Array, degrees: Array, tested: BoolArray) -> Evidence:
     """variance: of the differences."""
-    from scipy.stats import t
-
     error = np.sqrt(variance)
     size = np.abs(difference)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(error > 0, size / error, np.where(size > 0, np.inf, 0.0))
     q = np.full(len(size), np.nan)
-    q[tested] = adjust_p(np.minimum(2 * t.sf(statistic[tested], degrees[tested]), 1.0))
+    q[tested] = adjust_p(np.minimum(2 * compute_tail(statistic[tested], degrees[tested]), 1.0))
     # Most degrees of freedom are equal, and quantiles of each take microseconds.
     distinct, which = np.unique(degrees, return_inverse=True)
-    critical = np.asarray(t.ppf(1 - SIGNIFICANCE / 2, distinct))[which]
-    detectable = (critical + np.asarray(t.ppf(POWER, distinct))[which]) * error
+    critical = compute_quantile(1 - SIGNIFICANCE / 2, distinct)[which]
+    detectable = (critical + compute_quantile(POWER, distinct)[which]) * error
     return Evidence(difference, error, degrees, q, critical, detectable)

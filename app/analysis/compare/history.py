@@ -80,10 +80,10 @@ def find_levels(values: Array) -> Levels:
     if degrees < 1 or count < MIN_LEVEL:
         mean = _exp(float(logs.mean()))
         return Levels((Level(0, count, mean, math.nan, math.nan),), (), math.nan, math.nan)
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     variance = _pool_variance(logs, ends)
-    critical = float(t.ppf(1 - SIGNIFICANCE / 2, degrees))
+    critical = float(stdtrit(degrees, 1 - SIGNIFICANCE / 2))
     levels, changes, means = [], [], []
     for first, end in zip(firsts, ends, strict=True):
         mean, error = float(logs[first:end].mean()), critical * math.sqrt(variance / (end - first))
@@ -157,12 +157,12 @@ def _permute(centered: Array, starts: Array, ends: Array) -> float:
 
 def _test(part: Array, rest: Array, places: int) -> float:
     """The p of a t test, for the largest of the differences of so many parts."""
-    from scipy.stats import t
+    from scipy.special import stdtr
 
     degrees = len(part) + len(rest) - 2
     squares = float(((part - part.mean()) ** 2).sum() + ((rest - rest.mean()) ** 2).sum())
     error = math.sqrt(max(squares / degrees, _LEAST_VARIANCE) * (1 / len(part) + 1 / len(rest)))
-    return 2 * places * float(t.sf(abs(part.mean() - rest.mean()) / error, degrees))
+    return 2 * places * float(stdtr(degrees, -abs(part.mean() - rest.mean()) / error))
 
 
 def _pool_variance(logs: Array, ends: Sequence[int]) -> float:
@@ -175,12 +175,12 @@ def _pool_variance(logs: Array, ends: Sequence[int]) -> float:
 
 
 def _detectable(levels: Sequence[Level], variance: float, degrees: int) -> float:
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     last = levels[-1]
     count = last.end + NEXT_RUNS
     places = max(1, count - 2 * MIN_LEVEL + 1)
-    quantiles = t.ppf(1 - SIGNIFICANCE / 2 / places, degrees) + t.ppf(POWER, degrees)
+    quantiles = stdtrit(degrees, 1 - SIGNIFICANCE / 2 / places) + stdtrit(degrees, POWER)
     return _expm1(float(quantiles) * math.sqrt(variance * (1 / (last.end - last.first) + 1 / NEXT_RUNS)))
 
 
