@@ -31,6 +31,7 @@ def list_commands(trace: str) -> dict[str, tuple[str, ...]]:
         "perfloom list": (*perfloom, "list"),
         "perfloom report operators": (*perfloom, "report", trace, "operators"),
         "perfloom convert": (*perfloom, "convert", trace, "--to", "collapsed", "-o", "-"),
+        "perfloom diff": (*perfloom, "diff", trace, trace),
         "perfloom --help": (*perfloom, "--help"),
     }
 

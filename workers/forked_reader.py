@@ -28,18 +28,21 @@ NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 """Keeps an allocator of pyarrow that is not used here from starting a thread when it is loaded (jemalloc(3))."""
 
 
-def prefork_reader(files: Sequence[str], *, shares_libraries: bool) -> None:
-    """Start a process that will read these files, as `prefork.prefork_reader` does: by a fork if that is safe.
+def prefork_readers(files: Sequence[str], *, shares_libraries: bool, count: int = 1) -> None:
+    """Start processes that will read these files, as `prefork.prefork_reader` does: by a fork if that is safe, else
+    one.
 
-    shares_libraries: load its libraries before, because the command needs them, too.
+    shares_libraries: load their libraries before, because the command needs them, too.
     """
     loads_loops = may_need_loops(files)
     may_fork = sys.getfilesystemencoding() == "utf-8" and not any(os.environ.get(name) for name in SECRETS)
     if may_fork and _has_one_thread():
         if shares_libraries:
             _load_libraries()
-        if _has_one_thread() and (reader := _fork_reader(loads_loops)) is not None:
-            prefork.offer_reader(reader)
+        if _has_one_thread() and (readers := [one for _ in range(count) if (one := _fork_reader(loads_loops))]):
+            # Not before the last fork, because it starts a thread.
+            for reader in readers:
+                prefork.offer_reader(reader)
             return
     prefork.prefork_reader(loads_loops=loads_loops)
 

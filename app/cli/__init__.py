@@ -16,6 +16,8 @@ from .. import garbage
 
 SERVING_COMMANDS = ("serve", "worker", "web", "demo")
 READING_COMMANDS = ("import", "report", "convert", "diff")
+MAX_READERS = 2
+"""Of the files that are compared, so many are read at once."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,21 +62,24 @@ def _start_reader(command: str, *arguments: str) -> None:
         return
     from ..workers import forked_reader
 
+    separate = files[:MAX_READERS] if command == "diff" else files if len(files) == 1 else []
     # An import needs other libraries, which it loads at the same time.
-    forked_reader.prefork_reader(files, shares_libraries=command != "import")
-    if len(files) == 1 and command not in ("import", "diff") and not any(one.startswith("--data") for one in arguments):
-        _begin_reading(files)
+    forked_reader.prefork_readers(files, shares_libraries=command != "import", count=max(1, len(separate)))
+    if command != "import" and not any(one.startswith("--data") for one in arguments):
+        _begin_reading(separate)
 
 
 def _begin_reading(files: Sequence[str]) -> None:
-    """Let the process begin to read, with the settings of the environment. The command makes the same request, or
-    another one if it finds other files among its arguments, and reports errors."""
+    """Let the processes begin to read a file each, with the settings of the environment. The command makes the same
+    requests, or others if it finds other files among its arguments, and reports errors."""
     from ..config import Settings
     from ..domain.errors import PerfloomError
     from ..workers.read import early_reading
 
     with contextlib.suppress(PerfloomError):
-        early_reading.begin_profile(Settings.load(None), files)
+        settings = Settings.load(None)
+        for file in files:
+            early_reading.begin_profile(settings, [file])
 
 
 def _exit(status: int) -> NoReturn:

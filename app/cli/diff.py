@@ -187,7 +187,7 @@ def diff(
     if record and (by or of):
         raise click.UsageError("--by and --of do not apply to --record; leave them out.")
     base_names, other_names, table = ((), (), "") if record else _split_sides(words)
-    from ..analysis.compare import counts, functions, tables
+    from ..analysis.compare import counts, functions
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 
     for side in (base_names, other_names):
@@ -199,9 +199,9 @@ def diff(
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     if by in OPERATOR_PARTS:
         table = table or "operators"
-    if table and table not in (*tables.COMPARED_TABLES, COUNTS):
-        known = ", ".join((*tables.COMPARED_TABLES, COUNTS))
-        raise click.UsageError(f"No comparison of {table!r}; choose one of {known}.")
+    # Functions do not need the modules of tables.
+    if table and table not in (known := _list_tables()):
+        raise click.UsageError(f"No comparison of {table!r}; choose one of {', '.join(known)}.")
     if table == COUNTS and (by or of):
         raise click.UsageError(f"--{'by' if by else 'of'} does not apply to {COUNTS}; leave it out.")
     if not table and by and by not in functions.BY:

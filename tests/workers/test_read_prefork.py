@@ -138,3 +138,18 @@ def test_only_the_profile_that_is_read_already_is_not_read_again(settings: Setti
     assert profile.functions.equals(reading.read_profile(settings, [wanted]).functions)
     assert has_ended(preforked.process.pid) and not prefork.has_begun()
     assert not Path(begun.folder.name).exists()
+
+
+def test_profiles_that_were_read_already_are_used_in_any_order(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [paths.DATA / "folded" / f"{each}.folded" for each in ("base", "difference")]
+    expected = [reading.read_profile(settings, [file]).functions for file in files]
+    for file in files:
+        prefork.prefork_reader(loads_loops=False)
+        early_reading.begin_profile(settings, [str(file)])
+    until(lambda: all(has_ended(begun.reader.process.pid) for begun in prefork._begun), "the end of both")
+    monkeypatch.setattr(reading.subprocess, "Popen", None)
+    found = [reading.read_profile(settings, [str(file)]).functions for file in reversed(files)]
+    assert [table.equals(other) for table, other in zip(reversed(found), expected, strict=True)] == [True, True]
+    assert not prefork.has_begun()

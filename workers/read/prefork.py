@@ -223,8 +223,10 @@ def start_reader(*, loads_loops: bool) -> PreforkedReader | None:
 def take_reader() -> PreforkedReader | None:
     """The waiting process, which the caller must use and end; None if there is none."""
     with _lock:
-        if any(one.usable for one in _waiting):
-            return _waiting.pop()
+        usable = next((one for one in _waiting if one.usable), None)
+        if usable is not None:
+            _waiting.remove(usable)
+            return usable
     end_reader()
     return None
 
@@ -246,8 +248,9 @@ def take_reading(files: Sequence[Path], clock: str) -> EarlyReading | None:
 
 def offer_profile(begun: BegunProfile) -> None:
     """Let the next `read_profile` use the process, if it asks for the same."""
-    # It must end before its directory is removed at the exit of this process.
-    atexit.register(_end_begun)
+    if not _begun:
+        # They must end before their directories are removed at the exit of this process.
+        atexit.register(_end_begun)
     _begun.append(begun)
 
 
@@ -257,17 +260,19 @@ def has_begun() -> bool:
 
 
 def take_profile(is_wanted: Callable[[BegunProfile], bool]) -> BegunProfile | None:
-    """The process that reads a profile already, which the caller must use; it is ended if it is not wanted."""
-    while _begun:
-        begun = _begun.pop()
-        if begun.reader.usable and is_wanted(begun):
+    """The process that reads a wanted profile already, or has read it, which the caller must use; if there is none, all
+    that read are ended."""
+    for begun in _begun:
+        if begun.reader.owner == os.getpid() and is_wanted(begun):
+            _begun.remove(begun)
             return begun
-        begun.end()
+    _end_begun()
     return None
 
 
 def _end_begun() -> None:
-    take_profile(lambda begun: False)
+    while _begun:
+        _begun.pop().end()
 
 
 def _end_idle(preforked: PreforkedReader) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 inherited = os.open("/etc/hostname", os.O_RDONLY)
 os.set_inheritable(inherited, True)
 from perfloom.workers import forked_reader
-forked_reader.prefork_reader([sys.argv[1]], shares_libraries=sys.argv[3:] != ["import"])
+forked_reader.prefork_readers([sys.argv[1]], shares_libraries=sys.argv[3:] != ["import"])
 from perfloom.config import Settings
 from perfloom.workers.read import prefork, reading
 [reader] = prefork._waiting
@@ -87,7 +87,7 @@ def test_command_with_secrets_does_not_fork(tmp_path: Path) -> None:
 
 def test_process_with_threads_does_not_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked_reader.os, "listdir", lambda path: ["1", "2"])
-    forked_reader.prefork_reader([str(TRACE)], shares_libraries=True)
+    forked_reader.prefork_readers([str(TRACE)], shares_libraries=True)
     try:
         [reader] = prefork._waiting
         assert isinstance(reader.process, subprocess.Popen)
