@@ -1,8 +1,8 @@
-// The tabs of a page, which scroll horizontally in narrow windows.
+// The tabs of a page and the main navigation, which scroll horizontally in narrow windows.
 
-/** Scroll the tab of this page into view. */
+/** Scroll the tab of this page, and its entry in the main navigation, into view. */
 export function showActiveTab() {
-  for (const tab of document.querySelectorAll('.tabs > [aria-current]')) {
+  for (const tab of document.querySelectorAll('.tabs > [aria-current], .top__nav > [aria-current]')) {
     const tabs = tab.parentElement;
     if (!tabs) continue;
     const [inner, outer] = [tab.getBoundingClientRect(), tabs.getBoundingClientRect()];

@@ -265,6 +265,13 @@ def test_the_tabs_stay_where_they_are(page: Page, server: Served) -> None:
     assert all(place == places[0] for place in places), places
 
 
+def test_the_main_navigation_shows_the_current_entry_in_a_narrow_window(page: Page, server: Served) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{server.url}/targets")
+    box = page.locator(".top__nav [aria-current]").bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
 def test_narrowing_by_the_form_and_taking_it_back(page: Page, server: Served) -> None:
     page.goto(f"{server.url}/results/{ORDINARY}/threads")
     page.click("summary >> text=Filter")
