@@ -97,6 +97,15 @@ def test_without_code_the_page_says_why(stored: Callable[..., str], store: Store
     assert browser_client.client.get("/results/nothing00000/source/waiting").status_code == 404
 
 
+def test_without_samples_the_page_does_not_ask_for_a_longer_recording(
+    stored: Callable[..., str], browser_client: Browser
+) -> None:
+    stored(make_profile([]))
+    text = text_of(browser_client.page(PAGE))
+    assert "Record a longer time" not in text and "machine code" not in text
+    assert "No functions" in text
+
+
 def test_without_code_the_page_says_what_is_missing(stored: Callable[..., str], browser_client: Browser) -> None:
     stored(make_profile(SAMPLES * 5))
     for query in ("", "?function=f1", "?function=f1&view=assembly"):

@@ -47,13 +47,18 @@ _STATUS = {
 
 
 def explain_missing_code(profile: Profile, reason: str) -> str:
-    """Why a result has no machine code, and what to do. reason: why reading it failed, empty if it did not."""
+    """Why a result has no machine code, and what to do; empty without samples, for which the page has the reason.
+
+    reason: why reading it failed, empty if it did not.
+    """
     if reason:
         reason = reason if reason.endswith(".") else f"{reason}."
         return (
             f"The machine code could not be read: {reason} Read it again, or download the recording, which is one of "
             "the files of this result, and import it again."
         )
+    if not profile.samples.num_rows:
+        return ""
     if profile.samples.num_rows < MIN_SAMPLES and profile.meta.format.startswith("perf"):
         return f"Machine code is read for recordings with at least {MIN_SAMPLES} samples. Record a longer time."
     return NO_CODE

@@ -275,7 +275,8 @@ def _explain_missing(id: str, profile: Profile) -> tuple[str, ...]:
     results = current_services().store.results
     if is_waiting(id):
         return ("Source lines and instructions are being read. This page shows them when they are ready.",)
-    return (explain_missing_code(profile, results.explain_missing_code(id)),)
+    text = explain_missing_code(profile, results.explain_missing_code(id))
+    return (text,) if text else ()
 
 
 def _offers(id: str, profile: Profile, code: Code | None) -> dict[str, str]:
