@@ -74,6 +74,9 @@ def test_functions_lead_to_their_source(with_code: str, browser_client: Browser)
     assert "made.c:11" in page and "function=f1" in page and "event=cycles" in page
     hotspots = browser_client.page(f"/results/{ID}/hotspots")
     assert "made.c:11</a>" in hotspots and f"{PAGE}?function=f1" in hotspots
+    assert "made.c:11" in browser_client.page(f"/results/{ID}/tree")
+    described = [browser_client.client.get(f"/api/v1/results/{ID}/functions/{row}").json for row in range(2)]
+    assert {(row["name"], row["file"], row["line"]) for row in described} >= {("f1", "/src/made.c", 11)}
     assert f'data-code="{PAGE}"' in browser_client.page(f"/results/{ID}/flamegraph")
     for page in ("flamegraph", "tree"):
         assert "Source and assembly</a>" in browser_client.page(f"/results/{ID}/{page}?function=f1")

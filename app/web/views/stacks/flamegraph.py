@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
+import numpy as np
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
@@ -48,6 +49,7 @@ from ..results.flame_controls import (
 from ..results.missing_data import explain_no_samples
 from ..results.result_frame import ResultFrame, open_result_frame, request_selection
 from ..results.run_notes import list_stack_notes
+from ..results.source_places import find_places
 
 blueprint = Blueprint("flamegraph", __name__)
 PARTS = ("callers", "callees")
@@ -164,18 +166,19 @@ def callers_and_callees(id: str) -> Response:
 @blueprint.get("/api/v1/results/<id>/functions/<int:function>")
 def describe(id: str, function: int) -> Response:
     """A function by its id, with its full name: `{"id", "name", "module", "file", "line"}`."""
-    profile = current_services().store.results.open(id)
+    results = current_services().store.results
+    profile = results.open(id)
     functions = functions_of(profile)
     if function >= profile.functions.num_rows:
         raise NotFound(f"This result has no function {function}. Open it again from the hotspots page.")
-    row = profile.functions.slice(function, 1).to_pylist()[0]
+    ((file, line),) = find_places(profile, results.open_code(id), np.array([function]))
     return jsonify(
         {
             "id": function,
             "name": functions.name_of(function),
             "module": functions.module_of(function),
-            "file": row["file"],
-            "line": row["start_line"],
+            "file": file,
+            "line": line,
         }
     )
 

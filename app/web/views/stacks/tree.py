@@ -29,12 +29,14 @@ from ....domain.arrays import Array
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.symbols.short_names import shorten_distinct
-from ....domain.tables import ROOT, take_values
+from ....domain.tables import ROOT
 from ....domain.units import Quantity, Scale, choose_scale, format_quantity
 from ...rendering import Page, render
+from ...services import current_services
 from ..results.functions import MAX_URL, has_modules, place_of
 from ..results.missing_data import explain_flat_stacks, explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.source_places import find_places
 from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("tree", __name__)
@@ -238,6 +240,7 @@ class _RowMaker:
         self._frame = frame
         self._profile = profile
         self._state = state
+        self._code = current_services().store.results.open_code(frame.id)
         self._event = event_id(profile, frame.lead_event)
         self._shown, self._formulas = _list_formulas(frame, profile)
         self._others = [e for e in range(profile.events.num_rows) if e != self._event]
@@ -269,7 +272,7 @@ class _RowMaker:
         functions = functions_of(self._profile)
         of = tree.function[rows]
         names, modules = functions.names_of(of), functions.modules_of(of)
-        places = _places(self._profile, of)
+        places = [place_of({"file": file, "line": line}) for file, line in find_places(self._profile, self._code, of)]
         short = shorten_distinct(names)
         made = [
             self._row(
@@ -416,10 +419,3 @@ def _function_url(name: str) -> str:
     """The callers and callees of a function; empty where the address would be too long."""
     url = current_url_with(("function", name), *((word, None) for word in STATE_PARAMETERS))
     return url if name and len(url) <= MAX_URL else ""
-
-
-def _places(profile: Profile, functions: Array) -> list[str]:
-    """The source file and line of functions, empty where they are not known."""
-    files = take_values(profile.functions, "file", functions)
-    lines = take_values(profile.functions, "start_line", functions)
-    return [place_of({"file": file, "line": line}) for file, line in zip(files, lines, strict=True)]
