@@ -1,7 +1,7 @@
 """Recognizes from file names that files are those of one `perf record --switch-output`: perf.data.2026112722560712.
 
 perf appends the local time when it ended the file, to hundredths of a second (tools/perf/util/util.c of Linux,
-fetch_current_timestamp).
+fetch_current_timestamp). The file that it writes has no time yet, and keeps this name if perf is killed.
 """
 
 import re
@@ -18,19 +18,24 @@ _NAME = re.compile(
 
 def group_switch_output(names: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
     """(the name without a time, the indices of its files in the order of time) of each recording that has several
-    files. Files in another folder do not belong to it, nor do several with the same time."""
+    files; one without a time is the last. Files in another folder do not belong to it, nor do several with the same
+    time."""
     found: dict[tuple[PurePosixPath, str], dict[str, int]] = {}
+    unfinished: dict[tuple[PurePosixPath, str], list[int]] = {}
     doubtful = set()
     for at, name in enumerate(names):
         path = PurePosixPath(strip_compression(name.replace("\\", "/")))
         match = _NAME.fullmatch(path.name)
         if match is None:
+            unfinished.setdefault((path.parent, path.name), []).append(at)
             continue
         key = path.parent, match["prefix"]
         if found.setdefault(key, {}).setdefault(match["time"], at) != at:
             doubtful.add(key)
-    return [
-        (key[1], tuple(files[time] for time in sorted(files)))
-        for key, files in found.items()
-        if len(files) > 1 and key not in doubtful
-    ]
+    groups = []
+    for key, files in found.items():
+        last = unfinished.get(key, [])
+        group = (*(files[time] for time in sorted(files)), *(last if len(last) == 1 else ()))
+        if len(group) > 1 and key not in doubtful:
+            groups.append((key[1], group))
+    return groups

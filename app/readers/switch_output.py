@@ -103,6 +103,22 @@ def read_part(data: memoryview) -> RecordingPart | None:
     )
 
 
+def read_unfinished_part(data: memoryview, before: RecordingPart) -> RecordingPart | None:
+    """The file that perf was writing when it was killed; None if it is another one.
+
+    before: an earlier file of the recording. perf writes the header of a later file when it ends it: until then zeros
+    are in its place.
+    """
+    size = len(before.head)
+    if bytes(data[:size]).strip(b"\0"):
+        return None
+    start = end = min(size, len(data))
+    for _, _, after in iterate_records(data, "<", start, len(data)):
+        end = after
+    begins, ends = _find_times(data, FileHeader(False, start, end, list(before.events)))
+    return RecordingPart(before.head, start, end, before.events, {}, begins, ends, INCOMPLETE_RECORDING)
+
+
 def group_parts(parts: Sequence[RecordingPart]) -> list[list[int]]:
     """The indices of the files of each recording. parts: in the order of time.
 

@@ -15,7 +15,15 @@ def test_files_of_a_recording_in_the_order_of_time() -> None:
 def test_other_prefixes_and_folders_are_other_recordings() -> None:
     names = [f"{prefix}.{time}" for prefix in ("a/perf.data", "b\\perf.data", "b/other") for time in (FIRST, SECOND)]
     assert group_switch_output(names) == [("perf.data", (0, 1)), ("perf.data", (2, 3)), ("other", (4, 5))]
-    assert group_switch_output([f"perf.data.{FIRST}", f"other.{SECOND}", "perf.data"]) == []
+    assert group_switch_output([f"perf.data.{FIRST}", f"other.{SECOND}", "x/perf.data"]) == []
+
+
+def test_the_file_of_a_killed_perf_is_the_last() -> None:
+    names = ["perf.data", f"perf.data.{SECOND}", "other", f"perf.data.{FIRST}"]
+    assert group_switch_output(names) == [("perf.data", (3, 1, 0))]
+    assert group_switch_output(names[:2]) == [("perf.data", (1, 0))]
+    assert group_switch_output(["perf.data.gz", *names]) == [("perf.data", (4, 2))]
+    assert group_switch_output(["perf.data", "other"]) == []
 
 
 def test_other_numbers_are_no_times() -> None:

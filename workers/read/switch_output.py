@@ -14,7 +14,7 @@ from perfloom.domain.rank_state import END_MISSING
 from perfloom.ingest.compression import open_decompressed
 from perfloom.ingest.facts import SWITCH_OUTPUT_FACT
 from perfloom.ingest.switch_output_names import group_switch_output
-from perfloom.readers.switch_output import RecordingPart, group_parts, join_parts, read_part
+from perfloom.readers.switch_output import RecordingPart, group_parts, join_parts, read_part, read_unfinished_part
 from perfloom.store.files.disk import disk_errors
 
 from .files import FileReading
@@ -72,7 +72,11 @@ def join_switch_output(request: Request, answers: AnswerWriter) -> Iterator[Join
         for prefix, group in group_switch_output([one.name for one in request.inputs]):
             answers.progress(None, f"Joining the {len(group):,} files of {prefix}", now=True)
             with ExitStack() as plain:
-                files = [(at, found) for at in group if (found := _open(request, answers, at, plain)) is not None]
+                files: list[tuple[int, _OpenPart]] = []
+                for at in group:
+                    before = files[-1][1].part if files else None
+                    if (found := _open(request, answers, at, before, plain)) is not None:
+                        files.append((at, found))
                 for recording in group_parts([one.part for _, one in files]):
                     if len(recording) > 1:
                         members = [files[number] for number in recording]
@@ -98,8 +102,11 @@ class _OpenPart:
     part: RecordingPart
 
 
-def _open(request: Request, answers: AnswerWriter, number: int, stack: ExitStack) -> _OpenPart | None:
-    """An input; None if it is not to be joined with others, or not readable, which is reported when it is read."""
+def _open(
+    request: Request, answers: AnswerWriter, number: int, before: RecordingPart | None, stack: ExitStack
+) -> _OpenPart | None:
+    """An input; None if it is not to be joined with others, or not readable, which is reported when it is read.
+    before: the file before it."""
     one = request.inputs[number]
     try:
         stream = stack.enter_context(open_decompressed(Path(one.path), request.limits.unpacked_bytes))
@@ -108,7 +115,7 @@ def _open(request: Request, answers: AnswerWriter, number: int, stack: ExitStack
         raise
     except PerfloomError:
         return None
-    part = _read_part(path)
+    part = _read_part(path, before)
     return None if part is None else _OpenPart(one, path, part)
 
 
@@ -129,10 +136,12 @@ def _join(request: Request, files: Sequence[_OpenPart], stack: ExitStack) -> tup
     return replace(first, path=str(path)), about
 
 
-def _read_part(path: Path) -> RecordingPart | None:
+def _read_part(path: Path, before: RecordingPart | None) -> RecordingPart | None:
     try:
         with open(path, "rb") as file:
-            return read_part(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+            is_empty = os.fstat(file.fileno()).st_size == 0
+            data = memoryview(b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return read_part(data) or (read_unfinished_part(data, before) if before else None)
     except (OSError, *DAMAGED):
         return None
 

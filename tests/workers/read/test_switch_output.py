@@ -149,3 +149,15 @@ def test_the_end_of_a_killed_recording(settings: Settings, tmp_path: Path) -> No
         assert profile.samples.num_rows == samples and list_ranks(profile) == {None}
         assert not profile.meta.complete and "perf was ended before it finished" in profile.meta.reasons[0]
         assert profile.losses.column("reason").to_pylist() == ["missing end of a recording"]
+
+
+def test_the_file_without_a_header_of_a_killed_perf(settings: Settings, tmp_path: Path) -> None:
+    *files, last = make_files(tmp_path, 1000, 9000, 20_000)
+    content, last = last.read_bytes(), last.rename(tmp_path / "perf.data")
+    start, records = int.from_bytes(content[40:48], "little"), int.from_bytes(content[48:56], "little")
+    # perf renames a later file, and writes its header, when it ends it. It may be killed before it wrote any record.
+    for kept, samples in ((records, 300), (720, 210), (0, 200), (-start, 200)):
+        last.write_bytes((bytes(start) + content[start : start + max(0, kept)])[: start + kept])
+        profile = reading.read_profile(settings, [last, *files])
+        assert profile.samples.num_rows == samples and list_ranks(profile) == {None}
+        assert not profile.meta.complete and "perf was ended before it finished" in profile.meta.reasons[0]
