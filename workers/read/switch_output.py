@@ -71,18 +71,17 @@ def join_switch_output(request: Request, answers: AnswerWriter) -> Iterator[Join
         removed: set[int] = set()
         for prefix, group in group_switch_output([one.name for one in request.inputs]):
             answers.progress(None, f"Joining the {len(group):,} files of {prefix}", now=True)
-            with ExitStack() as plain:
-                files: list[tuple[int, _OpenPart]] = []
-                for at in group:
-                    before = files[-1][1].part if files else None
-                    if (found := _open(request, answers, at, before, plain)) is not None:
-                        files.append((at, found))
-                for recording in group_parts([one.part for _, one in files]):
-                    if len(recording) > 1:
-                        members = [files[number] for number in recording]
-                        where = min(at for at, _ in members)
-                        joined[where] = _join(request, [one for _, one in members], stack)
-                        removed |= {at for at, _ in members} - {where}
+            files: list[tuple[int, RecordingPart]] = []
+            for at in group:
+                before = files[-1][1] if files else None
+                if (part := _find_part(request, answers, request.inputs[at], before)) is not None:
+                    files.append((at, part))
+            for recording in group_parts([part for _, part in files]):
+                if len(recording) > 1:
+                    members = dict(files[number] for number in recording)
+                    where = min(members)
+                    joined[where] = _join(request, answers, members, stack)
+                    removed |= members.keys() - {where}
         inputs: list[Input] = []
         recordings = {}
         for at, one in enumerate(request.inputs):
@@ -93,41 +92,43 @@ def join_switch_output(request: Request, answers: AnswerWriter) -> Iterator[Join
         yield JoinedRequest(replace(request, inputs=tuple(inputs)), recordings)
 
 
-@dataclass(frozen=True)
-class _OpenPart:
-    """A file of a recording. path: of its decompressed content."""
+@contextmanager
+def _open(request: Request, answers: AnswerWriter, one: Input) -> Iterator[Path]:
+    """A file with the decompressed content of an input. Raises PerfloomError."""
+    with (
+        open_decompressed(Path(one.path), request.limits.unpacked_bytes) as stream,
+        FileReading(request, answers, one).plain_file(stream) as path,
+    ):
+        yield path
 
-    input: Input
-    path: Path
-    part: RecordingPart
 
-
-def _open(
-    request: Request, answers: AnswerWriter, number: int, before: RecordingPart | None, stack: ExitStack
-) -> _OpenPart | None:
-    """An input; None if it is not to be joined with others, or not readable, which is reported when it is read.
-    before: the file before it."""
-    one = request.inputs[number]
+def _find_part(
+    request: Request, answers: AnswerWriter, one: Input, before: RecordingPart | None
+) -> RecordingPart | None:
+    """What an input contains; None if it is not to be joined with others, or not readable, which is reported when it is
+    read. before: the file before it."""
     try:
-        stream = stack.enter_context(open_decompressed(Path(one.path), request.limits.unpacked_bytes))
-        path = stack.enter_context(FileReading(request, answers, one).plain_file(stream))
+        with _open(request, answers, one) as path:
+            return _read_part(path, before)
     except TooLarge:
         raise
     except PerfloomError:
         return None
-    part = _read_part(path, before)
-    return None if part is None else _OpenPart(one, path, part)
 
 
-def _join(request: Request, files: Sequence[_OpenPart], stack: ExitStack) -> tuple[Input, JoinedRecording]:
-    """(the input that replaces these, what is known of it)."""
-    first, last = files[0].input, files[-1].input
-    defects = tuple(dict.fromkeys(one.part.defect for one in files if one.part.defect))
+def _join(
+    request: Request, answers: AnswerWriter, members: dict[int, RecordingPart], stack: ExitStack
+) -> tuple[Input, JoinedRecording]:
+    """(the input that replaces these, what is known of it). members: by the index of their input, in the order of
+    time."""
+    files = [request.inputs[at] for at in members]
+    first, last = files[0], files[-1]
+    defects = tuple(dict.fromkeys(part.defect for part in members.values() if part.defect))
     about = JoinedRecording(len(files), defects)
     if first.script is not None:
         # It is the text of all.
         return first, about
-    path = _write(request, files, stack)
+    path = _write(request, answers, files, tuple(members.values()), stack)
     # When perf ended, and who ran it.
     status = os.stat(last.path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -146,9 +147,12 @@ def _read_part(path: Path, before: RecordingPart | None) -> RecordingPart | None
         return None
 
 
-def _write(request: Request, files: Sequence[_OpenPart], stack: ExitStack) -> Path:
-    """The path of a new file with the joined recording. Raises TooLarge, Unavailable."""
-    scratch, parts = Path(request.scratch), [one.part for one in files]
+def _write(
+    request: Request, answers: AnswerWriter, files: Sequence[Input], parts: Sequence[RecordingPart], stack: ExitStack
+) -> Path:
+    """The path of a new file with the joined recording. Compressed files are decompressed again, so that only one of
+    them is open and takes space. Raises TooLarge, Unavailable."""
+    scratch = Path(request.scratch)
     size = sum(part.end - part.start for part in parts)
     disk = os.statvfs(scratch)
     if size > disk.f_bavail * disk.f_frsize - request.limits.free_bytes:
@@ -163,7 +167,7 @@ def _write(request: Request, files: Sequence[_OpenPart], stack: ExitStack) -> Pa
                 file.write(piece)
                 continue
             file.flush()
-            with open(files[piece.part].path, "rb") as source:
+            with _open(request, answers, files[piece.part]) as plain, open(plain, "rb") as source:
                 at = piece.start
                 while at < piece.end:
                     copied = os.sendfile(file.fileno(), source.fileno(), at, min(COPY_BYTES, piece.end - at))

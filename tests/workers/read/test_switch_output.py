@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 from collections import Counter
 from dataclasses import replace
@@ -110,6 +111,23 @@ def test_names_of_the_first_file_hold_in_the_next(settings: Settings, tmp_path: 
     samples = samples_of(profile)
     assert Counter(one.comm for one in samples) == {"program": 100, "other": 100}
     assert samples == sorted(samples, key=lambda one: one.time_ns)
+
+
+def test_more_files_than_a_process_may_open(settings: Settings, tmp_path: Path) -> None:
+    content = make_files(tmp_path / "x", 1000)[0].read_bytes()
+    start = int.from_bytes(content[40:48], "little")
+    files = [tmp_path / f"perf.data.20261127{number:08d}" for number in range(100)]
+    for file in files:
+        # Without records.
+        file.write_bytes(content[:48] + bytes(8) + content[56:72] + bytes(32) + content[104:start])
+    files[0].write_bytes(content)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        profile = reading.read_profile(settings, files)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert profile.samples.num_rows == 100 and profile.meta.facts[SWITCH_OUTPUT_FACT] == "100"
 
 
 def test_a_result_is_read_again_with_the_symbols_of_all_files(settings: Settings, store: Store, tmp_path: Path) -> None:
