@@ -21,8 +21,10 @@ from .options import data_option, format_option, load_settings, open_store, outp
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
 
 if TYPE_CHECKING:
+    from ..analysis.core.schema import TableRows
     from ..config import Settings
     from ..domain.profile import Profile
+    from ..domain.selection import Selection
     from ..exporters import Exporter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -318,6 +320,20 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     return 0
 
 
+def _warn_missing_values(profile: "Profile", selection: "Selection", rows: "TableRows") -> None:
+    """Print on standard error why values of hotspots are missing. A quotient may be missing in some functions only."""
+    if selection.event is None:
+        warn_sampled_only(rows, "total")
+        return
+    from ..analysis.formulas.measures import explain_no_weights, selected_formula
+
+    formula = selected_formula(profile, selection)
+    if formula is None:
+        warn_sampled_only(rows, "total")
+    elif why := explain_no_weights(profile, formula):
+        click.echo(f"perfloom: {formula.name}: {why.removesuffix('.')}.", err=True)
+
+
 @click.command()
 @filter_options
 @click.option("--by", metavar="NAME", help="What to group by, if the table offers several: operators by shapes.")
@@ -354,7 +370,7 @@ def report(
     if state and name != "losses":
         click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)
     if name == "hotspots":
-        warn_sampled_only(rows, "total")
+        _warn_missing_values(profile, selection, rows)
     if name == "advice":
         from ..analysis.advice.findings import withheld_reason
 

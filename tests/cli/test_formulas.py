@@ -47,6 +47,19 @@ def test_formulas_are_imported_reported_exported_and_deleted(run: Run, tmp_path:
     assert formulas_of(run, counts) == {"IPC": 2, "CPI": 0.5}
 
 
+def test_a_quotient_without_a_value_in_one_function_was_not_only_sampled(run: Run, tmp_path: Path) -> None:
+    samples = [("cycles", "f", 5), ("instructions", "f", 10), ("instructions", "g", 1)]
+    text = "".join(
+        f"a 7 {n}.000000: {period} {event}: \n\t {n + 1:x} {name} (/a)\n\n"
+        for n, (event, name, period) in enumerate(samples)
+    )
+    recording = tmp_path / "samples.txt"
+    recording.write_text(text)
+    status, out, err = run("report", str(recording), "hotspots", "--event", "IPC", "--format", "json")
+    assert status == 0 and {row["name"]: row["self"] for row in json.loads(out)} == {"f": 2, "g": None}
+    assert "sampled, not counted" not in err
+
+
 def test_faults_are_named(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(FILE.replace("* 100", "*"))
