@@ -125,3 +125,18 @@ def test_more_rows_end_at_the_limit(stored: Callable[..., str], browser_client: 
     assert "rows=3000" in more
     last = browser_client.page(html.unescape(more))
     assert len(rows_of(last)) == 3_000 and "Show more" not in last and "More rows follow" in last
+
+
+def test_of_many_events_some_have_columns(stored: Callable[..., str], browser_client: Browser) -> None:
+    events = tuple((f"event.{number}", "count") for number in range(8))
+    stored(profile_of([("main;work", 7 + number, 0, 1, number) for number in range(8)], events=events))
+
+    def headings(query: str) -> list[str]:
+        page = browser_client.page(f"{PAGE}?event=event.0{query}")
+        return re.findall(r'<th scope="colgroup"[^>]*>(?:<a [^>]*>)?([^<]*)', page)
+
+    assert headings("") == [f"event.{number}" for number in range(5)]
+    assert headings("&columns=main.e7.e2") == ["event.0", "event.2", "event.7"]
+    # As a form without scripts sends it, with a name that this table does not have.
+    assert headings("&columns=main&columns=e3&columns=calls") == ["event.0", "event.3"]
+    assert cells_of(browser_client.page(f"{PAGE}?event=event.0&columns=main.e7"), "work")[-2:] == ["14", "14"]

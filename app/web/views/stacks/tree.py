@@ -1,7 +1,7 @@
 """/results/<id>/tree: the call tree, top-down or bottom-up, or callers and callees of a function, with all events."""
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,6 +33,7 @@ from ....domain.tables import ROOT
 from ....domain.units import Quantity, Scale, choose_scale, format_quantity
 from ...rendering import Page, render
 from ...services import current_services
+from ..results.column_choice import ColumnChoice, ColumnOption, build_choice, parse_columns
 from ..results.functions import MAX_URL, has_modules, place_of
 from ..results.missing_data import explain_flat_stacks, explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
@@ -50,6 +51,10 @@ MAX_TOGGLES = 200
 MAX_INDENT = 40
 MAX_FORMULAS = 8
 """With columns, without that of the page."""
+DEFAULT_COLUMNS = 4
+"""So many events and formulas have columns if none are chosen: more do not fit a window of 1400 px."""
+MAIN = "main"
+"""The columns of the page's event, which are always shown."""
 STATE_PARAMETERS = ("toggle", "expand", "rows")
 
 
@@ -125,8 +130,8 @@ class TreeSection:
 @dataclass(frozen=True)
 class TreePage(Page):
     """`/results/<id>/tree`. function: whose callers and callees are shown, or empty. flame_graph: the same as one.
-    others: the formulas and the other events. more: the page with more rows. expand_all: with all rows expanded; reset:
-    with the heaviest path."""
+    others: the formulas and the other events that have columns. columns: their chooser. more: the page with more rows.
+    expand_all: with all rows expanded; reset: with the heaviest path."""
 
     template: ClassVar[str] = "results/tree.html"
     frame: ResultFrame
@@ -137,6 +142,7 @@ class TreePage(Page):
     sections: tuple[TreeSection, ...]
     main: EventColumn
     others: tuple[EventColumn, ...]
+    columns: ColumnChoice
     with_modules: bool
     more: str
     expand_all: str
@@ -154,11 +160,12 @@ def show(id: str) -> Response:
     state, limit = _parse_state(frame, function), _parse_rows()
     sections: tuple[TreeSection, ...] = ()
     main, others = EventColumn(frame.event, "", None, ""), tuple[EventColumn, ...]()
+    columns = build_choice((), "")
     if frame.event and profile.samples.num_rows:
         branches = _branches(frame, profile, function)
         table = _RowMaker(frame, profile, state)
         sections = tuple(table.section(title, prefix, branch, limit) for title, prefix, branch in branches)
-        main, others = table.main, table.others
+        main, others, columns = table.main, table.others, table.columns
     more = any(section.more for section in sections) and limit < MAX_ROWS
     return render(
         TreePage(
@@ -170,6 +177,7 @@ def show(id: str) -> Response:
             sections=sections if any(section.rows for section in sections) else (),
             main=main,
             others=others,
+            columns=columns,
             with_modules=has_modules(profile),
             more=current_url_with(("rows", str(min(limit + ROWS_STEP, MAX_ROWS)))) if more else "",
             expand_all=state.expand_url("0"),
@@ -242,9 +250,19 @@ class _RowMaker:
         self._state = state
         self._code = current_services().store.results.open_code(frame.id)
         self._event = event_id(profile, frame.lead_event)
-        self._shown, self._formulas = _list_formulas(frame, profile)
-        self._others = [e for e in range(profile.events.num_rows) if e != self._event]
-        events = (self._event, *self._others)
+        self._shown, formulas = _list_formulas(frame, profile)
+        others = [e for e in range(profile.events.num_rows) if e != self._event]
+        names = event_names(profile)
+        self.columns = _choose_columns(
+            names[self._event], [(f"e{e}", names[e]) for e in others] + [(_key_of(one), one.name) for one in formulas]
+        )
+        chosen = {option.name for option in self.columns.options if option.shown}
+        self._formulas = [one for one in formulas if _key_of(one) in chosen]
+        self._others = [e for e in others if f"e{e}" in chosen]
+        # A formula needs the weights of its events, also of those without columns.
+        parts = {part for one in (*self._shown, *self._formulas) for part in one.parts}
+        self._summed = [e for e in others if e in parts or e in self._others]
+        events = (self._event, *self._summed)
         self._calls = {event: sum_call_weights(profile, frame.selection, event) for event in events}
         units = profile.events.column("unit").to_pylist()
         # The same scales for all trees of the page.
@@ -263,11 +281,11 @@ class _RowMaker:
         rows = np.array([row for row, _ in visible], np.int64)
         main = EventWeights(self._event, tree.self_weight[rows], tree.total_weight[rows], tree.total)
         columns = [_cells(self._profile, main, self._scales[main.event], percents=True)]
-        found = {event: find_weights(event, self._calls[event], branch.shape, tree.id[rows]) for event in self._others}
+        found = {event: find_weights(event, self._calls[event], branch.shape, tree.id[rows]) for event in self._summed}
         sums = {self._event: main} | found
         columns += [_formula_cells(self._profile, formula, sums) for formula in self._shown]
-        for event, weights in found.items():
-            columns.append(_cells(self._profile, weights, self._scales[event], percents=False))
+        for event in self._others:
+            columns.append(_cells(self._profile, found[event], self._scales[event], percents=False))
         columns += [_formula_cells(self._profile, formula, sums) for formula in self._formulas]
         functions = functions_of(self._profile)
         of = tree.function[rows]
@@ -344,6 +362,21 @@ def _list_formulas(
     names = {one.name for one in shown}
     others = [one for one in list_sampled_formulas(profile) if one.name not in names]
     return shown, tuple(others[:MAX_FORMULAS])
+
+
+def _key_of(formula: ResolvedFormula) -> str:
+    """The name of a formula's columns in a query, which separates names by dots."""
+    return f"f{zlib.crc32(formula.name.encode(errors='surrogatepass')):x}"
+
+
+def _choose_columns(main: str, others: Sequence[tuple[str, str]]) -> ColumnChoice:
+    """The chooser. main: the page's event. others: the (name in a query, label) of other events and formulas."""
+    chosen = parse_columns()
+    if chosen is None:
+        chosen = frozenset(name for name, _ in others[:DEFAULT_COLUMNS])
+    about = "Total and self"
+    options = [ColumnOption(name, label, about, name in chosen, fixed=False) for name, label in others]
+    return build_choice([ColumnOption(MAIN, main, about, True, fixed=True), *options] if options else (), "")
 
 
 def _formula_cells(
