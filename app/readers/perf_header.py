@@ -115,6 +115,16 @@ def _compute_expected_length(data: Data, order: str, words: list[int]) -> int:
     return end
 
 
+def explain_small_records(data: Data) -> str:
+    """Why perf script would not end, as the end of a sentence, if the header says that the records are smaller than the
+    header of one (perf 6.1); else empty."""
+    order = find_byte_order(data)
+    if order is None:
+        return ""
+    (length,) = struct.unpack_from(f"{order}Q", data, 8 * _DATA_SIZE)
+    return f"its header says that its records have {length} bytes." if 0 < length < 8 else ""
+
+
 def count_throttle_events(data: Data) -> int:
     """How often the kernel stopped an event until the end of a tick, because its samples came too fast. Compressed
     records are not searched."""

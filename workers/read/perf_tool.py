@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -34,12 +35,15 @@ from perfloom.ingest.perf_text.fields import (
 )
 from perfloom.readers.perf_header import (
     count_throttle_events,
+    explain_small_records,
     explain_truncation,
     explain_version_mismatch,
     get_perf_version,
     plan_repair,
 )
 from perfloom.store.files.disk import disk_errors
+
+from ..base.processes import die_with_parent
 
 REQUIRED_FIELDS = frozenset({"comm", "event"})
 """perf script is not retried without these fields."""
@@ -178,6 +182,9 @@ def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None =
     cut = repair_recording(perf_data, scratch)
     with _bytes_of(cut.path if cut else perf_data) as data:
         stops = count_throttle_events(data)
+        damage = explain_small_records(data)
+    if damage:
+        raise UnreadableInput(f"perf cannot read this recording: {damage} Copy it again, or record it again.")
     attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
     known = False
     message = ""
@@ -218,7 +225,14 @@ def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Pop
     }
     try:
         return subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment, cwd=scratch
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+            cwd=scratch,
+            # A perf that prints nothing does not notice that nobody reads.
+            preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
         )
     except OSError as error:
         raise Unavailable(f"{argv[0]} cannot be executed: {error.strerror}. {INSTALL}") from None

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import select
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,3 +167,37 @@ def test_perf_reads_everything_by_a_setting(settings: Settings, tmp_path: Path) 
     profile = reading.read_profile(by_perf, [tmp_path / "text" / "perf.data"])
     assert omit_addresses(samples_of(profile)) == omit_addresses(samples_of(alone))
     assert PERF_SCRIPT_FACT not in {**profile.meta.facts, **alone.meta.facts}
+
+
+def test_a_header_with_records_of_a_few_bytes_is_an_error(settings: Settings, tmp_path: Path) -> None:
+    # perf 6.1 would use the CPU until its limit.
+    made = MadeRecording()
+    made.sample(7, 1000, USER_MARK, 0x1010)
+    content = made.build()
+    file = tmp_path / "perf.data"
+    file.write_bytes(content[:48] + (7).to_bytes(8, "little") + content[56:])
+    with pytest.raises(UnreadableInput, match="its header says that its records have 7 bytes"):
+        reading.read_profile(settings, [file])
+
+
+def test_perf_ends_with_its_reader(tmp_path: Path) -> None:
+    perf, started = tmp_path / "perf", tmp_path / "started"
+    perf.write_text(f"#!/bin/sh\necho $$ > {started}.new && mv {started}.new {started}\nexec sleep 60\n")
+    perf.chmod(0o755)
+    (tmp_path / "data").write_bytes(b"")
+    code = (
+        "import sys; from pathlib import Path; from perfloom.workers.read import perf_tool\n"
+        "with perf_tool.open_script(sys.argv[1], Path(sys.argv[2], 'data'), Path(sys.argv[2])): pass"
+    )
+    reader = subprocess.Popen([sys.executable, "-c", code, perf, tmp_path])
+    try:
+        while not started.exists():
+            assert reader.poll() is None
+            time.sleep(0.01)
+        perf_process = os.pidfd_open(int(started.read_text()))
+    finally:
+        reader.kill()
+        reader.wait()
+    ended, _, _ = select.select([perf_process], [], [], 20)
+    os.close(perf_process)
+    assert ended
