@@ -77,8 +77,10 @@ def join_switch_output(request: Request, answers: AnswerWriter) -> Iterator[Join
                 if (part := _find_part(request, answers, request.inputs[at], before)) is not None:
                     files.append((at, part))
             for recording in group_parts([part for _, part in files]):
-                if len(recording) > 1:
-                    members = dict(files[number] for number in recording)
+                members = dict(files[number] for number in recording)
+                # Of files that were read as ranks, each has its own text.
+                texts = sum(request.inputs[at].script is not None for at in members)
+                if len(members) > 1 and texts < 2:
                     where = min(members)
                     joined[where] = _join(request, answers, members, stack)
                     removed |= members.keys() - {where}

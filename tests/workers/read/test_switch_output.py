@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from perfloom.config import Settings
 from perfloom.domain.profile import Profile
@@ -140,6 +141,16 @@ def test_a_result_is_read_again_with_the_symbols_of_all_files(settings: Settings
     again = reading.read_profile(settings, [one.path for one in originals])
     assert samples_of(again) == samples_of(store.results.open(result.id))
     assert again.meta.facts["captured on"] == store.results.open(result.id).meta.facts["captured on"]
+
+
+def test_files_with_texts_of_their_own_are_ranks(settings: Settings, tmp_path: Path) -> None:
+    files = make_files(tmp_path, 1000, 9000)
+    texts = [file.with_name(f"{file.name}.script.zst") for file in files]
+    for text in texts:
+        line = "program 7/7 [000] 0.000001000: 1 cycles: \n\t1010 leaf+0x1 (/bin/program)\n\n"
+        text.write_bytes(zstandard.compress(line.encode()))
+    assert list_ranks(reading.read_profile(settings, [*files, *texts])) == {0, 1}
+    assert list_ranks(reading.read_profile(settings, [*files, texts[0]])) == {None}
 
 
 def test_files_of_the_same_time_or_of_other_events_are_ranks(settings: Settings, tmp_path: Path) -> None:
