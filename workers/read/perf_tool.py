@@ -231,7 +231,7 @@ def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Pop
             stderr=errors,
             env=environment,
             cwd=scratch,
-            # A perf that prints nothing does not notice that nobody reads.
+            # A perf that prints nothing does not notice that its pipe has no reader.
             preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
         )
     except OSError as error:

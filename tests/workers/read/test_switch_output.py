@@ -143,7 +143,7 @@ def test_a_result_is_read_again_with_the_symbols_of_all_files(settings: Settings
     assert again.meta.facts["captured on"] == store.results.open(result.id).meta.facts["captured on"]
 
 
-def test_files_with_texts_of_their_own_are_ranks(settings: Settings, tmp_path: Path) -> None:
+def test_files_that_each_have_a_text_are_ranks(settings: Settings, tmp_path: Path) -> None:
     files = make_files(tmp_path, 1000, 9000)
     texts = [file.with_name(f"{file.name}.script.zst") for file in files]
     for text in texts:
