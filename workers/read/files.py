@@ -14,12 +14,10 @@ from perfloom.domain.units import format_bytes
 from perfloom.ingest.compression import DecompressedStream, open_decompressed
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.jit import mode as jit_mode
-from perfloom.ingest.perf_text import script_header
 from perfloom.ingest.perf_text.fields import SCHEDULER
 from perfloom.readers import perf_data
 from perfloom.store.files.disk import disk_errors
 
-from . import ncu_tool, perf_tool
 from .rank_folders import PACKED_TEXT, SYMBOLS
 from .request import AnswerWriter, Input, Request, script_name, symbols_name
 
@@ -130,6 +128,8 @@ class FileReading:
 
         limit = self.request.limits.unpacked_bytes
         if self.input.script is not None:
+            from perfloom.ingest.perf_text import script_header
+
             with open_decompressed(Path(self.input.script), limit) as text:
                 if script_header.detect_tracepoint_group(text.peek(script_header.HEAD_BYTES)) == SCHEDULER:
                     self._prepare()
@@ -147,9 +147,12 @@ class FileReading:
                 with self.plain_file(stream) as path:
                     by_perf = self._by_perf if self.request.perf_script else self._by_records
                     return by_perf(reader.read, path)
-            if reader.accepts_ncu_output and (ncu := ncu_tool.find_ncu()) is not None:
-                with self.plain_file(stream) as path:
-                    return self._by_ncu(reader.read, ncu, path)
+            if reader.accepts_ncu_output:
+                from . import ncu_tool
+
+                if (ncu := ncu_tool.find_ncu()) is not None:
+                    with self.plain_file(stream) as path:
+                        return self._by_ncu(reader.read, ncu, path)
             if reader.uses_jit and not self._uses_plain_loops(reader.plain_bytes, stream):
                 self._prepare()
             return self._profile(self._with_time_unit(reader), stream)
@@ -270,6 +273,11 @@ class FileReading:
         """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         if not self.runs_perf:
             raise NeedsPerf(self.input.name)
+        # Imported here, because most files need no other program.
+        from perfloom.ingest.perf_text import script_header
+
+        from . import perf_tool
+
         perf = perf_tool.find_perf(self.request.perf)
         out = self._make_path(script_name(self._name_of_text()), PACKED_TEXT)
         symbols = self.request.buildid_dir
@@ -292,6 +300,7 @@ class FileReading:
 
     def _by_ncu(self, reader_function: ReaderFunction, ncu: str, path: Path) -> "Profile":
         """Convert the report to text with ncu and read that; read the report itself if ncu cannot."""
+        from . import ncu_tool
 
         def report(byte_count: int) -> None:
             self.answers.progress(None, f"Converting the report with ncu{self.of}: {format_bytes(byte_count)} so far")
