@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Route
 
 from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.selection import Selection
@@ -254,3 +255,19 @@ def test_the_tooltip_stays_in_the_window(graph: Graph) -> None:
         box = graph.page.locator(".flame-tip").bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1280
         assert box["y"] >= 0 and box["y"] + box["height"] <= 800
+
+
+def test_the_tooltip_has_the_place_in_source_code(graph: Graph) -> None:
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(json={"id": 1, "name": "left", "module": "", "file": "/src/<b>main.c", "line": 7})
+
+    graph.open("small0000000", "group=none")
+    graph.page.route("**/api/v1/results/small0000000/functions/*", answer)
+    for _ in range(2):
+        graph.page.mouse.move(*graph.place("left"))
+        graph.page.locator(".flame-tip").filter(has_text="<b>main.c:7").wait_for()
+        graph.page.mouse.move(5, 5)
+    assert len(asked) == 1

@@ -2,6 +2,7 @@
 
 import { copyText } from '../../copy.js';
 import { getJSON } from '../../http.js';
+import { describedAt } from './describe.js';
 import { exactly, isShortened } from './format.js';
 import { link } from './state.js';
 
@@ -58,18 +59,17 @@ export function listActions(panel, node, state, canSearch) {
     list.push({ text: 'Show in hotspots', href: link(hotspots, words), disabled: none });
   }
   if (canSearch) list.push({ text: 'Search for this function', action: change({ q: pattern }), disabled: none });
-  list.push({ text: 'Copy name', action: () => copyName(panel, name, id) });
+  list.push({ text: 'Copy name', action: () => copyName(panel, name, node) });
   return list;
 }
 
 /** The full name, even if the picture has a shortened one. */
-async function copyName(panel, name, id) {
-  const { functions: usual, reversedFunctions } = panel.root.dataset;
-  const functions = panel.picture.base?.reversed ? reversedFunctions : usual;
-  if (!functions || !isShortened(name)) await copyText(name);
+async function copyName(panel, name, node) {
+  const about = describedAt(panel.root, panel.picture, node);
+  if (!about || !isShortened(name)) await copyText(name);
   else {
     try {
-      await copyText((await getJSON(`${functions}/${id}`)).name);
+      await copyText((await getJSON(about)).name);
     } catch (error) {
       panel.say(error.message);
       return;

@@ -29,6 +29,19 @@ export function groupName(group) {
   return { none: 'all', comm: 'thread name' }[group] ?? group;
 }
 
+/**
+ * The address of the description of a node's function, '' if it has none.
+ * @param {HTMLElement} root of the panel
+ * @param {import('./model.js').Picture} picture
+ * @param {number} node
+ */
+export function describedAt(root, picture, node) {
+  const { functions: usual, reversedFunctions } = root.dataset;
+  const functions = picture.base?.reversed ? reversedFunctions : usual;
+  const id = picture.functionId(node);
+  return functions && id >= 0 ? `${functions}/${id}` : '';
+}
+
 /** {name, origin, rows} of a node; rows: [label, percent, weight], of a difference [label, base, other, change]. */
 export function facts(picture, node, zoomed) {
   const ofFunction = picture.functionId(node) >= 0;

@@ -1,7 +1,7 @@
 // One graph with its data, breadcrumbs, legend, tooltip and menu.
 
 import { RequestFailed } from '../../http.js';
-import { groupName, kindName, sentence } from './describe.js';
+import { describedAt, groupName, kindName, sentence } from './describe.js';
 import { percent, ratio, short } from './format.js';
 import { listen } from './keys.js';
 import { plain } from './labels.js';
@@ -53,7 +53,7 @@ export class Panel {
       zoom: (node) => this.zoomTo(this.#view.picture.ids[node]),
       out: () => this.#out(),
       announce: (node) => this.say(sentence(this.#view.picture, node, this.#view.zoomed)),
-      tell: (node, place) => page.tooltip.show(this.#view.picture, node, this.#view.zoomed, place),
+      tell: (node, place) => this.#tell(node, place),
       menu: (node, place) => this.#menu(node, place),
     });
     new ResizeObserver(() => this.#resized()).observe(root);
@@ -61,6 +61,11 @@ export class Panel {
 
   get view() {
     return this.#view;
+  }
+
+  #tell(node, place) {
+    const { picture, zoomed } = this.#view;
+    this.#page.tooltip.show(picture, node, zoomed, place, describedAt(this.#root, picture, node));
   }
 
   /** Whether the shown picture is the requested one. */
@@ -253,9 +258,8 @@ export class Panel {
   }
 
   #hovered(node, place) {
-    const { picture, zoomed } = this.#view;
     if (node < 0 || this.#page.menu.open) this.#page.tooltip.hide();
-    else this.#page.tooltip.show(picture, node, zoomed, place);
+    else this.#tell(node, place);
   }
 
   #menu(node, place) {
