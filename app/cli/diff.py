@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..domain.errors import InvalidRequest
+from ..domain.errors import InvalidRequest, UnreadableInput
 from ..domain.text import shorten
 from .diff_runs import (
     EXIT_GATE_FAILED,
     EXIT_UNCERTAIN,
+    EXIT_UNREAD,
     FOLDED,
     MARKDOWN,
     diff_runs,
@@ -239,7 +240,13 @@ def diff(
     several = len(base_names) + len(other_names) > 2
     if several and (table == COUNTS or by == "stack"):
         raise click.UsageError(f"Several runs are not compared by {table or 'stack'}; compare one with one.")
-    bases, others = ([open_sources(settings, [name]) for name in side] for side in (base_names, other_names))
+    try:
+        bases, others = ([open_sources(settings, [name]) for name in side] for side in (base_names, other_names))
+    except UnreadableInput as error:
+        if fail_above is not None:
+            # A pipeline that permits "cannot tell" must not pass without its recordings.
+            error.exit_status = EXIT_UNREAD
+        raise
     base, other = bases[0], others[0]
     if not table and all(counts.is_counts_only(profile) for profile in (*bases, *others)):
         if by or absolute or shares:

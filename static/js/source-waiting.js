@@ -14,7 +14,8 @@ async function ask() {
     try {
       const answer = await getJSON(note.dataset.waiting);
       // Files that were chosen for the next upload would be lost.
-      const chosen = document.querySelector('#f-files')?.files.length;
+      const files = document.querySelector('#f-files');
+      const chosen = files instanceof HTMLInputElement && files.files?.length;
       if (!answer.waiting && !chosen) {
         location.reload();
         return;

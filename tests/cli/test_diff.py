@@ -449,3 +449,11 @@ def test_tables_of_groups_have_verdicts(run: Run, tmp_path: Path) -> None:
     # Copies of a trace tell nothing about noise.
     status, _, err = run("diff", *ids[6:9], "--with", *ids[9:], "kernels", "--fail-above", "5")
     assert status == 3 and "'gemm' grew by 20.00 %, above 5 %, but without evidence" in err
+
+
+def test_a_gate_without_its_recordings_is_not_one_that_cannot_tell(run: Run, tmp_path: Path) -> None:
+    a, empty = str(tmp_path / "a.folded"), str(tmp_path / "empty.data")
+    Path(a).write_text("main;f 100\n")
+    Path(empty).write_bytes(b"")
+    assert run("diff", a, empty)[0] == 3
+    assert run("diff", a, empty, "--fail-above", "5")[0] == 4
