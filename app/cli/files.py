@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +37,8 @@ EXPORT_SWITCHES = {
     "speedscope": (),
     "svg": ("flames", "static"),
 }
+TABLES_WITH_PLACES = ("hotspots", "tree")
+"""Tables with columns for the file and line of a function."""
 LIST_COLUMNS = (
     *(
         "id",
@@ -130,10 +132,11 @@ def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
         prefork.end_reader()
 
 
-def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
+def open_sources(settings: "Settings", sources: Sequence[str], *, with_places: bool = False) -> "Profile":
     """The profile of files or stored results: an existing path is a file, else an id. Several are ranks of one run.
 
-    Raises UnreadableInput if neither exists, or a file cannot be read.
+    with_places: functions of stored results also have file and line of their debug information. Raises UnreadableInput
+    if neither exists, or a file cannot be read.
     """
     are_files = [source == STDIO or os.path.exists(source) for source in sources]
     for source, is_file in zip(sources, are_files, strict=True):
@@ -157,7 +160,9 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
         return merge(
             [
-                reading.read_profile(settings, [source], progress) if is_file else _open_stored(settings, source)
+                reading.read_profile(settings, [source], progress)
+                if is_file
+                else _open_stored(settings, source, with_places=with_places)
                 for source, is_file in zip(sources, are_files, strict=True)
             ],
             ClockAligner(),
@@ -177,7 +182,7 @@ def _add_files_beside(files: Sequence[str]) -> tuple[str, ...]:
     return add_files_beside(files)
 
 
-def _open_stored(settings: "Settings", id: str) -> "Profile":
+def _open_stored(settings: "Settings", id: str, *, with_places: bool) -> "Profile":
     """The profile of a stored result, from its files alone: loading the database takes longer than reading most."""
     from ..store.deletion import is_deleting
     from ..store.files.profile_cache import ProfileCache
@@ -189,10 +194,22 @@ def _open_stored(settings: "Settings", id: str) -> "Profile":
     results = settings.data / "results"
     try:
         if is_id(id) and not is_deleting(results, id):
-            return ProfileCache().get(results / id, settings.data / "cache" / id)
+            profile = ProfileCache().get(results / id, settings.data / "cache" / id)
+            return _add_places(profile, results / id) if with_places else profile
     except NotFound:
         pass
     raise UnreadableInput(f"No file {id!r}, and no result with that id; `perfloom list` shows the ids.")
+
+
+def _add_places(profile: "Profile", directory: Path) -> "Profile":
+    from ..analysis.source.code_index import add_places
+    from ..store.files.code import read_code
+
+    # Where the code is damaged, the page Source says so.
+    with suppress(UnreadableInput):
+        if code := read_code(directory):
+            return add_places(profile, code)
+    return profile
 
 
 @click.command("import")
@@ -364,7 +381,7 @@ def report(
         raise click.UsageError(f"Nothing to report: give a file or an id before {name}.")
     refuse_terminal(output_format, output)
     selection = build_selection(words)
-    profile = open_sources(load_settings(data), sources)
+    profile = open_sources(load_settings(data), sources, with_places=name in TABLES_WITH_PLACES)
     rows = table_rows(table, profile, selection, by)
     state = loss_impact_of(profile)
     if state and name != "losses":

@@ -32,11 +32,19 @@ def test_missing_files_are_listed_and_added(run: Run, tmp_path: Path) -> None:
         assert status == 0, err
         return {row["path"]: row["missing"] for row in json.loads(out)}
 
+    def place_of(function: str, table: str) -> tuple[str | None, int | None]:
+        rows = json.loads(run("report", id, table, "--format", "json")[1])
+        return next((row["file"], row["line"]) for row in rows if row["name"] == function)
+
     assert list_missing()[str(binary)] == "debug information"
+    assert place_of("walk", "hotspots") == (None, None)
     status, _, err = run("source", "add", id, "/bin/true")
     assert status == 3 and "Upload the very file that was recorded" in err
     assert run("source", "add", id, str(debug))[0] == 0
     assert debug.is_file()
+    for table in ("hotspots", "tree"):
+        file, line = place_of("walk", table)
+        assert file is not None and file.endswith("sum.c") and line is not None and line > 0
     missing = list_missing()
     (path,) = [path for path, what in missing.items() if what == "source file" and path.endswith("sum.c")]
     assert str(binary) not in missing

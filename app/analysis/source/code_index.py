@@ -1,8 +1,9 @@
 """Which instructions and lines the frames of a profile are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
@@ -127,3 +128,19 @@ def locate_functions(profile: Profile, code: Code) -> dict[int, tuple[str, int]]
         return found
 
     return memoize(profile, ("places of functions", id(code)), build)
+
+
+def add_places(profile: Profile, code: Code) -> Profile:
+    """The profile with file and line of functions that were recorded without, from their debug information."""
+    places, canonical = locate_functions(profile, code), functions_of(profile).canonical.tolist()
+    if not places:
+        return profile
+    functions = profile.functions
+    files, lines = functions.column("file").to_pylist(), functions.column("start_line").to_pylist()
+    for row, file in enumerate(files):
+        if file is None:
+            files[row], lines[row] = places.get(canonical[row], (None, None))
+    for name, values in (("file", files), ("start_line", lines)):
+        field = functions.schema.field(name)
+        functions = functions.set_column(functions.schema.get_field_index(name), field, pa.array(values, field.type))
+    return replace(profile, functions=functions)
