@@ -22,13 +22,15 @@ from perfloom.store.files import columns
 from perfloom.web.app import create_app
 
 TOKEN = "a-token-of-the-tests-0123456789-abc"
+EXPRESSION, EVALUATED = "{{ 7919*7907 }}", "62615533"
+"""An expression of a template, and its value, which no page has otherwise."""
 HOSTILE = (
     "<script>window.pwned=1</script>",
     '"><img src=x onerror=window.pwned=2>',
     "' autofocus onfocus=window.pwned=3 x='",
     "../../../../etc/passwd",
     '=HYPERLINK("http://evil.example","x")',
-    "{{ 7*7 }}{% raw %}",
+    EXPRESSION + "{% raw %}",
     "\u202eevil\u202c",
     "</style></title></textarea><svg/onload=window.pwned=4>",
     "a" * 10_000,
