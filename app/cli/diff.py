@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
-COUNTS = "counts"
-"""The comparison of counts of perf stat."""
-THREADS = "threads"
-
-
+COUNTS, THREADS = "counts", "threads"
+"""Comparisons: of counts of perf stat, and of threads by role."""
 MIN_RUNS, MAX_SELF_TEST_RUNS = 3, 100
 """With fewer runs on a side there are no verdicts."""
 WITH = "--with"
@@ -244,7 +241,6 @@ def diff(
         bases, others = ([open_sources(settings, [name]) for name in side] for side in (base_names, other_names))
     except UnreadableInput as error:
         if fail_above is not None:
-            # A pipeline that permits "cannot tell" must not pass without its recordings.
             error.exit_status = EXIT_UNREAD
         raise
     base, other = bases[0], others[0]

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 EXIT_GATE_FAILED = 1
 EXIT_UNCERTAIN = 3
 EXIT_UNREAD = 4
-"""Of a gate whose recordings cannot be read, instead of the usual 3."""
+"""Of a gate whose recordings cannot be read, instead of the usual 3: a pipeline that permits "cannot tell" must not
+pass without them."""
 MARKDOWN, FOLDED = "markdown", "folded"
 """Formats of this command alone."""
 MAX_ROWS = 20
