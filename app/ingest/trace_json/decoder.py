@@ -1,7 +1,7 @@
 """Trace events one by one, from any text that contains some: slow and tolerant, the reference of the scanner."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -23,6 +23,7 @@ from .grammar import (
     parse_int,
     parse_nanoseconds,
     skip_blanks,
+    split_plain_event,
     to_strict_json,
     unescape,
 )
@@ -155,30 +156,40 @@ def decode_event_at(window: Window | TextChunk, start: int, losses: LossCounts) 
 
     Raises Damaged, More.
     """
+
+    def lost(reason: str) -> None:
+        losses.note(reason, window.place + start, raw)
+
+    if (plain := split_plain_event(window.data, start)) is not None:
+        end, texts, members = plain
+        raw = bytes(window.data[start:end])
+        return _decode_members(texts, ((name, member, text, 0) for member, name, text in members), lost), end
     value = window.scan_value(start)
-    raw = bytes(window.data[value.start : value.end])
-    return decode_event(
-        raw, value.non_strict, lambda reason, text: losses.note(reason, window.place + start, text)
-    ), value.end
-
-
-def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> DecodedEvent | None:
-    """The event in the text of an object, None for an empty one. lost: called with a reason and the text."""
-    if bent:
+    raw, end = bytes(window.data[value.start : value.end]), value.end
+    if value.non_strict:
         raw, words = to_strict_json(raw, 0, len(raw))
         for _ in range(words):
-            lost(NO_VALUE, raw)
+            lost(NO_VALUE)
     # Of two members of one name the last counts.
     texts = {name: text for name, _, text, _ in iterate_members(raw, 0)}
     if not texts:
-        return None
+        return None, end
+    arguments = texts.get(b"args", b"")
+    return _decode_members(texts, iterate_members(arguments, 0) if arguments[:1] == b"{" else (), lost), end
+
+
+def _decode_members(
+    texts: Mapping[bytes, bytes], arguments: Iterable[tuple[bytes, bytes, bytes, int]], lost: Callable[[str], None]
+) -> DecodedEvent:
+    """The event with these values. arguments: as `iterate_members` has those of `args`. lost: called with a reason."""
     event = DecodedEvent()
     for name, field_name in _TEXTS.items():
-        setattr(event, field_name, _get_text(texts.get(name), raw, lost))
+        if (text := texts.get(name)) is not None:
+            setattr(event, field_name, _get_text(text, lost))
     if event.id is None and b"id2" in texts:
-        event.id = _get_scoped_id(texts[b"id2"], raw, lost)
+        event.id = _get_scoped_id(texts[b"id2"], lost)
     if event.id is None:
-        event.id = _get_text(texts.get(b"bind_id"), raw, lost)
+        event.id = _get_text(texts.get(b"bind_id"), lost)
     for name, field_name in _TIMES.items():
         text = texts.get(name, b"null")
         if text == b"null":
@@ -186,10 +197,10 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         try:
             time = parse_nanoseconds(unescape(text[1:-1]) if text[:1] == b'"' else text)
         except OverflowError:
-            lost(TOO_LARGE_TIME, raw)
+            lost(TOO_LARGE_TIME)
         else:
             if time is None:
-                lost(NO_TIME, raw)
+                lost(NO_TIME)
             else:
                 setattr(event, field_name, time)
     phase = texts.get(b"ph")
@@ -198,38 +209,38 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         if len(letter) == 1:
             event.phase = letter[0]
         else:
-            lost(NO_PHASE, raw)
-    arguments = texts.get(b"args", b"null")
-    if arguments[:1] == b"{":
-        _split_arguments(arguments, event, raw, lost)
-    elif arguments != b"null":
-        lost(NO_ARGUMENTS, raw)
+            lost(NO_PHASE)
+    if texts.get(b"args", b"null")[:1] not in (b"{", b"n"):
+        lost(NO_ARGUMENTS)
+    _add_arguments(event, arguments, lost)
     return event
 
 
-def _get_text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+def _get_text(text: bytes | None, lost: Callable[[str], None]) -> bytes | None:
     if text is None or text == b"null":
         return None
     if text[:1] == b'"':
         return text[1:-1]
     if text[:1] in b"-0123456789":
         return text
-    lost(NO_TEXT, raw)
+    lost(NO_TEXT)
     return None
 
 
-def _get_scoped_id(text: bytes, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+def _get_scoped_id(text: bytes, lost: Callable[[str], None]) -> bytes | None:
     """An `id2` as it is in the file, or None if it is not an object: see `resolve_scoped_ids`."""
     if text[:1] == b"{":
         return text
     if text != b"null":
-        lost(NO_TEXT, raw)
+        lost(NO_TEXT)
     return None
 
 
-def _split_arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
+def _add_arguments(
+    event: DecodedEvent, arguments: Iterable[tuple[bytes, bytes, bytes, int]], lost: Callable[[str], None]
+) -> None:
     kept: list[tuple[bytes, bytes]] = []
-    for name, member, text, depth in iterate_members(arguments, 0):
+    for name, member, text, depth in arguments:
         key = _NUMBERED.get(name)
         if key is not None:
             # Of two members of one name the last counts.
@@ -240,7 +251,7 @@ def _split_arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Ca
                 event.numbers[key] = number
                 continue
         if depth > MAX_ARGUMENT_DEPTH:
-            lost(TOO_DEEP_ARGUMENT, raw)
+            lost(TOO_DEEP_ARGUMENT)
         else:
             kept.append((name, member))
     if kept:
