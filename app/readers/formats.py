@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.jit.mode import PLAIN_JSON_BYTES, PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
 from ..ingest.perf_text import script_header
 from ..ingest.truncation import detect_truncation
 
@@ -102,12 +102,17 @@ READERS: dict[str, Reader] = {
         ),
         Reader("perf-trace", "perf trace output", "perf_trace", uses_jit=True, line_based=True),
         Reader("perf-stat", "perf stat output", "perf_stat", line_based=True),
-        Reader("pytorch", "a PyTorch profiler trace", "pytorch", is_object=True, uses_jit=True),
+        Reader(
+            *("pytorch", "a PyTorch profiler trace", "pytorch"),
+            is_object=True,
+            uses_jit=True,
+            plain_bytes=PLAIN_JSON_BYTES,
+        ),
         Reader("pytorch-memory-snapshot", "a PyTorch memory snapshot", "memory_snapshot", uses_jit=True),
         Reader("pytorch-memory-timeline", "a PyTorch memory timeline", "memory_timeline"),
         Reader("speedscope", "a speedscope file", "speedscope", is_object=True, uses_jit=True),
         Reader("mllm", "perf.json of mllm", "mllm", takes_time_unit=True, uses_jit=True),
-        Reader("chrome-trace", "a Chrome JSON trace", "chrome", uses_jit=True),
+        Reader("chrome-trace", "a Chrome JSON trace", "chrome", uses_jit=True, plain_bytes=PLAIN_JSON_BYTES),
         Reader(
             *("llama-trace", "a llama.cpp text trace", "llama_trace"),
             uses_jit=True,

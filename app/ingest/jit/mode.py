@@ -17,6 +17,8 @@ _SCRIPT_TEXT = re.compile(rb"# ========\r?\n# captured on|\S.{0,200}?\s\d+(?:/\d
 PLAIN_TEXT_BYTES = 1_500_000
 """Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
 with traces of 0.1 to 35 MB."""
+PLAIN_JSON_BYTES = 3_000_000
+"""The same for JSON of trace events: 7 MB/s. With 4.7 MB, both need the same CPU time."""
 PLAIN_LINES_BYTES = 300_000
 """The same for lines of text where a loop checks each byte: 0.8 MB/s, measured with callgrind files."""
 PLAIN_PROTOBUF_BYTES = 60_000
