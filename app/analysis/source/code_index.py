@@ -8,7 +8,7 @@ import pyarrow as pa
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.schemas.code import Code
-from ...domain.tables import get_column
+from ...domain.tables import get_column, take_values
 from ..core.functions import functions_of
 from ..core.memo import memoize
 
@@ -130,17 +130,23 @@ def locate_functions(profile: Profile, code: Code) -> dict[int, tuple[str, int]]
     return memoize(profile, ("places of functions", id(code)), build)
 
 
+def find_places(profile: Profile, code: Code | None, functions: Array) -> list[tuple[str | None, int | None]]:
+    """(file, line) where rows of `functions` begin: as recorded, else of their debug information."""
+    files = take_values(profile.functions, "file", functions)
+    lines = take_values(profile.functions, "start_line", functions)
+    places = {} if code is None else locate_functions(profile, code)
+    canonical = functions_of(profile).canonical
+    return [
+        (file, line) if file is not None else places.get(int(canonical[row]), (None, None))
+        for row, file, line in zip(functions.tolist(), files, lines, strict=True)
+    ]
+
+
 def add_places(profile: Profile, code: Code) -> Profile:
     """The profile with file and line of functions that were recorded without, from their debug information."""
-    places, canonical = locate_functions(profile, code), functions_of(profile).canonical.tolist()
-    if not places:
-        return profile
     functions = profile.functions
-    files, lines = functions.column("file").to_pylist(), functions.column("start_line").to_pylist()
-    for row, file in enumerate(files):
-        if file is None:
-            files[row], lines[row] = places.get(canonical[row], (None, None))
-    for name, values in (("file", files), ("start_line", lines)):
+    places = find_places(profile, code, np.arange(functions.num_rows))
+    for name, values in (("file", [file for file, _ in places]), ("start_line", [line for _, line in places])):
         field = functions.schema.field(name)
         functions = functions.set_column(functions.schema.get_field_index(name), field, pa.array(values, field.type))
     return replace(profile, functions=functions)

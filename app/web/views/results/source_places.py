@@ -7,10 +7,8 @@ import pandas as pd
 
 from ....analysis.core.functions import base_name, functions_of
 from ....analysis.source.code_index import has_addresses, locate_functions
-from ....domain.arrays import Array
 from ....domain.profile import Profile
 from ....domain.schemas.code import Code
-from ....domain.tables import take_values
 from .functions import MAX_URL
 from .result_frame import ResultFrame
 from .sheets import ColumnView
@@ -23,18 +21,6 @@ def describe_places(profile: Profile, code: Code | None) -> Places:
     functions = functions_of(profile)
     places = {} if code is None else locate_functions(profile, code)
     return {(functions.name_of(row), functions.module_of(row)): place for row, place in places.items()}
-
-
-def find_places(profile: Profile, code: Code | None, functions: Array) -> list[tuple[str | None, int | None]]:
-    """(file, line) where rows of `functions` begin: as recorded, else of their debug information."""
-    files = take_values(profile.functions, "file", functions)
-    lines = take_values(profile.functions, "start_line", functions)
-    places = {} if code is None else locate_functions(profile, code)
-    canonical = functions_of(profile).canonical
-    return [
-        (file, line) if file is not None else places.get(int(canonical[row]), (None, None))
-        for row, file, line in zip(functions.tolist(), files, lines, strict=True)
-    ]
 
 
 def list_places(rows: pd.DataFrame, places: Places) -> "pd.Series[str]":

@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import function_id, functions_of
 from ....analysis.ratios.frame_values import Coloring, add_sandwich_values, color_tree
-from ....analysis.source.code_index import has_addresses
+from ....analysis.source.code_index import find_places, has_addresses
 from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder, flame_tree, sandwich, search
 from ....charts.flamegraph import build_flame_payload, build_payload, min_frame_share
 from ....domain.errors import InvalidRequest, NotFound
@@ -49,7 +49,6 @@ from ..results.flame_controls import (
 from ..results.missing_data import explain_no_samples
 from ..results.result_frame import ResultFrame, open_result_frame, request_selection
 from ..results.run_notes import list_stack_notes
-from ..results.source_places import find_places
 
 blueprint = Blueprint("flamegraph", __name__)
 PARTS = ("callers", "callees")

@@ -15,7 +15,7 @@ from ....analysis.core.sample_rollup import sum_call_weights
 from ....analysis.core.sample_selection import event_id, event_names
 from ....analysis.formulas.measures import display_unit, evaluate_weights, list_sampled_formulas
 from ....analysis.formulas.resolution import ResolvedFormula
-from ....analysis.source.code_index import has_addresses
+from ....analysis.source.code_index import find_places, has_addresses
 from ....analysis.stacks.flamegraph import FlameTree
 from ....analysis.stacks.tree_table import (
     EventWeights,
@@ -37,7 +37,6 @@ from ..results.column_choice import ColumnChoice, ColumnOption, build_choice, pa
 from ..results.functions import MAX_URL, has_modules, place_of
 from ..results.missing_data import explain_flat_stacks, explain_no_samples
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.source_places import find_places
 from ..results.tables import FILE_RULE, current_url_with, table_file_response, table_file_url
 
 blueprint = Blueprint("tree", __name__)
