@@ -127,6 +127,22 @@ def test_bad_queries_are_refused(browser_client: Browser, groups: None, query: s
     assert browser_client.client.get(f"/compare/runs?{query}").status_code == status
 
 
+def test_deleted_results_are_left_out(browser_client: Browser, groups: None, store: Store) -> None:
+    store.results.delete(BASE[1])
+    text = text_of(browser_client.page(f"/compare/runs?{GROUPS}"))
+    assert "3 runs against 4 runs" in text and "1 of 4 results of the base was deleted." in text
+    text = text_of(browser_client.page(f"/compare/runs?{GROUPS}&paired=1"))
+    assert "Runs whose pair is missing are left out." in text and "Other 3 results" in text
+    assert browser_client.client.get(f"/api/v1/compare/runs?{GROUPS}", headers=BEARER).status_code == 404
+    store.results.delete(OTHER[0])
+    text = text_of(browser_client.page(f"/compare/runs?{GROUPS}&paired=1"))
+    assert "1 of 4 results of the base was deleted. 1 of 4 results of the other was deleted." in text
+    assert "Base 2 results" in text and "Other 2 results" in text
+    query = f"base={BASE[1]}&base={BASE[0]}&other={OTHER[2]}&other={OTHER[0]}&paired=1"
+    assert "Compare them without pairs." in text_of(browser_client.page(f"/compare/runs?{query}", 400))
+    browser_client.page(f"/compare/runs?base={BASE[1]}&other={OTHER[1]}", 404)
+
+
 def test_hostile_names_are_text(browser_client: Browser, stored: Callable[..., str]) -> None:
     stored(profile(HOSTILE), EVIL, name=HOSTILE[0])
     page = browser_client.page(f"/compare/runs?base={EVIL}&other={EVIL}&add=base")

@@ -11,12 +11,12 @@ from werkzeug.wrappers import Response
 from ....analysis.compare.formula_verdicts import compare_groups
 from ....analysis.compare.matching import list_common_formulas
 from ....analysis.compare.runs import MAX_RUNS
-from ....analysis.compare.verdicts import COLUMNS, Comparison, Verdict
+from ....analysis.compare.verdicts import COLUMNS, Comparison, Note, Verdict
 from ....analysis.core.functions import base_name
 from ....analysis.core.sample_selection import event_names
 from ....analysis.formulas.measures import display_unit, find_formula
 from ....analysis.formulas.resolution import ResolvedFormula
-from ....domain.errors import InvalidRequest
+from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import QUERY_PARAMETERS, Selection, parse_flag
 from ....domain.symbols.short_names import shorten_distinct
@@ -51,6 +51,7 @@ from .functions import SelectionBar, comparison_tabs
 from .name_choice import NameChoice, build_name_choice, open_compared, request_rules
 from .series import PARAMETER as SERIES_PARAMETER
 from .series import SeriesLinks, build_series_links, list_series_notes
+from .side_results import find_side_results
 
 blueprint = Blueprint("compare_runs", __name__)
 SIDES = {"base": "Base", "other": "Other"}
@@ -144,6 +145,7 @@ class RunsPage(Page):
 @dataclass(frozen=True)
 class _RunsQuery:
     results: tuple[tuple[Result, ...], tuple[Result, ...]]
+    notes: tuple[Note, ...]
     profiles: tuple[tuple[Profile, ...], tuple[Profile, ...]]
     selection: Selection
     side_selections: tuple[Selection, Selection]
@@ -235,7 +237,8 @@ def download_table(file_format: str) -> Response:
 @blueprint.get("/api/v1/compare/runs")
 def get_json() -> Response:
     """The table as a list of objects; base, other: ids, may be repeated; format=csv|parquet: as a file."""
-    query = _parse_query()
+    # A program sees no note.
+    query = _parse_query(may_lack=False)
     rows = _compare(query).rows
     if query.verdict:
         rows = rows.take(np.flatnonzero(rows.values[f"{query.measure}_verdict"] == query.verdict))
@@ -243,7 +246,8 @@ def get_json() -> Response:
     return table_response(query.name, rows, *_flatten(query), columns=COLUMNS)
 
 
-def _parse_query() -> _RunsQuery:
+def _parse_query(*, may_lack: bool = True) -> _RunsQuery:
+    """may_lack: whether results may be missing that were deleted; otherwise raises NotFound."""
     ids = [list(dict.fromkeys(request.args.getlist(side))) for side in SIDES]
     for side, listed in zip(SIDES, ids, strict=True):
         if not any(listed):
@@ -251,16 +255,21 @@ def _parse_query() -> _RunsQuery:
         if len(listed) > MAX_RUNS:
             raise InvalidRequest(f"Choose at most {MAX_RUNS} results on each side, not {len(listed)}.", side)
     store = current_services().store.results
-    results = [tuple(store.get(id) for id in side) for side in ids]
+    paired = parse_flag("paired", request.args.get("paired", "0"))
+    found = find_side_results(*ids, paired=paired)
+    if found.notes and not may_lack:
+        raise NotFound(" ".join(note.text for note in found.notes))
+    results = found.base, found.other
     profiles = [tuple(open_compared(store, result.id) for result in side) for side in results]
     return _RunsQuery(
-        results=(results[0], results[1]),
+        results=results,
+        notes=found.notes,
         profiles=(profiles[0], profiles[1]),
         selection=request_selection(),
         side_selections=(side_selection("base"), side_selection("other")),
         measure=parse_choice("of", MEASURES, "self"),
         scale=parse_choice("scale", SCALES),
-        paired=parse_flag("paired", request.args.get("paired", "0")),
+        paired=paired,
         verdict=parse_choice("verdict", list(Verdict)),
     )
 
@@ -278,7 +287,8 @@ def _compare(query: _RunsQuery) -> Comparison:
             request_rules(),
         ),
     )
-    return replace(found, notes=(*found.notes, *list_series_notes(request.args.get(SERIES_PARAMETER, ""))))
+    series_notes = list_series_notes(request.args.get(SERIES_PARAMETER, ""))
+    return replace(found, notes=(*query.notes, *found.notes, *series_notes))
 
 
 def _with_verdict(query: _RunsQuery, rows: pd.DataFrame) -> pd.DataFrame:
