@@ -55,6 +55,7 @@ def test_what_is_not_on_the_axes_is_listed(stored: Callable[..., str], browser_c
     assert [row[0] for row in rows_of(page)] == ["main", "slow", "fast", "idle"], "the table has all"
     page = browser_client.page(f"{PAGE}?y-scale=log")
     assert "Not on the axes: 1 with 0 or less on a logarithmic axis" in text_of(page)
+    assert "IPC (total), logarithmic" in text_of(page)
     page = browser_client.page(f"{PAGE}?y-scale=log&dots=apart")
     assert [row[0] for row in rows_of(page)] == ["idle"] and "Show all" in page
 

@@ -136,9 +136,9 @@ def build_chart(frame: ResultFrame, profile: Profile, asked: RatioRequest, scatt
 def _axis_title(metric: RatioMetric, spec: ScatterSpec, scale: str) -> str:
     unit = f", {metric.unit}" if metric.unit and not metric.is_event else ""
     name = f"{shorten(metric.text, 80)} ({spec.part}{unit})"
-    if not spec.reference:
-        return name
-    return f"{name} {'÷' if scale == 'log' else '−'} {spec.reference}"
+    if spec.reference:
+        name = f"{name} {'÷' if scale == 'log' else '−'} {spec.reference}"
+    return f"{name}, logarithmic" if scale == "log" else name
 
 
 def _is_quotient(spec: ScatterSpec, at: int) -> bool:
