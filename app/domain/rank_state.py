@@ -41,8 +41,9 @@ BUILD_IDS_FILE = "build-ids.txt"
 """The name of the list of a recording's binaries with their build ids: lines of `perf buildid-list`."""
 TABLES_FOLDER = "tables"
 """The directory of symbol tables in that of a planned job. They are called BUILDID.KIND, with a suffix if packed."""
-TABLE_KINDS = ("elf", "debug", "kallsyms")
-"""The parts of a binary that symbols are read from; those of its debug information; the symbols of a kernel."""
+TABLE_KINDS = ("elf", "debug", "kallsyms", "vdso")
+"""The parts of a binary that symbols are read from; those of its debug information; the symbols of a kernel; the
+code that a kernel maps into every process."""
 WITH_TABLES = "tables"
 """What the state of a rank says of its text if the recording is to be read with symbol tables."""
 MAX_ARTIFACTS = 20

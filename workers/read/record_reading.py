@@ -13,16 +13,20 @@ import zstandard
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
+from perfloom.domain.rank_state import BUILD_IDS_FILE
 from perfloom.ingest.perf_records.symbol_store import StoredSymbols, SymbolRecorder
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.readers import perf_records
-from perfloom.store.files.binary_cache import BinaryFolder
+from perfloom.store.files.binary_cache import BinaryFolder, is_build_id
 from perfloom.store.files.disk import disk_errors
 
 from .perf_tool import compressed_file
+from .rank_folders import read_small_file
 from .request import SymbolPlaces
 from .symbol_files import make_symbol_files
 
+MAX_LIST_BYTES = 4 << 20
+_VDSO = " [vdso]"
 DAMAGED = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, zstandard.ZstdError)
 """What a damaged file may cause in the reader, beyond what it checks."""
 
@@ -54,6 +58,7 @@ def read_records(
         recorded_here=places.recorded_here,
         owns_cache=places.tables is not None,
         recorder=about.st_uid,
+        vdso=_find_vdso(path) if places.tables is not None else None,
     )
     recorder = SymbolRecorder(files.find, files.read_jit)
     changed_at = about.st_mtime
@@ -61,6 +66,15 @@ def read_records(
     with disk_errors(out), compressed_file(out) as target:
         recorder.write(target, changed_at)
     return profile
+
+
+def _find_vdso(path: Path) -> str | None:
+    """The build id of [vdso] where it was recorded: records have none. A rank writes it next to its recording."""
+    with suppress(UnreadableInput):
+        lines = read_small_file(path.with_name(BUILD_IDS_FILE), MAX_LIST_BYTES).decode(errors="replace").splitlines()
+        found = next((line.removesuffix(_VDSO) for line in lines if line.endswith(_VDSO)), "")
+        return found if is_build_id(found) else None
+    return None
 
 
 def _read(path: Path, symbols: StoredSymbols | SymbolRecorder, changed_at: float, max_bytes: int) -> Profile:

@@ -68,7 +68,7 @@ class SymbolFiles:
     id. public: only open files that everyone may read. recorded_here: whether it was recorded on this machine, whose
     files, running kernel and maps of symbols belong to it even without a build id. owns_cache: whether Perfloom filled
     buildid_dir, so that it is read in any case. recorder: the user who recorded, whose maps are used, as those of root
-    and this user are."""
+    and this user are. vdso: the build id of [vdso] if the recording has none."""
 
     buildid_dir: Path
     folders: tuple[BinaryFolder, ...] = ()
@@ -76,6 +76,7 @@ class SymbolFiles:
     recorded_here: bool = True
     owns_cache: bool = False
     recorder: int = 0
+    vdso: str | None = None
     names: PerfNames = field(default_factory=PerfNames)
     _kernels: dict[Path, KernelSymbols | None] = field(default_factory=dict)
     _dumps: dict[CodeObject, JitDump | None] = field(default_factory=dict)
@@ -288,15 +289,16 @@ class SymbolFiles:
 
     def _open_vdso(self, code: CodeObject) -> _Tables:
         own = _read_own_vdso()
-        if code.build_id:
-            places = (self._cache(code.build_id) / "vdso", self.buildid_dir / _VDSO_CACHE / code.build_id / "vdso")
+        build_id = code.build_id or self.vdso
+        if build_id:
+            places = (self._cache(build_id) / "vdso", self.buildid_dir / _VDSO_CACHE / build_id / "vdso")
             images = [own, *(self._read_text(place) for place in places)]
         else:
             images = [own] if self.recorded_here else []
         for data in images:
             with suppress(UnreadableInput):
                 image = ElfImage.read(BytesIO(data))
-                if code.build_id is None or is_same_build(image.build_id, code.build_id):
+                if build_id is None or is_same_build(image.build_id, build_id):
                     return self._make_tables(image)
         return _Tables()
 
@@ -351,9 +353,10 @@ def make_symbol_files(
     recorded_here: bool = True,
     owns_cache: bool = False,
     recorder: int = 0,
+    vdso: str | None = None,
 ) -> SymbolFiles:
     """The files of this machine: see SymbolFiles."""
-    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here, owns_cache, recorder)
+    return SymbolFiles(Path(buildid_dir or os.devnull), folders, public, recorded_here, owns_cache, recorder, vdso)
 
 
 def make_symbol_source(

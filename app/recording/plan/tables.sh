@@ -6,6 +6,7 @@
 #                             for each part a line "OFFSET BYTES" and the part itself
 #   tables/BUILDID.debug      the same of the file with its debug information
 #   tables/BUILDID.kallsyms   the symbols of a kernel
+#   tables/BUILDID.vdso       what the kernel maps as [vdso], in the form of a binary's parts
 #   tables.known              a line for each table that is at the reading machine already
 
 # pl_write_tables DIRECTORY: write the tables that the reader of DIRECTORY/perf.data needs, and the list of its build
@@ -23,7 +24,8 @@ pl_write_tables() {
         sed -n 's/^kernel \([0-9a-f].*\)/\1 [kernel.kallsyms]/p; s/^file \([0-9a-f]\)/\1/p' "$pl_in/.objects" \
             >"$pl_in/build-ids.txt"
     pl_status=$?
-    rm -f "$pl_in/.objects" "$pl_in/.maps"
+    [ "$pl_status" -ne 0 ] || pl_pack_vdso
+    rm -f "$pl_in/.objects" "$pl_in/.maps" "$pl_in/.vdso"
     [ "$pl_status" -eq 0 ] || return 1
     pl_say_here text tables
 }
@@ -94,6 +96,35 @@ pl_pack_tables() {
         esac
     done
 }
+
+# pl_pack_vdso: write the table of [vdso], and add it to the list of build ids. Without it, its functions have no names.
+pl_pack_vdso() {
+    pl_print_vdso >"$pl_in/.vdso" 2>/dev/null || return 0
+    # The note of a build id with 20 bytes, in the byte order of most machines.
+    pl_build=$(od -A n -v -t x1 "$pl_in/.vdso" | tr -d ' \n' |
+        sed -n 's/.*040000001400000003000000474e5500\([0-9a-f]\{40\}\).*/\1/p')
+    pl_bytes=$(stat -c %s "$pl_in/.vdso" 2>/dev/null)
+    [ -n "$pl_build" ] && [ -n "$pl_bytes" ] || return 0
+    echo "$pl_build [vdso]" >>"$pl_in/build-ids.txt"
+    pl_parts="0 $pl_bytes"
+    ! pl_lacks "$pl_build.vdso" || pl_pack "$pl_build.vdso" pl_print_parts "$pl_in/.vdso" || :
+}
+
+# pl_print_vdso: print the code that the kernel maps into this process, as into all.
+pl_print_vdso() (
+    # Opened by the process whose memory it is: not every system permits a child to do so.
+    exec 7</proc/self/mem || exit
+    while read -r pl_range pl_rest; do
+        case $pl_rest in *'[vdso]')
+            pl_first=$((0x${pl_range%-*} / 4096))
+            # Not in place of this process, whose memory would be gone.
+            dd bs=4096 skip="$pl_first" count=$((0x${pl_range#*-} / 4096 - pl_first)) <&7
+            exit
+            ;;
+        esac
+    done </proc/self/maps
+    exit 1
+)
 
 # pl_has_hits PATH: whether a sample is in that module of the kernel, or this is unknown.
 pl_has_hits() {

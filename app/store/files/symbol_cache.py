@@ -3,6 +3,7 @@
     <origin>/.build-id/<2 digits>/<other digits>/elf         a copy of a binary that has only the parts with symbols
                                                  debug       the same of its debug information
                                                  kallsyms    the symbols of a kernel
+                                                 vdso        the code that a kernel maps into every process
 
 Origins are those of `binary_cache`. A file appears completely or not at all. What was not used for the longest time is
 removed first.

@@ -110,7 +110,8 @@ def test_tables_instead_of_text(record: Callable[..., PlannedJob], shell: Path, 
     tables = plans.parse_table_list(job.well(plans.list_script(job.place, job.spec)))
     notes = subprocess.run([require("readelf"), "-n", program], capture_output=True, check=True).stdout.decode()
     build_id = notes.partition("Build ID: ")[2].split()[0]
-    assert f"{build_id}.elf" in tables and any(name.endswith(".kallsyms") for name in tables)
+    assert f"{build_id}.elf" in tables
+    assert {"kallsyms", "vdso"} <= {name.partition(".")[2] for name in tables}
     assert f"{build_id} {program}" in (job.directory / "run0/all/build-ids.txt").read_text()
     assert not [path for path in (job.directory / "tables").iterdir() if path.name.startswith(".")]
 
