@@ -37,6 +37,19 @@ def sort_distinct(values: Array) -> Array:
     return distinct
 
 
+def sort_rows(key: Array) -> IndexArray:
+    """The rows in ascending order of `key` (ints, none negative), equal ones in their own order: as a stable argsort,
+    but numpy sorts numbers several times faster than it does that."""
+    bits = len(key).bit_length()
+    if int(key.max(initial=0)) >> (62 - bits):
+        return np.argsort(key, kind="stable")
+    packed = key.astype(np.int64) << bits
+    packed |= np.arange(len(key))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
 def number_values(*columns: Array) -> tuple[Array, Int64Array]:
     """(number of each row (int32), the row where each number is first), in order of appearance. Rows with the same
     whole numbers in all columns have the same number.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, Int32Array, number_values
+from .arrays import Array, BoolArray, Int32Array, number_values
 
 MAX_LEVELS = 5000
 """Up to this number of levels, it is worth checking whether nodes are already ordered by depth."""
@@ -189,58 +189,105 @@ def merge_moved_nodes(parent: Array, end: Array, depth: Array, label: Array, mov
     parent, end, depth: of a tree in preorder. moved: bools. order of the result: the first of the nodes that are one.
     """
     count = len(parent)
-    levels = _sort_by_depth(depth)
+    rows = np.arange(count, dtype=np.int32)
+    into = _find_merged(parent, end, depth, label, moved)
+    repeated = np.flatnonzero(into != rows)
+    if not len(repeated):
+        return Preorder(order=rows, position=rows, parent=parent, end=end, depth=depth)
+    # Among the nodes that stay, the number of those before each.
+    is_first = np.ones(count, bool)
+    is_first[repeated] = False
+    before = np.zeros(count + 1, np.int32)
+    np.cumsum(is_first, out=before[1:])
+    size = before[end] - before[:-1]
+    np.add.at(size, into[repeated], size[repeated])
+    place = before[:-1] + _find_shifts(parent, end, depth, into, before, size, is_first)
+    order = np.empty(int(before[-1]), np.int32)
+    first = np.flatnonzero(is_first)
+    order[place[first]] = first
+    place[repeated] = place[into[repeated]]
+    new_parent = place[parent[order]]
+    new_parent[:1] = -1
+    new_end = size[order]
+    new_end += rows[: len(order)]
+    return Preorder(order=order, position=place, parent=new_parent, end=new_end, depth=depth[order])
+
+
+def _find_merged(parent: Array, end: Array, depth: Array, label: Array, moved: Array) -> Array:
+    """The node that each becomes: int32."""
+    count = len(parent)
     into = np.arange(count, dtype=np.int32)
     width = int(label.max()) + 2
     # The parents of which two children may have one label.
     is_open = np.zeros(count, bool)
     is_open[parent[np.flatnonzero(moved)]] = True
-    checked: dict[int, Array] = {}
+    nodes = np.flatnonzero(is_open[parent])
+    codes, _ = number_values(parent[nodes].astype(np.int64) * width + label[nodes])
+    alike = nodes[np.bincount(codes)[codes] > 1]
+    # Other nodes can only be one if they are below these.
+    reach = np.zeros(count, end.dtype)
+    reach[alike] = end[alike]
+    below = np.flatnonzero(np.maximum.accumulate(reach) > into)
+    levels = _sort_by_depth(depth[below])
     for d in range(1, levels.deepest + 1):
-        nodes = levels.nodes(d)
+        nodes = below[levels.nodes(d)]
         nodes = nodes[is_open[parent[nodes]]]
         if not len(nodes):
             continue
         codes, first = number_values(into[parent[nodes]].astype(np.int64) * width + label[nodes])
         one = nodes[first[codes]]
-        into[nodes], checked[d] = one, nodes[first]
+        into[nodes] = one
         repeated = one != nodes
         is_open[nodes[repeated]] = True
         is_open[one[repeated]] = True
-    # Among the nodes that stay, the number of those before each.
-    is_first = into == np.arange(count)
-    before = np.zeros(count + 1, np.int32)
-    np.cumsum(is_first, out=before[1:])
-    size = before[end] - before[:-1]
-    repeated = np.flatnonzero(~is_first)
-    np.add.at(size, into[repeated], size[repeated])
-    place = before[:-1] + _shift_checked(parent, into, before, size, levels, checked)
-    order = np.empty(int(before[-1]), np.int32)
-    rows = np.flatnonzero(is_first)
-    order[place[rows]] = rows
-    position = place[into]
-    new_parent = position[parent[order]]
-    new_parent[:1] = -1
-    new_end = size[order]
-    new_end += np.arange(len(order), dtype=np.int32)
-    return Preorder(order=order, position=position, parent=new_parent, end=new_end, depth=depth[order])
+    return into
 
 
-def _shift_checked(
-    parent: Array, into: Array, before: Array, size: Array, levels: _Levels, checked: dict[int, Array]
+def _find_shifts(
+    parent: Array, end: Array, depth: Array, into: Array, before: Array, size: Array, is_first: BoolArray
 ) -> Array:
-    """How far each node moves among the nodes that stay. It is as far as its parent moves, except for the `checked`
-    nodes of each level, which are placed after their siblings. size: of the merged subtrees."""
-    shift = np.zeros(len(parent), np.int32)
-    for d in range(min(checked, default=levels.deepest + 1), levels.deepest + 1):
-        nodes = levels.nodes(d)
-        shift[nodes] = shift[parent[nodes]]
-        if d in checked:
-            above = into[parent[checked[d]]]
-            family = np.argsort(above, kind="stable")
-            those, above = checked[d][family], above[family]
-            earlier = np.cumsum(size[those]) - size[those]
-            starts = np.flatnonzero(np.diff(above, prepend=-1))
-            earlier -= np.repeat(earlier[starts], np.diff(starts, append=len(those)))
-            shift[those] = before[above] + shift[above] + 1 + earlier - before[those]
-    return shift
+    """How far each node that stays moves among them. It is as far as its parent moves, except for the children of a
+    node of which some are one, which are placed after their siblings. size: of the merged subtrees."""
+    count = len(parent)
+    repeated = np.flatnonzero(~is_first)
+    changes = np.zeros(count, bool)
+    changes[into[repeated]] = True
+    changes[into[parent[repeated]]] = True
+    above = into[parent]
+    is_placed = changes[above]
+    is_placed &= is_first
+    is_placed[0] = False
+    placed = np.flatnonzero(is_placed)
+    # The nearest node above that moves otherwise than its parent, itself included.
+    asked = np.zeros(count, bool)
+    asked[parent[placed]] = True
+    asked[above[placed]] = True
+    nearest = into.copy()
+    climbing = asked = np.flatnonzero(asked)
+    found = asked.copy()
+    at = np.arange(len(asked))
+    while True:
+        goes_on = ~is_placed[climbing] & (climbing > 0)
+        found[at] = climbing
+        at, climbing = at[goes_on], parent[climbing[goes_on]]
+        if not len(at):
+            break
+    nearest[asked] = found
+    shift = np.zeros(count, np.int32)
+    levels = _sort_by_depth(depth[placed])
+    for d in range(1, levels.deepest + 1):
+        those = placed[levels.nodes(d)]
+        family = np.argsort(above[those], kind="stable")
+        those = those[family]
+        parents = above[those]
+        earlier = np.cumsum(size[those]) - size[those]
+        starts = np.flatnonzero(np.diff(parents, prepend=-1))
+        earlier -= np.repeat(earlier[starts], np.diff(starts, append=len(those)))
+        shift[those] = before[parents] + shift[nearest[parents]] + 1 + earlier - before[those]
+    # The sum over the path of the differences from the parent.
+    more = shift[placed] - shift[nearest[parent[placed]]]
+    opened = np.zeros(count + 1, np.int32)
+    opened[placed] = more
+    np.subtract.at(opened, end[placed], more)
+    moved: Array = np.cumsum(opened, dtype=np.int32)[:-1]
+    return moved

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...domain.arrays import Array, BoolArray, Int64Array
+from ...domain.arrays import Array, BoolArray, Int64Array, sort_rows
 
 
 def sum_paths(value: Array, end: Array) -> Array:
@@ -18,8 +18,9 @@ def sum_paths(value: Array, end: Array) -> Array:
 def mark_subtrees(end: Array, hit: Array) -> BoolArray:
     """Mask of the nodes for which `hit` holds for the node or an ancestor."""
     # A marked node before a node is its ancestor if its subtree ends after that node.
-    reach = np.maximum.accumulate(np.where(hit, end, 0))
-    marked: BoolArray = reach > np.arange(len(end))
+    reach = np.maximum.accumulate(hit * end)
+    # Of the same type, else numpy would convert both.
+    marked: BoolArray = reach > np.arange(len(end), dtype=reach.dtype)
     return marked
 
 
@@ -52,9 +53,12 @@ def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
         jump = np.zeros(len(end), np.int64)
         jump[rows] = rows - reduced_parents(rows, end[rows])
         return sum_paths(jump, end)
-    nearest = np.where(mask, np.arange(len(mask)), parent)
-    while not mask[nearest].all():
-        nearest = nearest[nearest]
+    nearest = np.arange(len(mask), dtype=parent.dtype)
+    left = np.flatnonzero(~mask)
+    nearest[left] = parent[left]
+    while len(left):
+        left = left[~mask[nearest[left]]]
+        nearest[left] = nearest[nearest[left]]
     return nearest
 
 
@@ -68,7 +72,7 @@ def reduced_parents(kept: Array, end: Array) -> Array:
     # In preorder, a node's parent is the last node before it that is one level higher.
     n = len(kept) + 1
     keys = depth * n + np.arange(len(kept))
-    by_depth = np.argsort(keys)
+    by_depth = sort_rows(keys)
     above = np.searchsorted(keys[by_depth], keys - n) - 1
     result: Array = np.where(depth <= 1, 0, kept[by_depth[np.maximum(above, 0)]])
     return result

@@ -16,7 +16,7 @@ from ...domain.tables import NO_ID, FrameKind, get_column
 from ..core.frame_filter import shown_nodes, simplify_filter, with_root
 from ..core.functions import KIND_COUNT, functions_of
 from ..core.memo import memoize
-from ..core.trees import find_outermost, nearest_ancestor
+from ..core.trees import find_outermost, nearest_ancestor, sum_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +140,8 @@ def _remove_nodes(tree: CallTree, stays: Array, kinds: bool) -> CallTree:
         return kept
     label = _label_nodes(kept.function, kept.kind, kinds)
     order = merge_moved_nodes(kept.parent, kept.end, kept.depth, label, moved)
+    if len(order.order) == len(kept):
+        return kept
     return CallTree(
         parent=order.parent,
         end=order.end,
@@ -160,9 +162,7 @@ def _keep(tree: CallTree, stays: Array) -> CallTree:
     parent = before[nearest[tree.parent[rows]]]
     parent[0] = NO_ID
     end = before[tree.end[rows]]
-    # The nodes before a node are its ancestors, and those whose subtrees have ended.
-    depth = np.arange(len(rows), dtype=np.int32)
-    depth -= np.cumsum(np.bincount(end, minlength=len(rows) + 1)[:-1], dtype=np.int32)
+    depth = (tree.depth - sum_paths((~stays).astype(tree.depth.dtype), tree.end))[rows]
     return CallTree(parent, end, depth, tree.function[rows], tree.kind[rows], _chain(tree.node, before[nearest]))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...domain.arrays import Array, IndexArray
+from ...domain.arrays import Array, IndexArray, sort_rows
 from .call_tree import CallTree
 
 
@@ -73,7 +73,7 @@ def invert_tree(tree: CallTree, leaves: Array, label: Array) -> InvertedTree:
     depth = 0
     while len(slots):
         key = group * width + key_of[here]
-        by_key = np.argsort(key, kind="stable")
+        by_key = sort_rows(key)
         key, here, moved = key[by_key], here[by_key], order[slots[by_key]]
         order[slots] = moved
         start = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
@@ -113,7 +113,7 @@ def _sort_preorder(rows: _Rows, lasts: list[tuple[Array, int]], row_of: Array, t
     last[0] = 0
     for split, depth in lasts:
         last[split] = depth
-    by_low = np.argsort(low * (int(first.max()) + 1) + first)
+    by_low = sort_rows(low * (int(first.max()) + 1) + first)
     place = np.empty(len(by_low), np.int64)
     place[by_low] = np.arange(len(by_low))
     new_parent = np.where(parent[by_low] < 0, -1, place[parent[by_low]])

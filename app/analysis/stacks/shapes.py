@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, sort_rows
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind
@@ -84,7 +84,7 @@ class TreeShape:
         rows = np.arange(1, len(self))
         function = self.tree.function[self.nodes(rows, self.first[1:])].astype(np.int64)
         key = self.parent[1:] * np.int64(self.stride) + function
-        order = np.argsort(key)
+        order = sort_rows(key)
         return key[order], rows[order]
 
     def weights(self, calls: Array) -> Array:
