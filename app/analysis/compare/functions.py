@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
-from weakref import ref
 
 import numpy as np
 
@@ -14,18 +13,18 @@ from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_strings
 from ..core.functions import FunctionIndex, functions_of
 from ..core.measurements import find_share_only_events
-from ..core.memo import memoize
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names
 from ..core.schema import Column, TableRows, build_rows, table_function
 from ..formulas.measures import evaluate_weights
 from ..formulas.resolution import ResolvedFormula
-from ..stacks.call_tree import CallTree, build_call_tree
+from ..stacks.call_tree import CallTree
 from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
-from .matching import NOT_FOUND, locate_frames, map_functions, pair_events, pair_formulas
+from .matching import NOT_FOUND, map_functions, pair_events, pair_formulas
 from .relative_change import divide, percent_of_base
+from .stack_matching import get_stack_tree, match_stacks
 
 BY = ("function", "stack")
 FEW_SAMPLES, UNDEFINED = "few", "undefined"
@@ -236,8 +235,10 @@ def _align_stacks(
     """The items are the stacks that end at a sample of any of the events."""
     one = [_StackSums.of(base, base_selection, before) for before, _ in pairs]
     two = [_StackSums.of(other, other_selection, after) for _, after in pairs]
-    tree, base_tree = (_stack_tree(profile, of) for profile, of in ((other, other_selection), (base, base_selection)))
-    match = _match_stacks(base, other, base_selection, other_selection)
+    tree, base_tree = (
+        get_stack_tree(profile, of) for profile, of in ((other, other_selection), (base, base_selection))
+    )
+    match = match_stacks(base, other, base_selection, other_selection)
     ends = np.any([sums.own != 0 for sums in two], axis=0)
     base_ends = np.any([sums.own != 0 for sums in one], axis=0)
     ends[match.node] |= base_ends[match.base_node]
@@ -302,40 +303,6 @@ def _own_and_total(sums: Array, end: Array, nodes: Array) -> tuple[Array, Array]
     running = np.zeros(len(sums) + 1, np.int64)
     np.cumsum(sums, out=running[1:])
     return sums[nodes], running[end[nodes]] - running[nodes]
-
-
-@dataclass(frozen=True, eq=False)
-class _StackMatch:
-    """The stacks of the other in the base. place: for each node of its tree that of the base, `NOT_FOUND` for none.
-    node, base_node: the nodes that match. alone: the nodes of the base that match none."""
-
-    place: Array
-    node: Array
-    base_node: Array
-    alone: Array
-
-
-def _stack_tree(profile: Profile, selection: Selection) -> CallTree:
-    return build_call_tree(profile, selection.frame_filter, selection.recursion, kinds=False)
-
-
-def _match_stacks(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> _StackMatch:
-    """The match of both trees. It is kept, because it is the same for all windows, threads and events."""
-
-    def build() -> _StackMatch:
-        tree = _stack_tree(other, other_selection)
-        distinct, which = np.unique(tree.function[1:], return_inverse=True)
-        function = np.append(NOT_FOUND, map_functions(other, base, distinct)[which])
-        shape = shape_of(base, base_selection.replace(invert=False), kinds=False)
-        place = locate_frames(shape, tree.parent, tree.depth, function, np.ones(len(tree), bool)).row.astype(np.int32)
-        node = np.flatnonzero(place >= 0).astype(np.int32)
-        alone = np.ones(len(shape), bool)
-        alone[place[node]] = False
-        return _StackMatch(place, node, place[node], np.flatnonzero(alone))
-
-    shapes = [(side.frame_filter, side.recursion) for side in (base_selection, other_selection)]
-    # A value kept for a profile must not keep another one.
-    return memoize(other, ("stacks in", ref(base), *shapes), build)
 
 
 @dataclass(frozen=True, eq=False)

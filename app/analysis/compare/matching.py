@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, sort_rows
 from ...domain.errors import InvalidRequest
 from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
@@ -147,17 +147,24 @@ class FramePositions:
     depth: Array
 
 
-def locate_frames(shape: TreeShape, parent: Array, depth: Array, function: Array, positions: Array) -> FramePositions:
+def locate_frames(
+    shape: TreeShape, parent: Array, depth: Array, function: Array, positions: Array, known: Array | None = None
+) -> FramePositions:
     """The positions of frames of another profile in `shape`.
 
     parent, depth: of the frames, in preorder; depth as in the shape, so that those at 0 or above are at its root.
     function: canonical ids of the shape's profile, NOWHERE for one it does not have. there: false for frames that
-    are known to be missing, with their subtrees.
+    are known to be missing, with their subtrees. known: rows of some of the frames, NOT_FOUND for the others.
     """
+    row = np.where((depth <= 0) & positions, 0, NOT_FOUND)
+    if known is not None:
+        row = np.where(known >= 0, known, row)
+    left = np.flatnonzero(row < 0)
+    if not len(left):
+        return FramePositions(row, depth)
     keys, rows = shape.children
     stride = shape.stride
-    row = np.where((depth <= 0) & positions, 0, NOT_FOUND)
-    by_depth = np.argsort(depth, kind="stable")
+    by_depth = left[sort_rows(np.maximum(depth[left], 0))]
     sorted_depth = depth[by_depth]
     bounds = np.searchsorted(sorted_depth, np.arange(1, int(depth.max(initial=0)) + 2))
     for level, (start, stop) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), 1):
