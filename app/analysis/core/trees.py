@@ -31,9 +31,11 @@ def find_outermost(end: Array, label: Array) -> Int64Array:
     """
     n = len(end)
     # numpy sorts numbers several times faster than it computes an argsort.
-    key = label.astype(np.int64) * n + np.arange(n)
+    bits = n.bit_length()
+    key = label.astype(np.int64) << bits
+    key |= np.arange(n)
     key.sort()
-    by_label = key % n
+    by_label = key & ((1 << bits) - 1)
     # Ends of earlier labels must not overlap later labels: each label has its own range of numbers.
     ends = key - by_label
     ends += end[by_label]

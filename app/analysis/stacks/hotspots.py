@@ -83,18 +83,23 @@ class _LabelSums:
     high: Array
 
     @classmethod
-    def of(cls, profile: Profile, tree: CallTree, label: Array, outer: Array) -> "_LabelSums":
+    def of(
+        cls, profile: Profile, tree: CallTree, label: Array, outer: Array, by_label: Array | None = None
+    ) -> "_LabelSums":
+        """by_label: all nodes of the tree in the order of their labels, if it is known."""
         sampled = list_sampled_nodes(profile)
         ends, place = (sampled, None) if tree.node is None else np.unique(tree.node[sampled], return_inverse=True)
         before = np.zeros(len(tree) + 1, np.int32)
         before[ends + 1] = 1
         np.cumsum(before, out=before)
         used = outer[before[outer] < before[tree.end[outer]]]
+        if by_label is None:
+            used = used[_sort_labels(label[used])]
+        else:
+            is_used = np.zeros(len(tree), bool)
+            is_used[used] = True
+            used = by_label[is_used[by_label]]
         of_used = label[used]
-        # numpy sorts 16-bit integers in linear time.
-        narrow = of_used.astype(np.uint16) if len(of_used) and int(of_used.max()) < 1 << 16 else of_used
-        order = np.argsort(narrow, kind="stable")
-        used, of_used = used[order], of_used[order]
         first = np.flatnonzero(np.diff(of_used, prepend=-1))
         return cls(
             sampled=sampled,
@@ -153,13 +158,22 @@ class _ShownSums:
         is_shown = np.ones(count, bool) if visible is None else visible[labels.function]
         outer = None
         if frames.show_from is not None:
-            outer = _LabelSums.of(profile, tree, labels.label, _find_shown_outer(profile, tree, labels, shown))
+            by_label = memoize(profile, "nodes by label", lambda: _sort_labels(labels.label).astype(np.int32))
+            nodes = _find_shown_outer(profile, tree, labels, shown)
+            outer = _LabelSums.of(profile, tree, labels.label, nodes, by_label)
         return cls(labels.function, labels.label[innermost], is_shown, outer)
 
     def add(self, whole: _LabelSums, calls: Array) -> tuple[Array, Array, int]:
         """As `_LabelSums.add`. whole: that of all frames."""
         own, total, everything = (self.outer or whole).add(calls, len(self.function), self.end_label)
         return own, np.where(self.is_shown, total, 0), everything
+
+
+def _sort_labels(label: Array) -> Array:
+    """The rows in the order of their labels (ints from 0), equal ones in their own order."""
+    # numpy sorts 16-bit integers in linear time.
+    narrow = label.astype(np.uint16) if len(label) and int(label.max()) < 1 << 16 else label
+    return np.argsort(narrow, kind="stable")
 
 
 def _find_shown_outer(profile: Profile, tree: CallTree, labels: FunctionLabels, shown: BoolArray) -> Array:
@@ -178,7 +192,9 @@ def _find_shown_outer(profile: Profile, tree: CallTree, labels: FunctionLabels, 
     is_single, is_open = memoize(profile, "calls of recursive functions", build)
     found = shown & is_single
     rows = np.flatnonzero(shown & is_open)
-    first = find_outermost(np.searchsorted(rows, tree.end[rows]), labels.label[rows]) == np.arange(len(rows))
+    before = np.zeros(len(tree) + 1, np.int32)
+    np.cumsum(shown & is_open, out=before[1:])
+    first = find_outermost(before[tree.end[rows]], labels.label[rows]) == np.arange(len(rows))
     found[rows[first]] = True
     return np.flatnonzero(found)
 
