@@ -89,12 +89,19 @@ def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
             ends.append(over)
             # Some are drawn over the time before they were taken.
             starts.append(min(int(pyramid.levels[-1].start.min()) for pyramid in timeline.samples))
-        for pyramids in (timeline.slices, timeline.instants, timeline.steps):
+        for pyramids in (timeline.slices, timeline.steps):
             for pyramid in pyramids:
                 top = pyramid.levels[-1]
                 items = top.read(slice(0, len(top)))
                 starts.append(int(items.start.min()))
                 ends.append(int(items.end.max()))
+        moments = get_column(profile.instants, "time_ns")
+        # Instants on no thread, such as the end of the profiler, say nothing about the program.
+        on_threads = moments[get_column(profile.instants, "thread") != NO_ID]
+        if len(on_threads) or (len(moments) and not starts):
+            moments = on_threads if len(on_threads) else moments
+            starts.append(int(moments.min()))
+            ends.append(int(moments.max()))
         for name, of in (("counters", "time_ns"), ("allocations", "start_ns"), ("allocations", "end_ns")):
             times = profile.tables()[name].column(of).drop_null().to_numpy()
             if len(times):

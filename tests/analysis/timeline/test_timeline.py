@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
 import random
@@ -26,6 +27,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.validation import find_error
+from perfloom.readers import pytorch
 from tests.support.profiles import profile_of, profiles
 from tests.support.traced import Trace, traces
 
@@ -352,3 +354,18 @@ def test_short_names_are_sent_where_they_differ() -> None:
     found = names_of("a::b::C::f(int)", "aten::mm")
     assert dict(zip(found["name"], found["short"], strict=True)) == {"a::b::C::f(int)": "C::f", "aten::mm": ""}
     assert names_of("aten::mm")["short"] == []
+
+
+def test_instants_on_no_thread_are_not_in_the_first_view() -> None:
+    def read_extent(*events: dict[str, Any]) -> tuple[int, int, int]:
+        text = json.dumps({"schemaVersion": 1, "traceEvents": events})
+        profile = pytorch.read(io.BytesIO(text.encode()))
+        whole = time_extent(profile, timeline_of(profile))
+        return whole.first_ns, whole.last_ns, whole.end_ns
+
+    end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 90}
+    operator = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 1, "tid": 1, "ts": 10, "dur": 5}
+    assert read_extent(operator, end) == (0, 5_000, 80_000)
+    mark = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "mark", "pid": 1, "tid": 1, "ts": 40}
+    assert read_extent(operator, mark, end) == (0, 30_000, 80_000)
+    assert read_extent(end, end | {"ts": 100})[:2] == (0, 10_000)
