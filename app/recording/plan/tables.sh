@@ -117,7 +117,7 @@ pl_print_vdso() (
     while read -r pl_range pl_rest; do
         case $pl_rest in *'[vdso]')
             pl_first=$((0x${pl_range%-*} / 4096))
-            # Not in place of this process, whose memory would be gone.
+            # Not with exec, which would remove the memory of this process.
             dd bs=4096 skip="$pl_first" count=$((0x${pl_range#*-} / 4096 - pl_first)) <&7
             exit
             ;;
