@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
+from perfloom.domain.jobs import CallGraph, JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
+from perfloom.ingest.facts import PERF_SCRIPT_FACT
+from perfloom.recording.plan import symbol_tables
 from perfloom.store.jobs import Job
 from perfloom.workers.base.context import JobContext
+from perfloom.workers.remote.symbol_tables import open_target_symbols
 from perfloom.workers.transports import close_all
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support import sshd as servers
@@ -66,10 +69,16 @@ def test_collected_files_belong_to_worker(
     context: JobContext,
     mpi_program: MpiProgram,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     place: str,
     system: str,
     start: str,
 ) -> None:
+    # Some recordings come with symbol tables. Those of Open MPI and MPICH have many binaries, which takes long.
+    with_tables = place == "ssh" and start in ("one process", "srun")
+    if with_tables:
+        monkeypatch.setattr(symbol_tables, "MIN_RECORDING_BYTES", 1)
+        monkeypatch.setattr(symbol_tables, "MIN_BYTES_WITH_NEW_TABLES", 1)
     target = target_of(request, place, system, tmp_path)
     context.store.targets.save(target)
     # Known already: asking takes its time.
@@ -77,10 +86,20 @@ def test_collected_files_belong_to_worker(
     flavour = None if start == "one process" else MpiFlavor(start)
     program = mpi_program(MpiFlavor.MPICH if flavour is MpiFlavor.MPICH else MpiFlavor.OPENMPI)
     command = (str(program), WORK_MS) if flavour else ("sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
-    spec = at(target, *command, frequency=999, mpi=Mpi(flavour, ranks=RANKS) if flavour else None)
+    spec = at(
+        target,
+        *command,
+        frequency=999,
+        call_graph=CallGraph.FP,
+        events=("cpu-clock",),
+        mpi=Mpi(flavour, ranks=RANKS) if flavour else None,
+    )
     job = run(context, spec, 60)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
     assert context.store.results.get(job.id).complete and is_cleaned_up(job)
+    has_tables = bool((tables := open_target_symbols(context.settings.data, target)) and tables.list_names())
+    facts = context.store.results.open(job.id).meta.facts
+    assert has_tables == with_tables and PERF_SCRIPT_FACT not in facts, facts
     names, samples = _by_rank(context, job)
     if flavour is None:
         assert list(samples) == [None] and samples[None] > 20
