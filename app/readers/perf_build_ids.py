@@ -9,10 +9,11 @@ bytes with the id, and the path of the binary.
 import io
 import struct
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import Any
 
 import zstandard
 
+from ..ingest.perf_records.packed_records import RecordUnpacker
 from .perf_data import MAGIC, PIPE_HEADER_BYTES, SWAPPED_MAGIC, is_piped
 from .perf_header import HEADER_BYTES, PACKED, PACKED_SIZED, Data, find_byte_order, iterate_records
 
@@ -101,22 +102,22 @@ def _list_parts(data: Data, order: str, start: int, end: int) -> Iterator[Data]:
     yield data[start:end]
     rest = b""
     sink = _Sink()
-    with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", sink), closefd=False) as unpacker:
-        for kind, at, after in iterate_records(data, order, start, end):
-            if kind not in (PACKED, PACKED_SIZED):
-                continue
-            packed = data[at + 8 : after]
-            if kind == PACKED_SIZED and len(packed) >= 8:
-                packed = packed[8 : 8 + struct.unpack_from(f"{order}Q", packed)[0]]
-            try:
-                unpacker.write(packed)
-            except (zstandard.ZstdError, ValueError):
-                return
-            part = rest + sink.take()
-            yield part
-            # A record may continue in the next compressed one.
-            ends = [last for _, _, last in iterate_records(part, order, 0, len(part))]
-            rest = part[ends[-1] :] if ends else part
+    unpacker = RecordUnpacker(sink)
+    for kind, at, after in iterate_records(data, order, start, end):
+        if kind not in (PACKED, PACKED_SIZED):
+            continue
+        packed = data[at + 8 : after]
+        if kind == PACKED_SIZED and len(packed) >= 8:
+            packed = packed[8 : 8 + struct.unpack_from(f"{order}Q", packed)[0]]
+        try:
+            unpacker.write(packed)
+        except (zstandard.ZstdError, ValueError):
+            return
+        part = rest + sink.take()
+        yield part
+        # A record may continue in the next compressed one.
+        ends = [last for _, _, last in iterate_records(part, order, 0, len(part))]
+        rest = part[ends[-1] :] if ends else part
 
 
 class _Sink(io.RawIOBase):

@@ -11,10 +11,11 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import Any
 
 import zstandard
 
+from ..ingest.perf_records.packed_records import RecordUnpacker
 from .perf_data import MAGIC, SWAPPED_MAGIC, is_piped
 
 Data = bytes | bytearray | memoryview
@@ -216,19 +217,19 @@ def _find_complete_records(data: Data, order: str, start: int, last: int) -> tup
     """(end of the last complete record that can be decompressed, decompressed size of the largest), of those that end
     before `last`."""
     end, most, counter = start, 0, _ByteCounter()
-    with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", counter), closefd=False) as unpacker:
-        for kind, at, after in iterate_records(data, order, start, min(last, len(data))):
-            if kind in (PACKED, PACKED_SIZED):
-                packed = data[at + 8 : after]
-                if kind == PACKED_SIZED and len(packed) >= 8:
-                    (length,) = struct.unpack_from(f"{order}Q", packed)
-                    packed = packed[8 : 8 + length]
-                counter.count = 0
-                try:
-                    unpacker.write(packed)
-                except zstandard.ZstdError:
-                    break
-                if (most := max(most, counter.count)) > _MAX_UNPACKED_BYTES:
-                    break
-            end = after
+    unpacker = RecordUnpacker(counter)
+    for kind, at, after in iterate_records(data, order, start, min(last, len(data))):
+        if kind in (PACKED, PACKED_SIZED):
+            packed = data[at + 8 : after]
+            if kind == PACKED_SIZED and len(packed) >= 8:
+                (length,) = struct.unpack_from(f"{order}Q", packed)
+                packed = packed[8 : 8 + length]
+            counter.count = 0
+            try:
+                unpacker.write(packed)
+            except zstandard.ZstdError:
+                break
+            if (most := max(most, counter.count)) > _MAX_UNPACKED_BYTES:
+                break
+        end = after
     return end, most

@@ -8,12 +8,13 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 import zstandard
 
 from ...domain.arrays import Array, Int64Array
+from .packed_records import RecordUnpacker
 from .record_places import OddSize, find_places
 from .unsupported import UnsupportedRecords
 
@@ -23,8 +24,6 @@ _TRACING_DATA, _AUXTRACE, _PACKED, _PACKED_SIZED = 66, 71, 81, 83
 _PART = 1 << 18
 """How many words are read before their memory is released."""
 _INCOMPLETE = "its last record is not complete"
-_TWO_BLOCKS = 1 << 18
-"""Bytes of two decompressed blocks of zstd, at most (RFC 8878, 3.1.1.2.4)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +111,14 @@ def _repack(data: bytes | memoryview, start: int, end: int, max_bytes: int, cut:
     """All records, each a multiple of 8 bytes. Those that were packed replace the packed ones, in which a
     record may continue in the next one. Formats of tracepoints, which follow a record of a piped file, are left out."""
     out, rest = bytearray(), _BoundedBuffer(max_bytes)
-    unpacker = zstandard.ZstdDecompressor().stream_writer(
-        cast("IO[bytes]", rest), write_size=_TWO_BLOCKS, closefd=False
-    )
+    unpacker = RecordUnpacker(rest)
     for kind, at, after in _walk(data, start, end, cut):
         if kind in (_PACKED, _PACKED_SIZED):
             packed = bytes(data[at + 8 : after])
             if kind == _PACKED_SIZED:
                 packed = packed[8 : 8 + int.from_bytes(packed[:8], "little")]
             try:
-                # A write ends when zstd has taken its bytes, while it may keep output for which there was no room. With
-                # the last byte there is room for what it kept, and for the block that this byte ends.
-                unpacker.write(packed[:-1])
-                unpacker.write(packed[-1:])
+                unpacker.write(packed)
             except zstandard.ZstdError:
                 raise UnsupportedRecords("its records cannot be decompressed") from None
             stop = _find_end_of_records(rest.data)
