@@ -371,8 +371,10 @@ class Timeline {
   }
 
   key(event) {
+    // With Caps Lock, letters are capitals.
+    const key = event.shiftKey || event.key.length > 1 ? event.key : event.key.toLowerCase();
     const { view } = this;
-    if (event.key === 'Escape') {
+    if (key === 'Escape') {
       if (this.selectedRange?.zoomOut(event.target)) return true;
       if (view.dragAction !== 'select') this.toggleDrag('select');
       else if (this.panel.open || view.selected) this.select(null);
@@ -383,17 +385,17 @@ class Timeline {
     }
     if (event.shiftKey) return false;
     const inside = view.stage.contains(event.target) || event.target === document.body;
-    if (event.key === 'f') {
+    if (key === 'f') {
       if (view.selected) this.zoomTo(view.selected);
       else this.act('fit');
-    } else if (event.key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
-    else if (event.key === 'z') this.zoomToSelection();
-    else if (event.key === 'p' && !this.search.active) this.toggleDrag('move');
-    else if (event.key === 'n' && !this.search.active && this.details?.name) this.find(this.details.name);
-    else if (event.key === 'n' || event.key === 'p') this.search.next(event.key === 'p');
+    } else if (key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
+    else if (key === 'z') this.zoomToSelection();
+    else if (key === 'p' && !this.search.active) this.toggleDrag('move');
+    else if (key === 'n' && !this.search.active && this.details?.name) this.find(this.details.name);
+    else if (key === 'n' || key === 'p') this.search.next(key === 'p');
     else if (!inside || event.target.closest?.('button, a')) return false;
-    else if (event.key.startsWith('Arrow')) return this.arrow(event.key);
-    else if (event.key === 'Enter' && view.selected) this.zoomTo(view.selected);
+    else if (key.startsWith('Arrow')) return this.arrow(key);
+    else if (key === 'Enter' && view.selected) this.zoomTo(view.selected);
     else return false;
     return true;
   }
