@@ -141,3 +141,10 @@ def test_the_form_keeps_every_part_of_the_selection(stored: Callable[..., str], 
         ("Show", "f"),
         ("Show from", "main"),
     ]
+
+
+def test_a_filter_that_leaves_nothing_is_named(stored: Callable[..., str], browser_client: Browser) -> None:
+    stored(ranked(4))
+    reason = "in this selection. Remove a filter above."
+    assert reason in text_of(browser_client.page(f"{PAGE}?focus=nosuchxyz"))
+    assert reason not in text_of(browser_client.page(PAGE))

@@ -118,7 +118,7 @@ class ThreadTree:
 @dataclass(frozen=True)
 class ThreadsPage(Page):
     """`/results/<id>/threads`. ranks: None without ranks to compare. pairs: groups that are often compared;
-    save_pair: where the form that saves them leads."""
+    save_pair: where the form that saves them leads. all_zero: whether the value of every thread is 0."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: ResultFrame
@@ -126,6 +126,7 @@ class ThreadsPage(Page):
     pairs: tuple[GroupPair, ...]
     save_pair: str
     tree: ThreadTree
+    all_zero: bool
     sheet: Sheet
     csv: str
 
@@ -143,6 +144,7 @@ def show(id: str) -> Response:
             pairs=_pairs(frame, profile),
             save_pair=frame.url("threads/groups", None, *frame.page_params),
             tree=_tree(frame, profile),
+            all_zero=bool(len(every)) and not every["value"].any(),
             sheet=build_sheet(
                 "Threads",
                 rows,
