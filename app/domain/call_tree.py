@@ -11,6 +11,8 @@ import numpy as np
 
 from .arrays import Array, BoolArray, Int32Array, number_values
 
+_MOST_STEPS = 64
+"""Longer paths are followed for all nodes at once."""
 MAX_LEVELS = 5000
 """Up to this number of levels, it is worth checking whether nodes are already ordered by depth."""
 
@@ -243,6 +245,15 @@ def _find_merged(parent: Array, end: Array, depth: Array, label: Array, moved: A
     return into
 
 
+def _find_nearest(parent: Array, marked: BoolArray) -> Array:
+    """The nearest marked node above each, itself included; 0 for none. Takes as many passes as the depth has bits."""
+    nearest = np.where(marked, np.arange(len(parent), dtype=parent.dtype), parent)
+    nearest[:1] = 0
+    while not np.array_equal(further := nearest[nearest], nearest):
+        nearest = further
+    return nearest
+
+
 def _find_shifts(
     parent: Array, end: Array, depth: Array, into: Array, before: Array, size: Array, is_first: BoolArray
 ) -> Array:
@@ -266,12 +277,14 @@ def _find_shifts(
     climbing = asked = np.flatnonzero(asked)
     found = asked.copy()
     at = np.arange(len(asked))
-    while True:
+    for _ in range(_MOST_STEPS):
         goes_on = ~is_placed[climbing] & (climbing > 0)
         found[at] = climbing
         at, climbing = at[goes_on], parent[climbing[goes_on]]
         if not len(at):
             break
+    else:
+        found[at] = _find_nearest(parent, is_placed)[climbing]
     nearest[asked] = found
     shift = np.zeros(count, np.int32)
     levels = _sort_by_depth(depth[placed])

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.call_tree import compute_depths, merge_children, sum_subtrees, to_preorder
+from perfloom.domain import call_tree
+from perfloom.domain.call_tree import compute_depths, merge_children, merge_moved_nodes, sum_subtrees, to_preorder
 
 
 @st.composite
@@ -75,6 +76,37 @@ def test_merge_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> None
     paths = [path(node, new_parent, new_label) for node in range(len(new_parent))]
     assert len(set(paths)) == len(paths)
     assert all(above < node for node, above in enumerate(new_parent))
+
+
+@given(parents(), st.data(), st.sampled_from([0, 1, 1000]))
+def test_merge_of_moved_nodes_keeps_every_path(parent: np.ndarray, data: st.DataObject, steps: int) -> None:
+    label = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(parent), max_size=len(parent))))
+    _, parent, label = merge_children(parent, label)
+    stays = np.array(data.draw(st.lists(st.booleans(), min_size=len(parent), max_size=len(parent))), bool)
+    stays[0] = True
+    number, rows = np.cumsum(stays) - 1, np.flatnonzero(stays)
+    above = parent.copy()
+    for node in range(1, len(parent)):
+        if not stays[above[node]]:
+            above[node] = above[above[node]]
+    kept = to_preorder(np.where(rows > 0, number[above[rows]], -1))
+    label, moved = label[rows][kept.order], (above != parent)[rows][kept.order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(call_tree, "_MOST_STEPS", steps)
+        got = merge_moved_nodes(kept.parent, kept.end, kept.depth, label, moved)
+    merged, new_parent, new_label = merge_children(kept.parent, label)
+
+    def paths(above: np.ndarray, names: np.ndarray) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for node, up in enumerate(above.tolist()):
+            found.append(() if up < 0 else (*found[up], int(names[node])))
+        return found
+
+    merged_paths, got_paths = paths(new_parent, new_label), paths(got.parent, label[got.order])
+    assert sorted(got_paths) == sorted(merged_paths)
+    assert [got_paths[at] for at in got.position.tolist()] == [merged_paths[at] for at in merged.tolist()]
+    assert got.end.tolist() == to_preorder(got.parent).end.tolist()
+    assert got.depth.tolist() == compute_depths(got.parent).tolist()
 
 
 def test_deep_stack_has_its_depth() -> None:
