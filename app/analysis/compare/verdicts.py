@@ -227,9 +227,9 @@ class GateResult(StrEnum):
 
 def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
     """Whether something grew by more than `most` percent of the whole of the base (of shares: percentage points), with
-    evidence. UNCERTAIN: the runs could not have shown a growth of `most`, or the noise between them is unknown and
-    something grew by more than the noise of sampling. Of a formula, only the whole is considered, in percent of its
-    value. With the reason."""
+    evidence. UNCERTAIN: the runs neither exclude a growth of `most` nor could have shown it, or the noise between them
+    is unknown and something grew by more than the noise of sampling. Of a formula, only the whole is considered, in
+    percent of its value. With the reason."""
     grown = [("everything selected", 100 * comparison.whole.ratio, comparison.whole.found)] if comparison.whole else []
     # Of a formula, the value of a small function says little about the program.
     for row in [] if comparison.formula else list_found(comparison.rows):
@@ -252,7 +252,7 @@ def check_gate(comparison: Comparison, most: float) -> tuple[GateResult, str]:
             f"{text}: more than the noise of sampling, but the noise between runs is unknown. Compare at least 3 "
             "runs on each side, or give their --variation.",
         )
-    least = _least_growth(comparison)
+    least = _least_growth(comparison, most)
     if least > most:
         return (
             GateResult.UNCERTAIN,
@@ -358,7 +358,7 @@ def find_notes(profiles: Sequence[Profile], event: str) -> Iterator[Note]:
         found = dict.fromkeys(profile.meta.facts[fact] for profile in profiles if profile.meta.facts.get(fact))
         if len(found) > 1:
             yield Note(f"The recordings are from different {what}: {{}}.", tuple(found))
-    rates = {sampling_of(profile, event) for profile in profiles}
+    rates = {sampling_of(profile, event) for profile in profiles} - {(None, None)}
     if len(rates) > 1:
         yield Note("They were sampled at different frequencies or periods.")
 
@@ -428,14 +428,18 @@ def _verdicts(evidence: Evidence, certain: bool) -> Array:
     return verdicts
 
 
-def _least_growth(comparison: Comparison) -> float:
+def _least_growth(comparison: Comparison, most: float) -> float:
     """The smallest growth that the runs could show, in percent of the whole of the base: of the whole or of a function,
-    whichever is larger."""
-    least = 0.0 if comparison.whole is None else 100 * comparison.whole.detectable
+    whichever is larger. Those whose interval ends at `most` or below did not grow by more, whatever could be shown."""
+    whole, least = comparison.whole, 0.0
+    if whole is not None and not (comparison.is_certain and 100 * whole.high <= most):
+        least = 100 * whole.detectable
     for measure in () if comparison.formula else MEASURES:
         values = comparison.rows.values
-        growth = values[f"detectable_{measure}_percent"] * values[f"base_{measure}_percent"] / 100
-        least = max(least, float(growth[~np.isnan(growth)].max(initial=0.0)))
+        share = values[f"base_{measure}_percent"] / 100
+        growth, highest = (values[f"{name}_{measure}_percent"] * share for name in ("detectable", "high"))
+        is_open = ~(highest <= most) if comparison.is_certain else np.ones(len(growth), bool)
+        least = max(least, float(growth[is_open & ~np.isnan(growth)].max(initial=0.0)))
     return least
 
 

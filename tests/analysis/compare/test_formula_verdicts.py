@@ -39,6 +39,10 @@ def test_a_function_with_more_cycles_per_instruction_is_found() -> None:
     assert re.match(r"\d+(\.\d+)?\s% more CPI \(.*\), 5 runs against 5 runs: lookup \+\d+ %\.", text), text
     assert check_gate(found, 5)[0] is GateResult.SLOWER
     assert check_gate(found, 50)[0] is GateResult.PASS
+    # The interval of an improvement excludes a growth that these runs could not have shown.
+    improved = compare_groups(other, base, RATIO, RATIO)
+    assert improved.whole is not None and improved.whole.high < 0 and 100 * improved.whole.detectable > 1
+    assert check_gate(improved, 1)[0] is GateResult.PASS
 
 
 def test_exchanged_sides_have_the_inverse_ratio() -> None:
