@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from perfloom.domain import units
+from perfloom.ingest.jit import cache as compiled_cache
 from tests.support import paths, servers, sshd
 from tests.support.network_lock import stable_network
 from tests.support.parts import require
@@ -49,6 +52,13 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("perfloom")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the loops for reading before any process reads: else each compiles what it needs."""
+    is_first = not hasattr(config, "workerinput")
+    if is_first and importlib.util.find_spec("numba") and not compiled_cache.is_ready():
+        subprocess.run([sys.executable, "-m", "perfloom.readers.warmup"], check=True)
 
 
 @pytest.fixture(scope="session")

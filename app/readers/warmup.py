@@ -3,12 +3,12 @@
 import io
 import json
 import pickle
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..ingest import protobuf_wire
 from ..ingest.jit import cache as compiled_cache
-from ..ingest.jit.decorators import IS_CACHED
+from ..ingest.jit.decorators import IS_CACHED, write_compiled
 
 LLAMA_TRACE = b"""start_time: 1
 thr: 1, name: matmul_ffn_up-12_7, time: 2.5
@@ -51,23 +51,21 @@ PPROF = b"".join(
 
 
 def compile_all() -> None:
-    """Compile all loops that are not cached, and record that. It takes up to half a minute.
+    """Compile all loops into their file, unless it exists. It takes 40 s.
 
     Does nothing if nothing can be cached.
     """
-    if not IS_CACHED:
+    if not IS_CACHED or compiled_cache.is_ready():
         return
     # A later process finds it locked; an earlier one continues.
     compiled_cache.acquire_lock()
-    load_all()
-    compiled_cache.mark_ready()
+    call_all()
+    with suppress(OSError):
+        write_compiled()
 
 
-def load_all(enough: Callable[[], bool] = lambda: False) -> None:
-    """Load all compiled functions into this process; those that are not cached are compiled.
-
-    enough: called between formats, most used first: whether to leave further formats to the process that needs them.
-    """
+def call_all() -> None:
+    """Call all compiled functions with each of the types that files need; those that are not cached are compiled."""
     # Compiled code is imported only when a file is read.
     from ..ingest.trace_json.string_table import grow, make_table
     from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
@@ -82,8 +80,6 @@ def load_all(enough: Callable[[], bool] = lambda: False) -> None:
         (pprof, (PPROF,)),
     )
     for reader, samples in formats:
-        if enough():
-            return
         for sample in samples:
             reader.read(io.BytesIO(sample), "sample")
     grow(make_table(1, 1), 0, 0, 8, 8)

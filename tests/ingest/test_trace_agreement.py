@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gzip
 import io
 import json
@@ -163,30 +162,3 @@ def test_truncated_recording_is_read_up_to_its_end() -> None:
         assert events == whole[: len(events)]
         assert text[:end].count(b'"ph"') - len(events) in (0, 1)
         assert [reason for reason, _, _ in found.lost] == ([trace_documents.CUT_OFF] if end else [])
-
-
-def test_cache_lists_shared_modules() -> None:
-    """A change of a module that is compiled into another module's loops must invalidate their cache."""
-    pieces: dict[str, set[str]] = {}
-    trees = {path.stem: ast.parse(path.read_bytes()) for path in READERS.glob("*.py")}
-    marks = {"compiled", "compiled_with_checks", "lean", "inlined", "_instruction"}
-    loops = {
-        name: [
-            node
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef)
-            and any(isinstance(mark, ast.Name) and mark.id in marks for mark in node.decorator_list)
-        ]
-        for name, tree in trees.items()
-    }
-    for name, found in loops.items():
-        pieces[name] = {loop.name for loop in found}
-    shared = set()
-    for name, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module in pieces:
-                names = {alias.name for alias in node.names} & pieces[node.module]
-                called = {part.id for loop in loops[name] for part in ast.walk(loop) if isinstance(part, ast.Name)}
-                if names & called:
-                    shared.add(f"{node.module}.py")
-    assert shared <= set(compiled_cache.SHARED)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from perfloom.ingest.jit import cache as compiled_cache
-from perfloom.ingest.jit.mode import PLAIN_TEXT_BYTES, may_need_loops
+from perfloom.ingest.jit.mode import PLAIN_JSON_BYTES, may_need_loops
 from perfloom.ingest.trace_json import reader as trace_read
+from perfloom.readers import warmup
 from tests.support import paths
 from tests.support.trace_texts import EVENT, listed
 
@@ -22,23 +23,15 @@ DATA = paths.DATA
 COVERED = """
 import gzip, io, sys
 from pathlib import Path
-from perfloom.readers import llama_trace, memory_snapshot, pytorch
-from perfloom.readers import warmup as compiling
+from perfloom.ingest.jit.decorators import HAS_NUMBA
+from perfloom.readers import HEAD_BYTES, detect_format, llama_trace
 
-def made():
-    modules = [module for name, module in sys.modules.items() if name.startswith(("perfloom.ingest.", "perfloom.readers."))]
-    loops = {id(one): one for module in modules for one in vars(module).values() if hasattr(one, "signatures")}
-    return {(one.py_func.__module__, one.py_func.__name__, str(kind)) for one in loops.values() for kind in one.signatures}
-
-compiling.compile_all()
-ready = made()
 for path in map(Path, sys.argv[1:]):
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        (pytorch if path.suffix == ".gz" else memory_snapshot).read(file, path.name)
+        detect_format(file.peek(HEAD_BYTES), path.name).read(file, path.name)
 lines = "".join(f"thr: 1, name: {end}{n}_{n}, time: {n}\\n" for n in range(9000) for end in ("", "end_"))
 llama_trace.read(io.BytesIO(lines.encode()))
-assert len(ready) > 20
-print(sorted(made() - ready))
+print(HAS_NUMBA, "numba" in sys.modules)
 """
 WITHOUT = """
 import gzip, sys
@@ -56,13 +49,32 @@ def run(code: str, *paths: Path) -> str:
     ).stdout
 
 
-@pytest.mark.timeout(600)  # one or two minutes of computation while other tests run
+@pytest.mark.timeout(600)  # a minute of computation while other tests run
 def test_warmup_compiles_all_loops() -> None:
-    assert (
-        run(COVERED, DATA / "pytorch" / "training.pt.trace.json.gz", DATA / "pytorch-memory" / "training.pickle")
-        == "[]\n"
-    )
+    warmup.compile_all()
     assert compiled_cache.is_ready()
+    files = [
+        *sorted((DATA / "pytorch").glob("*.pt.trace.json.gz")),
+        *sorted((DATA / "pytorch-memory").glob("*.pickle")),
+        *sorted((DATA / "perfetto").glob("*.pftrace")),
+        *sorted((DATA / "callgrind").glob("*.out")),
+        DATA / "mllm" / "perf.json",
+        DATA / "samplers" / "py-spy.chrometrace",
+    ]
+    assert run(COVERED, *files) == "True False\n", "nothing is compiled again"
+
+
+def test_all_modules_with_loops_decide_about_the_cache() -> None:
+    package = paths.ROOT / "app"
+    compiled = set()
+    for path in package.rglob("*.py"):
+        functions = (node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.FunctionDef))
+        marks = {mark.id for node in functions for mark in node.decorator_list if isinstance(mark, ast.Name)}
+        if any(mark.startswith("jit") or mark == "_instruction" for mark in marks):
+            compiled.add(str(path.relative_to(package)))
+    assert len(compiled) > 15
+    assert compiled <= set(compiled_cache.LOOP_MODULES)
+    assert all((package / name).is_file() for name in compiled_cache.LOOP_MODULES)
 
 
 def test_traces_can_be_read_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,28 +100,26 @@ def test_files_that_are_read_without_loops(tmp_path: Path, start: bytes, needs: 
     path = tmp_path / "file"
     path.write_bytes(start)
     assert not may_need_loops([str(path)])
-    os.truncate(path, PLAIN_TEXT_BYTES + 1)
+    os.truncate(path, PLAIN_JSON_BYTES + 1)
     assert may_need_loops([str(path)]) == needs
     assert may_need_loops([str(path), str(tmp_path)])
 
 
 def test_cache_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "given"))
-    numba = SimpleNamespace(config=SimpleNamespace(CACHE_DIR=""))
-    assert compiled_cache.configure_folder(numba)
+    assert compiled_cache.prepare_folder()
     folder = compiled_cache.get_folder()
-    assert str(folder) == numba.config.CACHE_DIR
     assert folder.parent == tmp_path / "given"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not compiled_cache.is_ready()
     assert compiled_cache.acquire_lock() and not compiled_cache.acquire_lock()
-    compiled_cache.mark_ready()
+    compiled_cache.get_library_path().touch()
     assert compiled_cache.is_ready()
     folder.chmod(0o770)
-    assert not compiled_cache.configure_folder(numba)
+    assert not compiled_cache.prepare_folder()
     folder.chmod(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert not compiled_cache.configure_folder(numba)
+    assert not compiled_cache.prepare_folder()
 
 
 def test_unused_caches_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +139,7 @@ def test_unused_caches_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     compiled_cache.remove_unused()
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, *others, "d" * 16} - {"a" * 16}
     # A used cache is not old.
-    assert compiled_cache.configure_folder(SimpleNamespace(config=SimpleNamespace(CACHE_DIR="")))
+    assert compiled_cache.prepare_folder()
     assert mine.stat().st_mtime > old + 60
 
 
@@ -141,6 +151,5 @@ def test_cache_is_in_the_user_cache_directory(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert compiled_cache.get_base_folder() == tmp_path / "cache" / "perfloom" / "numba"
     (tmp_path / "cache").touch()
-    assert not compiled_cache.configure_folder(SimpleNamespace())
-    compiled_cache.mark_ready()
+    assert not compiled_cache.prepare_folder()
     assert not compiled_cache.is_ready()

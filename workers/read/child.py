@@ -103,11 +103,7 @@ def _load_libraries(descriptor: int, parent: int, loads_loops: bool) -> None:
             importlib.import_module(module)
     # Without a cache for this user, every process would compile the loops, needed or not.
     if loads_loops and compiled_cache.is_ready() and not has_request():
-        from perfloom.ingest.jit import decorators
-        from perfloom.readers import warmup as compiling
-
-        if decorators.IS_CACHED:
-            compiling.load_all(has_request)
+        importlib.import_module("perfloom.ingest.jit.decorators")
 
 
 def _wait_for_path(descriptor: int) -> str:

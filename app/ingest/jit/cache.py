@@ -12,19 +12,42 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ... import __version__
 
-SHARED = (
-    *("jit/decorators.py", "jit/hashing.py", "jit/protobuf_columns.py"),
-    *("trace_json/string_table.py", "trace_json/simd_compiled.py", "trace_json/values.py"),
+LOOP_MODULES = (
+    "ingest/jit/compiler.py",
+    "ingest/jit/decorators.py",
+    "ingest/jit/hashing.py",
+    "ingest/jit/library.py",
+    "ingest/jit/native.py",
+    "ingest/jit/protobuf_columns.py",
+    "ingest/trace/arguments.py",
+    "ingest/trace/begin_end_pairs.py",
+    "ingest/trace/nesting.py",
+    "ingest/trace/phases.py",
+    "ingest/trace/point_events.py",
+    "ingest/trace/samples.py",
+    "ingest/trace/slices.py",
+    "ingest/trace/tables.py",
+    "ingest/trace/tracks.py",
+    "ingest/trace_json/scanner.py",
+    "ingest/trace_json/simd_compiled.py",
+    "ingest/trace_json/string_table.py",
+    "ingest/trace_json/values.py",
+    "readers/callgrind/kernel.py",
+    "readers/llama_trace/lines.py",
+    "readers/memory_snapshot/pickle_machine.py",
+    "readers/memory_snapshot/stacks.py",
+    "readers/perfetto_trace/argument_writer.py",
+    "readers/perfetto_trace/packets.py",
+    "readers/perfetto_trace/text_interning.py",
+    "readers/pprof/stacks.py",
 )
-"""Modules whose functions are compiled into loops of other modules: numba detects only changes of a loop's own
-module."""
+"""Modules whose functions are compiled, below the package: another source is another directory."""
 LOCK = "lock"
-READY = "ready"
-"""A file with this name marks that all loops for reading are compiled."""
+LIBRARY = "loops"
+"""The file with the compiled loops (see `library`). If it exists, all loops for reading are in it."""
 UNUSED_S = 14 * 24 * 3600
 """Directories of other versions are removed if unused for this long; until then those versions may still be
 installed."""
@@ -52,9 +75,9 @@ def get_folder() -> Path:
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{package} {metadata.version(package)}\n".encode())
     digest.update(identify_cpu())
-    for name in SHARED:
-        digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
-    # Their number is a constant of compiled loops whose own modules may be unchanged.
+    for name in LOOP_MODULES:
+        digest.update(Path(__file__).parents[2].joinpath(name).read_bytes())
+    # Their number is a constant of compiled loops.
     digest.update(repr(NUMERIC_ARGUMENTS).encode())
     return get_base_folder() / digest.hexdigest()[:16]
 
@@ -71,8 +94,8 @@ def identify_cpu() -> bytes:
     return b"\n".join(lines.get(name, b"") for name in known)
 
 
-def configure_folder(numba: Any) -> bool:
-    """Make numba use that directory; False if it cannot be created or other users may write to it."""
+def prepare_folder() -> bool:
+    """Make that directory; False if it cannot be created or other users may write to it."""
     try:
         path = get_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,8 +107,12 @@ def configure_folder(numba: Any) -> bool:
     with suppress(OSError):
         # The modification time is that of its last use.
         os.utime(path)
-    numba.config.CACHE_DIR = str(path)
     return True
+
+
+def get_library_path() -> Path:
+    """The file with the compiled loops. It may not exist."""
+    return get_folder() / LIBRARY
 
 
 def remove_unused() -> None:
@@ -103,7 +130,7 @@ def remove_unused() -> None:
 def is_ready() -> bool:
     """Whether all loops for reading were compiled before."""
     try:
-        return (get_folder() / READY).exists()
+        return get_library_path().exists()
     except (OSError, RuntimeError):
         return False
 
@@ -119,9 +146,3 @@ def acquire_lock() -> bool:
     except (OSError, RuntimeError):
         return False
     return True
-
-
-def mark_ready() -> None:
-    """Record that all loops for reading are compiled."""
-    with suppress(OSError, RuntimeError):
-        (get_folder() / READY).touch(mode=0o600)

@@ -49,6 +49,17 @@ def read_module_symbols(module: ElfImage, section: SectionHeader) -> SymbolTable
     return _read_symbols(module, SHT_SYMTAB, module, section)
 
 
+def list_undefined(image: ElfImage) -> list[str]:
+    """The symbols that object code has from elsewhere."""
+    table = next((section for section in image.sections if section.type == SHT_SYMTAB), None)
+    if table is None:
+        return []
+    rows = np.frombuffer(image.read_section(table, MAX_TABLE_BYTES), make_record(_SYMBOL[image.is_64], image.order))
+    names = image.read_section(image.sections[table.link], MAX_TABLE_BYTES)
+    starts = rows["name"][(rows["section"] == 0) & (rows["name"] > 0)].tolist()
+    return [names[start : names.index(b"\0", start)].decode() for start in starts]
+
+
 def _has_symbols(image: ElfImage) -> bool:
     return any(section.type == SHT_SYMTAB for section in image.sections)
 

@@ -156,7 +156,7 @@ def read(stream: BinaryIO, source: str) -> Tape:
 
 def choose_plain_run(function: Any, few: bool) -> Any:
     """A compiled function, or for few values the same in plain Python."""
-    return getattr(function, "py_func", function) if few else function
+    return getattr(function, "plain", function) if few else function
 
 
 class _MachineState:

@@ -394,6 +394,7 @@ class ArgumentWriter:
 
     def _write(self, given: Array, more: Array) -> tuple[Array, Array]:
         at, known = self._at, np.concatenate(self._tables, axis=1)
+        given, more = np.ascontiguousarray(given), np.ascontiguousarray(more)
         quoted = np.frombuffer(b"".join(self._quoted), np.uint8)
         bounds = np.cumsum([0, *map(len, self._quoted)])
         out, stack = np.empty(ROOM, np.uint8), np.zeros((KEY + 2 * MAX_MEMBERS, MAX_DEPTH), np.int64)

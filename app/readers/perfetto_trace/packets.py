@@ -58,8 +58,6 @@ class Packets:
 
     def carry_forward(self, given: Array) -> Array:
         """For each packet the last one with the flag (bools) up to it in its generation; -1 if there is none."""
-        if not given.any():
-            return np.full(len(given), -1, np.int64)
         return _carry_forward(self.generation, given, np.full(self.generations, -1, np.int64))
 
 

@@ -1,0 +1,107 @@
+"""Compiles loops to object code with numba. Only what is not in the file of compiled loops (`library.py`) needs it.
+
+The compiler alone takes a third of a second to load and 130 MB.
+"""
+
+import io
+import threading
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.core import types as numba_types
+from numba.np.numpy_support import as_dtype
+
+from ..machine_code.elf_image import ElfImage
+from ..symbols.elf_symbols import list_undefined
+from .native import ARRAY, MEMORY, Result, append_words, create_target_machine
+
+_njit: Any = numba.njit
+_typeof: Any = numba.typeof
+_kinds: Any = numba_types
+LOCK = threading.Lock()
+"""Of the compiler."""
+
+
+@dataclass(frozen=True)
+class CompiledLoop:
+    """A function in LLVM's assembly. word_count: words of its arguments. result: its type."""
+
+    symbol: str
+    word_count: int
+    result: Result
+    assembly: str
+
+
+class LoopCompiler:
+    """Compiles one function for any types of its arguments. options: of numba.njit."""
+
+    def __init__(self, function: types.FunctionType, **options: Any) -> None:
+        self._function = function
+        self._options = options
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function as numba calls it from others."""
+        if self._dispatcher is None:
+            plain = self._function
+            names = dict(plain.__globals__)
+            function = types.FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__)
+            function.__module__, function.__qualname__ = plain.__module__, plain.__qualname__
+            # Without what makes it callable from Python, which is most of the work for small functions.
+            options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
+            self._dispatcher = _njit(**options, **self._options)(function)
+            # Last, because functions may call themselves and each other.
+            names |= {name: _resolve(names[name]) for name in plain.__code__.co_names if name in names}
+        return self._dispatcher
+
+    def compile(self, arguments: tuple[Any, ...]) -> CompiledLoop:
+        """The function, compiled for arguments of these types.
+
+        Raises TypeError for arguments or results that cannot be passed in words.
+        """
+        signature = tuple(_typeof(value) for value in arguments)
+        self.dispatcher.compile(signature)
+        compiled = self.dispatcher.overloads[signature]
+        packed = compiled.target_context.get_arg_packer(compiled.fndesc.argtypes).argument_types
+        words: list[int] = []
+        append_words(words, arguments)
+        if len(packed) != len(words) or any(str(kind) in ("float", "double") for kind in packed):
+            raise TypeError(f"{self._function.__name__} takes other arguments than words")
+        return CompiledLoop(
+            compiled.fndesc.llvm_func_name,
+            len(words),
+            _describe_result(compiled.signature.return_type),
+            self.dispatcher.inspect_llvm(signature),
+        )
+
+
+def _resolve(value: Any) -> Any:
+    """What numba calls for a name of a function."""
+    resolve = getattr(value, "resolve_for_compiler", None)
+    return value if resolve is None else resolve()
+
+
+def _describe_result(kind: Any) -> Result:
+    if isinstance(kind, _kinds.BaseTuple):
+        return [_describe_result(part) for part in kind]
+    if isinstance(kind, _kinds.Array):
+        return f"{ARRAY}{as_dtype(kind.dtype).str} {kind.ndim}"
+    if isinstance(kind, _kinds.Integer | _kinds.Boolean | _kinds.Float | _kinds.NoneType):
+        return str(kind)
+    raise TypeError(f"no result of type {kind}")
+
+
+def emit_object(assemblies: Iterable[str]) -> tuple[bytes, list[str]]:
+    """(object code of modules in LLVM's assembly, with the memory of arrays; symbols that it has from the process)."""
+    machine = create_target_machine()
+    whole = llvm.parse_assembly(MEMORY)
+    whole.triple, whole.data_layout = llvm.get_process_triple(), str(machine.target_data)
+    for assembly in assemblies:
+        whole.link_in(llvm.parse_assembly(assembly))
+    code = bytes(machine.emit_object(whole))
+    return code, list_undefined(ElfImage.read(io.BytesIO(code)))

@@ -1,0 +1,132 @@
+"""Compiled functions called without the compiler: arguments and results of all kinds, memory, errors, and their file."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from perfloom.ingest.jit.decorators import HAS_NUMBA, jit, jit_bounds_checked
+from perfloom.ingest.jit.library import CompiledFunction, LoopLibrary, read_library, write_library
+
+pytestmark = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
+
+
+class Pair(NamedTuple):
+    first: Any
+    scale: int
+
+
+@jit
+def describe(values: Any, pair: Pair, is_last: bool, table: Any) -> Any:
+    total = 0
+    for value in values:
+        total += value * pair.scale
+    made = np.zeros(len(values), np.int32)
+    made[0] = 7
+    return total, is_last, made, pair.first, table[1:, 1], table.shape[1], np.uint64(2**64 - 1)
+
+
+@jit
+def double(value: Any) -> Any:
+    return 2 * value
+
+
+@jit
+def change(values: Any) -> None:
+    values[0] = 5
+
+
+@jit
+def allocate(count: int) -> Any:
+    return np.ones(count, np.int64)
+
+
+@jit_bounds_checked
+def look_up(values: Any, at: int) -> int:
+    return values[at]
+
+
+def test_arguments_and_results() -> None:
+    values, first = np.array([1, 2, 3], np.int64), np.array([True, False])
+    table = np.arange(6, dtype=np.int32).reshape(3, 2)
+    total, is_last, made, same, column, width, largest = describe(values, Pair(first, 10), True, table)
+    assert (total, is_last, width, largest) == (60, True, 2, 2**64 - 1)
+    assert type(is_last) is bool and made.dtype == np.int32 and made.tolist() == [7, 0, 0]
+    assert same.tolist() == [True, False] and column.tolist() == [3, 5]
+    table[2, 1] = 9
+    assert column.tolist() == [3, 9], "a view of the argument"
+    assert describe(values[::2], Pair(first, -1), False, table)[0] == -4
+
+
+def test_numbers() -> None:
+    assert double(-4) == -8 and double(2**63) == 0
+    assert double(np.int32(-3)) == -6
+
+
+def test_none_and_written_arrays() -> None:
+    values = np.zeros(2, np.int64)
+    assert change(values) is None
+    assert values.tolist() == [5, 0]
+    values.flags.writeable = False
+    with pytest.raises(Exception, match=r"read-only|readonly"):
+        change(values)
+    assert values.tolist() == [5, 0]
+
+
+def test_errors() -> None:
+    assert look_up(np.array([4, 5]), 1) == 5
+    with pytest.raises(IndexError):
+        look_up(np.array([4, 5]), 2)
+    with pytest.raises(MemoryError):
+        allocate(1 << 60)
+    with pytest.raises(TypeError, match="list"):
+        double([1])
+
+
+def test_memory_of_results_is_freed() -> None:
+    allocate(1)
+    kept = allocate(1000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(300):
+        assert allocate(1 << 20)[-1] == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10, "one of 300 arrays at a time"
+    assert kept.sum() == 1000
+
+
+def test_a_damaged_library_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "loops"
+    assert read_library(path) is None
+    functions = (CompiledFunction("a.b", "int", "b", 1, ["int64", "array <i4 1"]),)
+    library = LoopLibrary(functions, b"\x7fELF\n\n", ("memcpy",))
+    write_library(path, library)
+    assert read_library(path) == library
+    assert list(tmp_path.iterdir()) == [path]
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert read_library(path) is None and not path.exists()
+    path.write_bytes(b"short")
+    assert read_library(path) is None
+
+
+MISSING = """
+import sys
+from pathlib import Path
+from perfloom.ingest.jit import cache
+from perfloom.ingest.jit.library import LoopLibrary, write_library
+assert cache.prepare_folder()
+write_library(cache.get_library_path(), LoopLibrary((), b"", ("a_symbol_that_is_nowhere",)))
+import numpy as np
+from perfloom.ingest.jit import hashing
+print(hashing.factorize(np.array([3, 3, 4]))[0].tolist(), "numba" in sys.modules)
+"""
+
+
+def test_code_that_needs_other_libraries_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True)
+    assert done.stdout == "[0, 0, 1] True\n"
