@@ -9,7 +9,7 @@ from ..domain.arrays import Int64Array
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import FrameKind
 from .perf_text.grammar import decode_text
-from .perf_text.tokenizer import build_call_tree
+from .perf_text.stack_tree import build_stack_tree
 
 _MARK = re.compile(r"_\[([kjiw])\]$")
 _KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
@@ -34,7 +34,7 @@ class CollapsedStacks:
         lengths = np.array([stack.count(b";") + 1 for stack in stacks])
         # The tree needs stacks innermost first: reversing everything reverses each stack and their order.
         ends = np.cumsum(lengths[::-1])
-        parent, frame, node = build_call_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
+        parent, frame, node = build_stack_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
         return self._builder.add_stack_tree(parent, frame) + node[::-1]
 
     def _intern_frame(self, raw: bytes) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, IndexArray, number_values
+from ...domain.arrays import Array, IndexArray
 from .grammar import (
     MAX_WEIGHT,
     RECORD,
@@ -181,7 +181,7 @@ class _HeaderColumns:
             self.event, self.events = np.array(of_layout, np.int32)[fields.layout], list(codes)
         usable = [e.split() == [e] and not e.startswith(RECORD) for e in self.events]
         self.found &= np.array(usable or [False], bool)[self.event]
-        odd = [has_odd_time(prefix) for prefix in self.prefixes]
+        odd = [has_odd_time(prefix) or RECORD in prefix for prefix in self.prefixes]
         self.found &= ~np.array(odd or [False], bool)[self.prefix]
 
     def _discard_tracepoint_fields(self, chunk: bytes) -> None:
@@ -217,28 +217,3 @@ class _HeaderColumns:
             self.trace[row] = is_tracepoint(header.event)
         self.prefixes += prefixes
         self.events += events
-
-
-def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Array, Array]:
-    """The tree of call stacks given as sequences of frames, innermost first: stack i is frames[ends[i-1]:ends[i]].
-
-    kept: mask of the stacks. Returns (parent, frame, node): of the tree's nodes without its root, which is NO_ID, and
-    each stack's innermost node.
-    """
-    length = np.diff(ends, prepend=0)
-    node = np.full(len(ends), -1, np.int64)
-    width = int(frames.max()) + 1 if len(frames) else 1
-    parents, labels, count, depth = [], [], 0, 0
-    alive = np.flatnonzero(kept & (length > 0))
-    while len(alive):
-        keys = (node[alive] + 1) * width + frames[ends[alive] - 1 - depth]
-        codes, first = number_values(keys)
-        values = keys[first]
-        parents.append((values // width - 1).astype(np.int32))
-        labels.append((values % width).astype(np.int32))
-        node[alive] = count + codes
-        count += len(values)
-        depth += 1
-        alive = alive[length[alive] > depth]
-    empty = [np.zeros(0, np.int32)]
-    return np.concatenate(parents or empty), np.concatenate(labels or empty), node

@@ -43,7 +43,8 @@ from ...ingest.perf_text.grammar import (
 )
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
-from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
+from ...ingest.perf_text.stack_tree import build_stack_tree
+from ...ingest.perf_text.tokenizer import Tokens
 from .event_naming import EventNames, get_event_fact
 from .sample_lines import StackLine, UnfinishedSample
 from .sample_times import describe_backward_times, fill_times, to_epoch_ns
@@ -142,7 +143,7 @@ class ScriptProfileBuilder:
         if (is_special := frames == _SPECIAL).any():
             special = np.concatenate(([0], np.cumsum(is_special[lines])))
             simple = special[ends] == special[begins]
-        parent, frame, node = build_call_tree(ends, frames.astype(np.int32)[lines], simple)
+        parent, frame, node = build_stack_tree(ends, frames.astype(np.int32)[lines], simple)
         first = self.builder.add_stack_tree(parent, frame, is_merged=True)
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
