@@ -37,6 +37,10 @@ def sort_distinct(values: Array) -> Array:
     return distinct
 
 
+_MOST_SMALL = 1 << 16
+"""A table with so many numbers fits into the cache of a CPU."""
+
+
 def sort_rows(key: Array) -> IndexArray:
     """The rows in ascending order of `key` (ints, none negative), equal ones in their own order: as a stable argsort,
     but numpy sorts numbers several times faster than it does that."""
@@ -59,7 +63,55 @@ def number_values(*columns: Array) -> tuple[Array, Int64Array]:
     """
     if len(columns) == 1 and len(columns[0]) < _FEW_VALUES and "pyarrow.compute" in sys.modules:
         return _number_by_table(columns[0])
+    if (packed := _pack_small(columns)) is not None:
+        return _number_small(*packed)
     return number_keys(_scatter(columns))
+
+
+def _pack_small(columns: Sequence[Array]) -> tuple[Array, int] | None:
+    """(a number for each row that differs for different rows, above all of these); None if some are large."""
+    packed, size = np.zeros(len(columns[0]), np.int64), 1
+    if not len(packed):
+        return None
+    for column in columns:
+        low = column.min()
+        width = int(column.max()) - int(low) + 1
+        if width > _MOST_SMALL:
+            return None
+        if width == 1:
+            continue
+        # As int64, a number above its range is one below zero, but differences are right.
+        small = column.astype(np.int64) - low.astype(np.int64)
+        if size * width > _MOST_SMALL:
+            packed, size = _close_gaps(packed, size)
+        if size * width > _MOST_SMALL:
+            small, width = _close_gaps(small, width)
+        if size * width > _MOST_SMALL:
+            return None
+        packed *= width
+        packed += small
+        size *= width
+    return packed, size
+
+
+def _close_gaps(values: Array, size: int) -> tuple[Array, int]:
+    """(values below `size` numbered without gaps, above all of these)."""
+    occurs = np.zeros(size, bool)
+    occurs[values] = True
+    number = np.cumsum(occurs) - 1
+    return number[values], int(number[-1]) + 1
+
+
+def _number_small(values: Array, size: int) -> tuple[Array, Int64Array]:
+    """Like `number_values`, for values below `size`."""
+    at = np.full(size, -1, np.int64)
+    at[values[::-1]] = np.arange(len(values) - 1, -1, -1)
+    occurring = np.flatnonzero(at >= 0)
+    first = at[occurring]
+    order = np.argsort(first)
+    number = np.empty(size, np.int32)
+    number[occurring[order]] = np.arange(len(order), dtype=np.int32)
+    return number[values], first[order]
 
 
 def _number_by_table(values: Array) -> tuple[Array, Int64Array]:

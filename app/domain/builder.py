@@ -16,11 +16,10 @@ from .arrays import Array
 from .call_tree import merge_children, to_preorder
 from .profile import Meta, Profile
 from .programs import infer_programs
-from .symbols.demangler import Demangler
+from .symbols.demangler import Demangler, format_symbol
 from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, get_column
 from .validation import find_overflowing
 
-UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
 _Process = tuple[int, str | None, int | None, int | None]
 """Run, host, rank and number of a process."""
 IMPOSSIBLE_WEIGHT = "sample with an invalid weight: the sum would exceed 2^63"
@@ -45,14 +44,6 @@ class _Thread:
         return self.run, self.host, self.rank, self.pid
 
 
-def format_symbol(name: str, module: str, demangler: Demangler) -> str:
-    """How pages show a raw symbol: demangled. An unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
-    if name in UNKNOWN_NAMES:
-        base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
-        return f"[{base or 'unknown'}]"
-    return demangler.format(name)
-
-
 class ProfileBuilder:
     """Collects one profile. Not for use after `finish`.
 
@@ -70,6 +61,7 @@ class ProfileBuilder:
         self._functions: dict[tuple[str, str, str | None, int | None], int] = {}
         self._display: dict[int, str] = {}
         self._frames: dict[tuple[int, int | None, int | None, int | None, int, int], int] = {}
+        self._frame_table, self._frame_count = SCHEMAS["frames"].empty_table(), 0
         self._code: tuple[pa.Table, pa.Table] | None = None
         self._nodes: dict[int, int] = {}
         self._parents = array("q", [NO_ID])
@@ -159,12 +151,26 @@ class ProfileBuilder:
     ) -> int:
         """The id of a code location."""
         key = (function, address, symbol_offset, line, inline_depth, int(kind))
-        return self._frames.setdefault(key, len(self._frames))
+        return self._frames.setdefault(key, len(self._frames) + self._frame_count)
 
     def intern_frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
         """The ids of many code locations, each (function, address, symbol_offset, line, inline_depth, kind)."""
-        frames = self._frames
-        return [frames.setdefault(row, len(frames)) for row in rows]
+        frames, first = self._frames, self._frame_count
+        return [frames.setdefault(row, len(frames) + first) for row in rows]
+
+    def add_frames(self, function: Array, kind: Array, address: Array, symbol_offset: Array, has_offset: Array) -> None:
+        """Add distinct code locations as columns, before all others: their ids are the row numbers.
+
+        symbol_offset: uint64, where `has_offset` (bool).
+        """
+        assert not self._frames and not self._frame_count
+        self._frame_count = len(function)
+        unknown = pa.nulls(self._frame_count, pa.int32())
+        offset = pa.array(symbol_offset, pa.uint64(), mask=~has_offset)
+        self._frame_table = _make_table(
+            "frames", function=function, address=address, symbol_offset=offset, line=unknown, kind=kind,
+            inline_depth=np.zeros(self._frame_count, np.int32),
+        )  # fmt: skip
 
     def set_code_tables(self, functions: pa.Table, frames: pa.Table) -> None:
         """Use whole tables of functions and of code locations, for callers that have columns. Their ids are the row
@@ -387,9 +393,9 @@ class ProfileBuilder:
         if self._code:
             frames = self._code[1]
             return np.append(get_column(frames, "function"), 0), np.append(get_column(frames, "kind"), 0)
-        function = np.array([key[0] for key in self._frames] + [0], np.int64)
-        kind = np.array([key[5] for key in self._frames] + [0], np.int64)
-        return function, kind
+        function, kind = (np.array([key[place] for key in self._frames] + [0], np.int64) for place in (0, 5))
+        added = (get_column(self._frame_table, name) for name in ("function", "kind"))
+        return np.concatenate((next(added), function)), np.concatenate((next(added), kind))
 
     def _find_programs(self, thread: Array, stack: Array) -> None:
         """Name processes without a recorded main thread after the programs on the stacks of their samples."""
@@ -473,27 +479,21 @@ class ProfileBuilder:
         function, address, offset, line, inline_depth, kind = (
             zip(*self._frames, strict=True) if self._frames else [()] * 6
         )
-        return _make_table(
-            "frames",
-            function=function,
-            address=address,
-            symbol_offset=offset,
-            line=line,
+        table = _make_table(
+            "frames", function=function, address=address, symbol_offset=offset, line=line, kind=kind,
             inline_depth=inline_depth,
-            kind=kind,
-        )
+        )  # fmt: skip
+        return pa.concat_tables([self._frame_table, table]).combine_chunks() if self._frame_count else table
 
 
-def _make_table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
-    schema = SCHEMAS[name]
+def _make_table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
     arrays = []
-    for field in schema:
+    for field in SCHEMAS[name]:
         values = columns[field.name]
         if isinstance(values, np.ndarray):
-            arrays.append(pa.array(values.astype(field.type.to_pandas_dtype(), copy=False), field.type))
-        else:
-            arrays.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
+            values = values.astype(field.type.to_pandas_dtype(), copy=False)
+        arrays.append(values if isinstance(values, pa.Array) else pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=SCHEMAS[name])
 
 
 def _build_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:

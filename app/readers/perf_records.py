@@ -236,17 +236,21 @@ def _intern_frames(code: CodeTexts, assembly: ScriptProfileBuilder) -> Array:
     """The frame of each location. What is not known by the symbol and module of a line alone is found by the line."""
     builder = assembly.builder
     known = [parse_simple_frame(text) for text in code.texts]
-    functions = [-1 if one is None else builder.intern_function(one[0], one[2]) for one in known]
-    frames = []
-    numbers = (values.tolist() for values in (code.text, code.address, code.offset))
-    for at, (text, address, offset) in enumerate(zip(*numbers, strict=True)):
-        frame = known[text]
-        if frame is None:
-            frames.append(assembly.intern_line(code.format_line(at)))
-        else:
-            inside = None if frame[1] is None else offset
-            frames.append(builder.intern_frame(functions[text], kind=frame[3], address=address, symbol_offset=inside))
-    return np.array(frames or [0], np.int64)
+    by_text = [(-1, 0, False) if one is None else (builder.intern_function(one[0], one[2]), one[3], one[1] is not None)
+               for one in known]  # fmt: skip
+    function, kind, has_offset = (
+        np.array(column)[code.text] for column in zip(*by_text or [(0, 0, False)], strict=True)
+    )
+    simple = np.flatnonzero(function >= 0)
+    offset = np.where(has_offset, code.offset, 0)
+    codes, first = number_values(*(column[simple] for column in (function, kind, code.address, offset, has_offset)))
+    rows = simple[first]
+    builder.add_frames(*(column[rows] for column in (function, kind, code.address, offset, has_offset)))
+    frames = np.empty(len(code.text), np.int64)
+    frames[simple] = codes
+    for at in np.flatnonzero(function < 0).tolist():
+        frames[at] = assembly.intern_line(code.format_line(at))
+    return frames
 
 
 def _make_prefixes(

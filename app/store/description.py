@@ -52,6 +52,9 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
     sums = [0] * events
     for start in range(0, len(event), 1 << 21):
         part, chunk = event[start : start + (1 << 21)], weight[start : start + (1 << 21)]
+        if events == 1:
+            sums[0] += (int((chunk >> 32).sum()) << 32) + int((chunk & 0xFFFFFFFF).sum())
+            continue
         high = np.bincount(part, chunk >> 32, minlength=events)
         low = np.bincount(part, chunk & 0xFFFFFFFF, minlength=events)
         for i in range(events):

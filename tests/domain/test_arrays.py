@@ -47,6 +47,30 @@ def test_rows_of_several_columns(count: int) -> None:
     assert [rows[first[code]] for code in codes.tolist()] == rows
 
 
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(0, 200), (-70, 70), (5, 6), (0, 3)],
+        [(0, 65_536), (0, 3)],
+        [(0, 40_000), (100_000, 140_000), (7, 9)],
+        [(2**63 - 3, 2**63 + 3), (-128, 127)],
+        [(0, 2**64), (0, 2)],
+    ],
+)
+@pytest.mark.parametrize("gap", [1, 97])
+def test_rows_of_small_and_large_numbers(ranges: list[tuple[int, int]], gap: int) -> None:
+    random = np.random.default_rng(1)
+    columns = [
+        random.integers(low, high, 4000, np.uint64) if high > 2**32 else random.integers(low, high, 4000) // gap * gap
+        for low, high in ranges
+    ]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    codes, first = number_values(*columns)
+    assert codes.dtype == np.int32
+    assert [rows[at] for at in first.tolist()] == list(dict.fromkeys(rows))
+    assert [rows[first[code]] for code in codes.tolist()] == rows
+
+
 @pytest.mark.parametrize("count", [0, 1, 3000])
 def test_distinct_values_are_in_order(count: int) -> None:
     values = np.random.default_rng(count).integers(-300, 300, count)

@@ -2,9 +2,9 @@
 
 import random
 
-from perfloom.domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder, format_symbol
+from perfloom.domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.symbols.demangler import Demangler
+from perfloom.domain.symbols.demangler import Demangler, format_symbol
 from perfloom.domain.tables import SCHEMAS, FrameKind, get_column, get_strings
 
 

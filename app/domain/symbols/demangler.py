@@ -8,6 +8,9 @@ MAX_NAME = 2_048
 """Longer names remain unchanged. Of 340,000 C++ symbols of Python's scientific packages 0.001 % are longer."""
 
 
+UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
+
+
 class Demangler:
     """Makes names readable. Remembers those that changed, so that each is demangled once."""
 
@@ -45,3 +48,11 @@ def may_be_encoded(name: str) -> bool:
 
 
 _PREFIXES = frozenset({"_Z", "_R", "_D", "__"})
+
+
+def format_symbol(name: str, module: str, demangler: Demangler) -> str:
+    """How pages show a raw symbol: demangled. An unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
+    if name in UNKNOWN_NAMES:
+        base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
+        return f"[{base or 'unknown'}]"
+    return demangler.format(name)

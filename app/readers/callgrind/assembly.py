@@ -5,9 +5,10 @@ import re
 
 import numpy as np
 
-from ...domain.builder import ProfileBuilder, format_symbol
+from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
+from ...domain.symbols.demangler import format_symbol
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.facts import STACKS_FACT

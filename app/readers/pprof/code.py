@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array
-from ...domain.builder import UNKNOWN_NAMES, ProfileBuilder, format_symbol
+from ...domain.builder import ProfileBuilder
 from ...domain.symbols.columns import find_candidates
+from ...domain.symbols.demangler import UNKNOWN_NAMES, format_symbol
 from ...domain.tables import SCHEMAS, FrameKind
 from ...ingest.jit.hashing import RowIndex, factorize, factorize_pairs
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages
