@@ -93,6 +93,51 @@ def test_ranks_by_helpers(settings: Settings, tmp_path: Path) -> None:
     assert "rank 4" in profile.meta.reasons[0]
 
 
+PLANNED = """
+import json, os, sys
+from pathlib import Path
+from perfloom.ingest.chunked_tables import SpillFile
+from perfloom.workers.read import parallel as ahead, ranks
+from perfloom.workers.read.request import Limits, Request
+
+scratch, root = sys.argv[1:]
+parent, real, here = os.getpid(), ahead.read_one, []
+
+def read_one(*arguments, **options):
+    here.append(os.getpid() == parent)
+    return real(*arguments, **options)
+
+ahead.read_one = ranks.read_one = read_one
+ahead.MIN_RECORDINGS_BYTES = int(1e9) if os.environ.get("ALONE") else 0
+request = Request((), scratch, scratch, Limits(8 << 30, 600, 1 << 30, 0), parent, scratch, planned=root)
+with open(Path(scratch, "spill"), "w+b", buffering=0) as spill:
+    written, merged = ranks.read_planned(request, ahead._NullAnswerWriter(), SpillFile(spill))
+notes = [row["note"] for row in merged.profile.ranks.to_pylist()]
+print(json.dumps([sum(here), sorted(str(path.relative_to(scratch)) for path in written), notes]))
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_recordings_of_planned_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
+    """Helpers read those without text. A damaged one concerns its rank alone."""
+    root, scratch = write_plan(tmp_path / "job", ranks=4), tmp_path / "scratch"
+    scratch.mkdir()
+    for rank in range(4):
+        made = MadeRecording()
+        made.sample(7, 100, USER_MARK, 0x1010 + rank)
+        folder = write_rank(root, rank, state={"text": "failed No space left."})
+        (folder / "perf.data").write_bytes(made.build() if rank != 2 else b"PERFILE2 and no more")
+    monkeypatch.setenv("ALONE", "1" if alone else "")
+    argv = [sys.executable, "-c", PLANNED, str(scratch), str(root)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    here, written, notes = json.loads(done.stdout.splitlines()[-1])
+    assert here == (4 if alone else 2), "helpers read up to the damaged one, which perf must read"
+    assert len(written) == len(set(written)) == 3
+    assert ["resolved on this machine" in note for note in notes] == [True, True, False, True]
+    assert "cannot read this recording" in notes[2]
+
+
 def read_all(paths: Sequence[Path], folder: Path, what: str = "") -> dict[str, Any]:
     """What became of these files in a process with helpers."""
     scratch = folder / "scratch"

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perfloom.domain.errors import PerfloomError
+from perfloom.domain.errors import PerfloomError, Unavailable
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS
 from perfloom.ingest.compression import detect_compression
@@ -240,6 +240,9 @@ def _read_in_helper(request: Request, input: Input, number: int, count: int, tot
     """Read a file, and return the answer to the parent."""
     try:
         found = read_one(request, _NullAnswerWriter(), input, number, count, total_bytes, runs_perf=False)
+        if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
+            # So that the parent meets it, too: a full disk is not this file's fault.
+            return {}
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None

@@ -41,7 +41,7 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
     found = list(rank_folders(root, plan.artifacts))
     ranks = RankMerger(plan, ProfileMerger(spill, addresses=len(found) <= MAX_WITH_ADDRESSES, aligner=ClockAligner()))
     found = [one for one in found if ranks.is_planned(one.rank)]
-    tasks = [(folder, input) for folder in found for input in _inputs(folder, ranks)]
+    tasks = [(folder, input) for folder in found for input in _inputs(folder, ranks, request)]
     read = zip(tasks, read_all(request, answers, [input for _, input in tasks]), strict=True)
     written: list[Path] = []
     ready = next(read, None)
@@ -51,11 +51,18 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
             (_, input), one = ready
             if counts_path is not None and input.path == str(counts_path):
                 counts = one
+            elif input.path == str(folder.files.get(RECORDING)):
+                good |= _add_recording(one, folder, ranks, counts)
+                written += one.written
             else:
                 good |= _add_result(one, folder, ranks, counts)
             ready = next(read, None)
-        if not good:
-            written += _symbolize_and_read(folder, ranks, request, answers, number, len(found), counts)
+        if not good and folder.one_of(TEXTS) is not None and (again := _recording_input(folder, ranks, request)):
+            one = read_one(request, answers, again, number, len(found))
+            good = _add_recording(one, folder, ranks, counts)
+            written += one.written
+        if not good and counts is not None:
+            _add_result(counts, folder, ranks)
         ranks.add_state(folder.rank)
     reasons = ranks.get_reasons()
     if ranks.empty and (reasons or not found):
@@ -64,13 +71,15 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
     return written, ranks.finish()
 
 
-def _inputs(folder: RankFolder, ranks: RankMerger) -> Iterator[Input]:
-    """The counts, the text and the other files of a rank."""
+def _inputs(folder: RankFolder, ranks: RankMerger, request: Request) -> Iterator[Input]:
+    """The counts, the text, else the recording, and the other files of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
         yield Input(str(counts), ranks.format_file_name(folder.rank, counts.name))
     if text is not None:
         yield Input(str(text), ranks.format_file_name(folder.rank, text.name), script=str(text))
+    elif recording := _recording_input(folder, ranks, request):
+        yield recording
     for other in folder.others:
         yield Input(str(other), ranks.format_file_name(folder.rank, other.name))
 
@@ -100,42 +109,32 @@ def _add_result(
     return True
 
 
-def _symbolize_and_read(
-    folder: RankFolder,
-    ranks: RankMerger,
-    request: Request,
-    answers: AnswerWriter,
-    number: int,
-    count: int,
-    counts: FileResult | None,
-) -> tuple[Path, ...]:
-    """Convert a perf.data file without readable text with the perf of this machine. Returns the text files that were
-    written. counts: see `_add_result`; without a readable recording they are added alone."""
+def _recording_input(folder: RankFolder, ranks: RankMerger, request: Request) -> Input | None:
+    """The perf.data file of a rank, of which there is no readable text."""
     recording = folder.files.get(RECORDING)
     if recording is None or (folder.rank.state is not None and not folder.rank.state.recorded):
-        if counts is not None:
-            _add_result(counts, folder, ranks)
-        return ()
+        return None
     symbols = folder.files.get(SYMBOLS)
-    input = Input(
+    return Input(
         str(recording),
         ranks.format_file_name(folder.rank, recording.name),
         symbols=None if symbols is None else str(symbols),
         folder=_find_folder(request, recording),
     )
-    found = read_one(request, answers, input, number, count)
+
+
+def _add_recording(found: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None) -> bool:
+    """Like `_add_result`, for a perf.data file that was read here. Raises Unavailable."""
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
         raise found.error
     if not _add_result(found, folder, ranks, counts):
-        if counts is not None:
-            _add_result(counts, folder, ranks)
-        return ()
+        return False
     if folder.rank.state is None or folder.rank.state.text_status != WITH_TABLES:
         ranks.add_note(
             folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."
         )
-    return found.written
+    return True
 
 
 def _find_folder(request: Request, recording: Path) -> str | None:
