@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ingest import protobuf_wire
 from ..ingest.jit import cache as compiled_cache
-from ..ingest.jit.decorators import IS_CACHED, write_compiled
+from ..ingest.jit.decorators import IS_CACHED, write_new_functions
 
 LLAMA_TRACE = b"""start_time: 1
 thr: 1, name: matmul_ffn_up-12_7, time: 2.5
@@ -61,7 +61,7 @@ def compile_all() -> None:
     compiled_cache.acquire_lock()
     call_all()
     with suppress(OSError):
-        write_compiled()
+        write_new_functions()
 
 
 def call_all() -> None:

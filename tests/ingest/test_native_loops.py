@@ -64,6 +64,30 @@ def test_arguments_and_results() -> None:
     assert describe(values[::2], Pair(first, -1), False, table)[0] == -4
 
 
+@jit
+def transpose(table: Any) -> Any:
+    return table.T
+
+
+@jit
+def reinterpret(values: Any) -> Any:
+    return values.view(np.int64)
+
+
+@jit
+def drop_first(values: Any) -> Any:
+    return values[1:]
+
+
+def test_results_that_share_the_memory_of_arguments() -> None:
+    table = np.arange(4).reshape(2, 2)
+    assert transpose(table).tolist() == [[0, 2], [1, 3]]
+    assert reinterpret(np.array([2**64 - 1], np.uint64)).tolist() == [-1]
+    rest = drop_first(np.frombuffer(b"abc", np.uint8))
+    assert bytes(rest) == b"bc" and not rest.flags.writeable
+    assert drop_first(np.zeros(2, np.uint8)).flags.writeable
+
+
 def test_numbers() -> None:
     assert double(-4) == -8 and double(2**63) == 0
     assert double(np.int32(-3)) == -6
@@ -87,6 +111,12 @@ def test_errors() -> None:
         allocate(1 << 60)
     with pytest.raises(TypeError, match="list"):
         double([1])
+    for number in (2**64, -(2**63) - 1):
+        with pytest.raises(OverflowError):
+            double(number)
+    for values in (np.zeros(2), np.zeros(2, "i4,i4")):
+        with pytest.raises(TypeError, match="array"):
+            change(values)
 
 
 def test_memory_of_results_is_freed() -> None:
@@ -109,8 +139,9 @@ def test_a_damaged_library_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert read_library(path) is None and not path.exists()
-    path.write_bytes(b"short")
-    assert read_library(path) is None
+    for content in (b"short", b""):
+        path.write_bytes(content)
+        assert read_library(path) is None and not path.exists()
 
 
 MISSING = """
@@ -124,6 +155,29 @@ import numpy as np
 from perfloom.ingest.jit import hashing
 print(hashing.factorize(np.array([3, 3, 4]))[0].tolist(), "numba" in sys.modules)
 """
+
+
+CHECKS = """
+import numpy as np
+from perfloom.ingest.jit.decorators import jit_bounds_checked
+
+@jit_bounds_checked
+def look_up(values, at):
+    return values[at]
+
+try:
+    look_up(np.array([4, 5]), 2)
+except IndexError:
+    print("checked")
+"""
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_BOUNDSCHECK", "NUMBA_DISABLE_JIT"])
+def test_the_environment_changes_no_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(variable, "0" if variable == "NUMBA_BOUNDSCHECK" else "1")
+    done = subprocess.run([sys.executable, "-c", CHECKS], capture_output=True, text=True, check=True)
+    assert done.stdout == "checked\n"
 
 
 def test_code_that_needs_other_libraries_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,3 +24,12 @@ def test_all_stacks_are_paths_of_the_tree(stacks: list[tuple[list[int], bool]]) 
     assert len(set(paths)) == len(paths) and set(paths) == {
         path[: depth + 1] for path in expected for depth in range(len(path))
     }
+
+
+@pytest.mark.parametrize("count", [256, 512, 1024, 2048, 4096])
+def test_no_two_stacks_are_alike_for_all_weights(count: int) -> None:
+    """Sequences of Thue and Morse have the same value for every polynomial modulo 2**64."""
+    first = np.array([number.bit_count() & 1 for number in range(count)], np.int32)
+    frames = np.concatenate((first, 1 - first))
+    parent, _, node = build_stack_tree(np.array([count, 2 * count]), frames, np.ones(2, bool))
+    assert len(parent) == 2 * count and node[0] != node[1]

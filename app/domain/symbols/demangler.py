@@ -6,9 +6,8 @@ from .rust import clean_rust
 
 MAX_NAME = 2_048
 """Longer names remain unchanged. Of 340,000 C++ symbols of Python's scientific packages 0.001 % are longer."""
-
-
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
+"""What tools print for a function without a name."""
 
 
 class Demangler:

@@ -73,7 +73,7 @@ class Loop:
             self.resolve_for_compiler()
             assert self._compiler is not None
             loop = self._compiler.compile(arguments)
-            compiled.append(
+            _new_functions.append(
                 (CompiledFunction(self.name, key, loop.symbol, loop.word_count, loop.result), loop.assembly)
             )
             code = MachineCode(*compiler.emit_object([loop.assembly]))
@@ -97,7 +97,7 @@ class Intrinsic:
         return getattr(importlib.import_module(self._compiled), self.plain.__name__)
 
 
-compiled: list[tuple[CompiledFunction, str]] = []
+_new_functions: list[tuple[CompiledFunction, str]] = []
 """What this process compiled, with its assembly."""
 _listed: dict[tuple[str, str], CompiledFunction] = {}
 _code: "MachineCode | None" = None
@@ -114,20 +114,23 @@ if not is_plain():
                 _code = MachineCode(_library.code, _library.needed)
                 _listed = {(function.loop, function.arguments): function for function in _library.functions}
         if _code is None:
-            import numba  # noqa: F401
+            from . import compiler  # noqa: F401
         _has_numba = True
 HAS_NUMBA = _has_numba
-"""Whether loops are compiled in this process."""
+"""Whether loops are machine code in this process, not plain Python."""
 
 
-def write_compiled() -> None:
-    """Write what this process compiled to the file of compiled loops. Raises OSError."""
+def write_new_functions() -> None:
+    """Write what this process compiled to the file of compiled loops, unless it has others from there. Raises
+    OSError."""
     from .compiler import emit_object
 
+    if _code is not None:
+        return
     # A number of Python and one of numpy may have the same type in compiled code.
-    assemblies = {function.symbol: assembly for function, assembly in compiled}
+    assemblies = {function.symbol: assembly for function, assembly in _new_functions}
     code, needed = emit_object(assemblies.values())
-    functions = tuple(function for function, _ in compiled)
+    functions = tuple(function for function, _ in _new_functions)
     write_library(cache.get_library_path(), LoopLibrary(functions, code, tuple(needed)))
 
 

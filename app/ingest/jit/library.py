@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .native import Result
+
+LEFT_S = 3600
+"""Files of writers are removed after that time."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,16 @@ def write_library(path: Path, library: LoopLibrary) -> None:
     """Write the file at once. Raises OSError."""
     about = {"functions": [asdict(function) for function in library.functions], "needed": library.needed}
     content = json.dumps(about).encode() + b"\n" + library.code
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+    for left in path.parent.glob(f"{path.name}-*"):
+        # By a writer that was killed.
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > LEFT_S:
+                left.unlink()
+    with tempfile.NamedTemporaryFile(prefix=f"{path.name}-", dir=path.parent, delete=False) as file:
         try:
             file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+            file.flush()
+            os.fsync(file.fileno())
             file.close()
             os.replace(file.name, path)
         except BaseException:
@@ -52,14 +63,16 @@ def write_library(path: Path, library: LoopLibrary) -> None:
 def read_library(path: Path) -> LoopLibrary | None:
     """The content; None if there is none. A damaged file is removed: LLVM would end the process."""
     try:
-        digest, content = path.read_bytes().split(b"\n", 1)
-    except (OSError, ValueError):
+        digest, _, content = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
         return None
+    except OSError:
+        digest, content = b"", b""
     if hashlib.sha256(content).hexdigest().encode() != digest:
         with suppress(OSError):
             path.unlink()
         return None
-    text, code = content.split(b"\n", 1)
+    text, _, code = content.partition(b"\n")
     about = json.loads(text)
     functions = tuple(CompiledFunction(**function) for function in about["functions"])
     return LoopLibrary(functions, code, tuple(about["needed"]))

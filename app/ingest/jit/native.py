@@ -14,10 +14,21 @@ import llvmlite.binding as llvm
 import numpy as np
 
 Result = str | list["Result"]
-"""The type of a result: the name of a number's type, ARRAY with the type of an item and the number of dimensions, a
-list for a tuple, or NONE."""
+"""The type of a result: one of NUMBERS, ARRAY with the type of an item, the number of dimensions and "w" or READ_ONLY,
+or a list for a tuple."""
 NONE = "none"
-ARRAY = "array "
+ARRAY, READ_ONLY = "array ", "r"
+NUMBERS = {
+    NONE: ctypes.c_void_p,
+    "bool": ctypes.c_bool,
+    "int8": ctypes.c_int8,
+    "int32": ctypes.c_int32,
+    "int64": ctypes.c_int64,
+    "uint8": ctypes.c_uint8,
+    "uint64": ctypes.c_uint64,
+    "float64": ctypes.c_double,
+}
+"""Of the types of numbers, and of no value, those of ctypes."""
 _HEADER_WORDS = 5
 """The words of an array before its shape."""
 _OWNER, _DATA = 0, 4
@@ -89,15 +100,19 @@ def describe_argument(value: Any) -> str:
     """The type of an argument, for which a function is compiled."""
     kind = type(value)
     if kind is np.ndarray:
+        if value.dtype.kind not in "iub":
+            raise TypeError(f"no compiled function takes an array of {value.dtype}")
         flags = value.flags.num
         order = flags & _C_ORDER or flags & _FORTRAN_ORDER
         return f"{value.dtype.str}{value.ndim}.{flags & _ACCESS | order}"
     if kind is int:
-        return "int" if -(1 << 63) <= value < 1 << 63 else "uint"
+        if not -(1 << 63) <= value < 1 << 64:
+            raise OverflowError(f"{value} does not fit into 64 bits")
+        return "int" if value < 1 << 63 else "uint"
     if kind is bool:
         return "bool"
     if isinstance(value, tuple):
-        return f"{kind.__name__}({','.join(map(describe_argument, value))})"
+        return f"{kind.__module__}.{kind.__qualname__}({','.join(map(describe_argument, value))})"
     if isinstance(value, np.generic):
         return value.dtype.str
     raise TypeError(f"no compiled function takes a {kind.__name__}")
@@ -166,7 +181,7 @@ class NativeFunction:
             return tuple(self._take(part, getattr(value, f"part{at}"), arguments) for at, part in enumerate(result))
         if not result.startswith(ARRAY):
             return None if result == NONE else value
-        _, dtype, ndim = result.split(" ")
+        _, dtype, ndim, access = result.split(" ")
         words, dimensions = list(value), int(ndim)
         shape = tuple(words[_HEADER_WORDS : _HEADER_WORDS + dimensions])
         interface = {
@@ -174,7 +189,7 @@ class NativeFunction:
             "typestr": dtype,
             "shape": shape,
             "strides": tuple(words[_HEADER_WORDS + dimensions :]),
-            "data": (words[_DATA], False),
+            "data": (words[_DATA], access == READ_ONLY),
         }
         if owner := words[_OWNER]:
             return np.asarray(_Memory(self._release, owner, interface))
@@ -182,7 +197,7 @@ class NativeFunction:
             if (
                 isinstance(argument, np.ndarray)
                 and argument.__array_interface__["data"][0] == words[_DATA]
-                and argument.shape == shape
+                and (argument.shape, argument.strides, argument.dtype.str) == (shape, interface["strides"], dtype)
             ):
                 return argument
         return np.asarray(_Borrowed(arguments, interface))
@@ -199,16 +214,7 @@ def _make_type(result: Result) -> Any:
         return type("Parts", (ctypes.Structure,), {"_fields_": fields})
     if result.startswith(ARRAY):
         return ctypes.c_int64 * (_HEADER_WORDS + 2 * int(result.split(" ")[2]))
-    return {
-        NONE: ctypes.c_void_p,
-        "bool": ctypes.c_bool,
-        "int8": ctypes.c_int8,
-        "int32": ctypes.c_int32,
-        "int64": ctypes.c_int64,
-        "uint8": ctypes.c_uint8,
-        "uint64": ctypes.c_uint64,
-        "float64": ctypes.c_double,
-    }[result]
+    return NUMBERS[result]
 
 
 class MachineCode:

@@ -1,5 +1,6 @@
 """Numbers for call chains, by which equal ones are recognized without a copy of them."""
 
+import hashlib
 import secrets
 
 import numpy as np
@@ -9,6 +10,8 @@ from ...domain.arrays import Array, Int64Array
 BLOCK_WORDS = 1 << 16
 """Words whose records are read together: they and what is calculated from them fit into the cache of a CPU."""
 MAX_RECORD_WORDS = 1 << 13
+MAX_POLYNOMIAL_WORDS = 200
+"""Sequences that have the same number for all factors have at least 512 words. perf records 127 frames by default."""
 _HALF = np.uint64(32)
 
 
@@ -16,13 +19,15 @@ class ChainKeys:
     """Makes 64-bit numbers of chains, which differ for different chains: a polynomial of their words, modulo 2**64.
 
     The words of a block of the file are weighted by the powers of a factor and summed up, so that a chain is the
-    difference of two sums. What words count, and the factor, are random, so no file can be made whose chains collide.
+    difference of two sums. What words count, and the factor, are random. Very long sequences could be made that have
+    the same number for all factors; so long chains, of which perf makes few, have a keyed hash.
     """
 
     def __init__(self) -> None:
         self._secret = np.uint64(secrets.randbits(64))
         self._spread = np.uint64(secrets.randbits(64) | 1)
         factor = secrets.randbits(64) | 5
+        self._hash_key = secrets.token_bytes(16)
         self._powers = _make_powers(factor)
         self._inverse_powers = _make_powers(pow(factor, -1, 1 << 64))
 
@@ -49,6 +54,10 @@ class ChainKeys:
         found: Array = sums[start + length]
         found -= sums[start]
         found *= self._inverse_powers[start]
+        for row in np.flatnonzero(length > MAX_POLYNOMIAL_WORDS).tolist():
+            chain = block[start[row] : start[row] + length[row]].tobytes()
+            digest = hashlib.blake2b(chain, digest_size=8, key=self._hash_key).digest()
+            found[row] = np.uint64(int.from_bytes(digest, "little"))
         return found
 
 

@@ -1,7 +1,7 @@
 """The tree of call stacks.
 
-Stacks begin alike if the numbers of their beginnings are equal: those of a polynomial of the frames, modulo 2**64,
-whose factor is random, so that no file can be made whose stacks collide.
+Stacks begin alike if the numbers of their beginnings are equal: sums of their frames, scattered, times a random weight
+for each depth. No file can be made whose stacks collide for all weights (multilinear hashing).
 """
 
 import secrets
@@ -10,9 +10,8 @@ import numpy as np
 
 from ...domain.arrays import Array, Int64Array, number_keys, sort_rows
 
-_FACTOR = secrets.randbits(64) | 5
-_INVERSE = pow(_FACTOR, -1, 1 << 64)
-_SECRET, _SPREAD = np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64) | 1)
+_SECRETS = np.array([secrets.randbits(64) for _ in range(2)], np.uint64)
+_FACTORS = np.array([secrets.randbits(64) | 1 for _ in range(2)], np.uint64)
 _HALF = np.uint64(32)
 
 
@@ -51,24 +50,25 @@ def build_stack_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Ar
 
 def _number_beginnings(frames: Array, begins: Int64Array, length: Int64Array) -> Array:
     """The number (uint64) of each stack up to each of its frames, outermost first."""
-    words = frames.astype(np.uint64)
-    words ^= _SECRET
-    words *= _SPREAD
-    words ^= words >> _HALF
-    words *= _SPREAD
-    words *= _make_powers(_FACTOR, len(words))
+    depth = np.arange(len(frames)) - np.repeat(begins, length)
+    words = _scatter(frames)
+    words *= _scatter(np.arange(int(length.max())))[depth]
     np.add.accumulate(words, out=words)
     before = words[begins - 1]
     before[0] = 0
     words -= np.repeat(before, length)
-    words *= np.repeat(_make_powers(_INVERSE, len(words))[begins], length)
-    # The upper bits depend on all others.
+    # The upper bits, which depend on all others, are compared first.
     words ^= words >> _HALF
-    words *= _SPREAD
+    words *= _FACTORS[0]
     return words
 
 
-def _make_powers(base: int, count: int) -> Array:
-    powers = np.full(count, base, np.uint64)
-    powers[:1] = 1
-    return np.multiply.accumulate(powers)
+def _scatter(values: Array) -> Array:
+    """Random numbers (uint64, odd or even) for numbers, always the same in this process."""
+    words = values.astype(np.uint64)
+    for secret, factor in zip(_SECRETS, _FACTORS, strict=True):
+        words ^= secret
+        words *= factor
+        words ^= words >> _HALF
+    words *= _FACTORS[0]
+    return words

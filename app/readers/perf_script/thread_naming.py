@@ -62,14 +62,12 @@ def _name_unchanging(columns: dict[str, Array], names: Sequence[str], builder: T
     thread, name, time_ns = columns["thread"], columns["name"], columns["time_ns"]
     if (time_ns[1:] < time_ns[:-1]).any():
         return np.arange(len(thread))
-    count = len(names) + 1
     first = np.full(int(thread.max(initial=-1)) + 1, NO_ID)
-    has_name = np.zeros(len(first) * count, bool)
     for start in reversed(range(0, len(thread), _PART)):
         part = thread[start : start + _PART]
         first[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)
-        has_name[part * np.int64(count) + name[start : start + _PART] + 1] = True
-    has_several = has_name.reshape(-1, count).sum(axis=1) > 1
+    has_several = np.zeros(len(first), bool)
+    has_several[thread[name != name[first][thread]]] = True
     for number in np.flatnonzero((first != NO_ID) & ~has_several).tolist():
         if (code := int(name[first[number]])) >= 0:
             builder.set_thread_name(number, int(time_ns[first[number]]), names[code])
