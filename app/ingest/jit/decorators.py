@@ -41,7 +41,8 @@ class Loop:
         key = ",".join(map(_describe_argument, arguments))
         native = self._native.get(key)
         if native is None:
-            native = self._native[key] = self._load(key) or self._compile(key, arguments)
+            native = self._load(key) or self._compile(key, arguments)
+            self._native[key] = native
         return native(arguments)
 
     @property
@@ -77,7 +78,9 @@ class Loop:
                 (CompiledFunction(self.name, key, loop.symbol, loop.word_count, loop.result), loop.assembly)
             )
             code = MachineCode(*compiler.emit_object([loop.assembly]))
-            return code.bind(loop.symbol, loop.word_count, loop.result, self._error)
+            # Before other threads that wait for the lock look for it.
+            native = self._native[key] = code.bind(loop.symbol, loop.word_count, loop.result, self._error)
+            return native
 
 
 class Intrinsic:
