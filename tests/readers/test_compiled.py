@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.ingest.jit import cache as compiled_cache
-from perfloom.ingest.jit.mode import PLAIN_JSON_BYTES, may_need_loops
+from perfloom.ingest.jit.mode import AHEAD_BYTES, may_need_loops
 from perfloom.ingest.trace_json import reader as trace_read
 from perfloom.readers import warmup
 from tests.support import paths
@@ -100,7 +100,7 @@ def test_files_that_are_read_without_loops(tmp_path: Path, start: bytes, needs: 
     path = tmp_path / "file"
     path.write_bytes(start)
     assert not may_need_loops([str(path)])
-    os.truncate(path, PLAIN_JSON_BYTES + 1)
+    os.truncate(path, AHEAD_BYTES + 1)
     assert may_need_loops([str(path)]) == needs
     assert may_need_loops([str(path), str(tmp_path)])
 

@@ -23,6 +23,8 @@ PLAIN_LINES_BYTES = 15_000
 """The same for lines of text where a loop checks each byte: 0.3 MB/s, measured with callgrind files."""
 PLAIN_PROTOBUF_BYTES = 10_000
 """The same for protocol buffers, where a loop reads each byte."""
+AHEAD_BYTES = 1_500_000
+"""For files above this estimate, loops are loaded before the file is opened. A small file would wait for that."""
 COLD_FACTOR = 100
 """The factor for files read in plain Python while no loops are compiled yet, which takes 40 s."""
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
@@ -49,7 +51,7 @@ def has_loops() -> bool:
 
 def may_need_loops(paths: Sequence[str]) -> bool:
     """Whether files may be read with compiled loops, which take longer to load than the records of most perf.data."""
-    return estimate_decompressed_bytes(paths) > PLAIN_JSON_BYTES and not all(map(_is_from_perf, paths))
+    return estimate_decompressed_bytes(paths) > AHEAD_BYTES and not all(map(_is_from_perf, paths))
 
 
 def _is_from_perf(path: str) -> bool:
