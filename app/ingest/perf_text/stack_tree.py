@@ -64,7 +64,7 @@ def _number_beginnings(frames: Array, begins: Int64Array, length: Int64Array) ->
 
 
 def _scatter(values: Array) -> Array:
-    """Random numbers (uint64, odd or even) for numbers, always the same in this process."""
+    """Random numbers (uint64) for numbers, always the same in this process."""
     words = values.astype(np.uint64)
     for secret, factor in zip(_SECRETS, _FACTORS, strict=True):
         words ^= secret
