@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import resource
 import subprocess
 import sys
@@ -13,6 +14,15 @@ import pytest
 
 from perfloom.ingest.jit.decorators import HAS_NUMBA, jit, jit_bounds_checked
 from perfloom.ingest.jit.library import CompiledFunction, LoopLibrary, read_library, write_library
+from perfloom.ingest.jit.linked_code import LinkedCode
+
+if HAS_NUMBA:
+    import llvmlite.binding as llvm
+
+    from perfloom.ingest.jit import object_code
+    from perfloom.ingest.jit.compiler import LoopCompiler
+    from perfloom.ingest.jit.linker import link
+    from perfloom.ingest.jit.object_code import ObjectCode, emit_object
 
 pytestmark = pytest.mark.skipif(not HAS_NUMBA, reason="numba is not installed")
 
@@ -133,10 +143,12 @@ def test_a_damaged_library_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "loops"
     assert read_library(path) is None
     functions = (CompiledFunction("a.b", "int", "b", 1, ["int64", "array <i4 1"]),)
-    library = LoopLibrary(functions, b"\x7fELF\n\n", ("memcpy",))
-    write_library(path, library)
-    assert read_library(path) == library
-    assert list(tmp_path.iterdir()) == [path]
+    object_code = ObjectCode(b"\x7fELF\n\n", ("memcpy",))
+    linked_code = LinkedCode(b"\n\xc3", 2, {"b": 1}, (0, 8), {"memcpy": (16,), "free": (24, 32)})
+    for library in (LoopLibrary(functions, object_code), LoopLibrary(functions, linked_code)):
+        write_library(path, library)
+        assert read_library(path) == library
+        assert list(tmp_path.iterdir()) == [path]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert read_library(path) is None and not path.exists()
     for content in (b"short", b""):
@@ -149,8 +161,11 @@ import sys
 from pathlib import Path
 from perfloom.ingest.jit import cache
 from perfloom.ingest.jit.library import LoopLibrary, write_library
+from perfloom.ingest.jit.linked_code import LinkedCode
+from perfloom.ingest.jit.object_code import ObjectCode
 assert cache.prepare_folder()
-write_library(cache.get_library_path(), LoopLibrary((), b"", ("a_symbol_that_is_nowhere",)))
+code = {code}
+write_library(cache.get_library_path(), LoopLibrary((), code))
 import numpy as np
 from perfloom.ingest.jit import hashing
 print(hashing.factorize(np.array([3, 3, 4]))[0].tolist(), "numba" in sys.modules)
@@ -180,7 +195,60 @@ def test_the_environment_changes_no_checks(tmp_path: Path, monkeypatch: pytest.M
     assert done.stdout == "checked\n"
 
 
-def test_code_that_needs_other_libraries_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        'ObjectCode(b"", ("a_symbol_that_is_nowhere",))',
+        'LinkedCode(bytes(16), 0, {}, (), {"a_symbol_that_is_nowhere": (0,)})',
+    ],
+)
+def test_code_that_needs_other_libraries_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True)
+    program = MISSING.replace("{code}", code)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[0, 0, 1] True\n"
+
+
+def sum_up(values: Any, most: int) -> Any:
+    found = np.zeros(2, np.int64)
+    for value in values:
+        if value > most:
+            raise IndexError
+        found[value % 2] += value
+    return found
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code for other processors is linked by LLVM")
+def test_linked_code_is_that_of_llvm() -> None:
+    values = np.arange(10)
+    loop = LoopCompiler(sum_up).compile((values, 4))
+    content = emit_object([loop.assembly])
+    linked = link(content)
+    assert linked is not None and linked.own and linked.outside and 0 < linked.data_at < len(linked.content)
+    for code in (linked, ObjectCode(content, tuple(linked.outside))):
+        call = code.load().bind(loop.symbol, loop.word_count, loop.result, IndexError)
+        assert call((values, 9)).tolist() == [20, 25]
+        with pytest.raises(IndexError):
+            call((values, 8))
+
+
+def test_code_of_another_form_is_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = LoopCompiler(sum_up).compile((np.arange(1), 1))
+
+    def create_target_machine() -> Any:
+        return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(reloc="pic", codemodel="small")
+
+    monkeypatch.setattr(object_code, "create_target_machine", create_target_machine)
+    assert link(emit_object([loop.assembly])) is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code for other processors is linked by LLVM")
+def test_compiled_loops_load_without_the_compiler(tmp_path: Path) -> None:
+    program = (
+        "import sys\nimport numpy as np\nfrom perfloom.ingest.jit.hashing import factorize\n"
+        "print(factorize(np.array([3, 3, 4]))[0].tolist(), [m for m in ('numba', 'llvmlite') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[0, 0, 1] []\n"

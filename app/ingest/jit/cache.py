@@ -20,7 +20,10 @@ LOOP_MODULES = (
     "ingest/jit/decorators.py",
     "ingest/jit/hashing.py",
     "ingest/jit/library.py",
+    "ingest/jit/linked_code.py",
+    "ingest/jit/linker.py",
     "ingest/jit/native.py",
+    "ingest/jit/object_code.py",
     "ingest/jit/protobuf_columns.py",
     "ingest/trace/arguments.py",
     "ingest/trace/begin_end_pairs.py",
@@ -65,21 +68,33 @@ def get_base_folder() -> Path:
 
 def get_folder() -> Path:
     """The directory for this version, this Python, this compiler and this kind of CPU. It may not exist."""
-    # Imported here, because files that need no compiled loops need neither.
-    from importlib import metadata
-
+    # Imported here, because files that need no compiled loops do not need it.
     from ...domain.tables import NUMERIC_ARGUMENTS
 
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for package in ("numba", "llvmlite", "numpy"):
-        with suppress(metadata.PackageNotFoundError):
-            digest.update(f"{package} {metadata.version(package)}\n".encode())
+        digest.update(f"{find_version(package)}\n".encode())
     digest.update(identify_cpu())
     for name in LOOP_MODULES:
         digest.update(Path(__file__).parents[2].joinpath(name).read_bytes())
     # Their number is a constant of compiled loops.
     digest.update(repr(NUMERIC_ARGUMENTS).encode())
     return get_base_folder() / digest.hexdigest()[:16]
+
+
+def find_version(package: str) -> str:
+    """The name and version of an installed package; empty if it is not installed."""
+    # importlib.metadata takes longer to load than compiled loops.
+    for folder in sys.path:
+        with suppress(OSError):
+            for name in os.listdir(folder or "."):
+                if name.startswith(f"{package}-") and name.endswith((".dist-info", ".egg-info")):
+                    return name
+    from importlib import metadata
+
+    with suppress(metadata.PackageNotFoundError):
+        return f"{package} {metadata.version(package)}"
+    return ""
 
 
 def identify_cpu() -> bytes:

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as llvm
 import numba
 from numba.core import types as numba_types
 from numba.np.numpy_support import as_dtype
 
 from ..machine_code.elf_image import ElfImage
 from ..symbols.elf_symbols import list_undefined
-from .native import ARRAY, MEMORY, NUMBERS, READ_ONLY, Result, append_words, create_target_machine
+from .linked_code import LinkedCode
+from .linker import link
+from .native import ARRAY, NUMBERS, READ_ONLY, Result, append_words
+from .object_code import ObjectCode, emit_object
 
 _njit: Any = numba.njit
 _typeof: Any = numba.typeof
@@ -99,12 +101,7 @@ def _describe_result(kind: Any) -> Result:
     raise TypeError(f"no result of type {kind}")
 
 
-def emit_object(assemblies: Iterable[str]) -> tuple[bytes, list[str]]:
-    """(object code of modules in LLVM's assembly, with the memory of arrays; symbols that it has from the process)."""
-    machine = create_target_machine()
-    whole = llvm.parse_assembly(MEMORY)
-    whole.triple, whole.data_layout = llvm.get_process_triple(), str(machine.target_data)
-    for assembly in assemblies:
-        whole.link_in(llvm.parse_assembly(assembly))
-    code = bytes(machine.emit_object(whole))
-    return code, list_undefined(ElfImage.read(io.BytesIO(code)))
+def make_code(assemblies: Iterable[str]) -> ObjectCode | LinkedCode:
+    """The code of functions in LLVM's assembly, linked if that is possible."""
+    code = emit_object(assemblies)
+    return link(code) or ObjectCode(code, tuple(list_undefined(ElfImage.read(io.BytesIO(code)))))

@@ -66,7 +66,6 @@ class Loop:
 
     def _compile(self, key: str, arguments: tuple[Any, ...]) -> "NativeFunction":
         from . import compiler
-        from .native import MachineCode
 
         with compiler.LOCK:
             if key in self._native:
@@ -77,7 +76,7 @@ class Loop:
             _new_functions.append(
                 (CompiledFunction(self.name, key, loop.symbol, loop.word_count, loop.result), loop.assembly)
             )
-            code = MachineCode(*compiler.emit_object([loop.assembly]))
+            code = compiler.make_code([loop.assembly]).load()
             # Before other threads that wait for the lock look for it.
             native = self._native[key] = code.bind(loop.symbol, loop.word_count, loop.result, self._error)
             return native
@@ -109,12 +108,11 @@ IS_CACHED = not is_plain() and cache.prepare_folder()
 """Whether compiled loops are cached."""
 if not is_plain():
     with suppress(ImportError):
-        from .native import MachineCode
         from .native import describe_argument as _describe_argument
 
         if IS_CACHED and (_library := read_library(cache.get_library_path())):
             with suppress(ImportError):
-                _code = MachineCode(_library.code, _library.needed)
+                _code = _library.code.load()
                 _listed = {(function.loop, function.arguments): function for function in _library.functions}
         if _code is None:
             from . import compiler  # noqa: F401
@@ -126,15 +124,14 @@ HAS_NUMBA = _has_numba
 def write_new_functions() -> None:
     """Write what this process compiled to the file of compiled loops, unless it has others from there. Raises
     OSError."""
-    from .compiler import emit_object
+    from .compiler import make_code
 
     if _code is not None:
         return
     # A number of Python and one of numpy may have the same type in compiled code.
     assemblies = {function.symbol: assembly for function, assembly in _new_functions}
-    code, needed = emit_object(assemblies.values())
     functions = tuple(function for function, _ in _new_functions)
-    write_library(cache.get_library_path(), LoopLibrary(functions, code, tuple(needed)))
+    write_library(cache.get_library_path(), LoopLibrary(functions, make_code(assemblies.values())))
 
 
 def jit(function: Function) -> Function:

@@ -1,17 +1,20 @@
-"""The file of compiled loops: object code, with a list of its functions in JSON before it."""
+"""The file of compiled loops: their code, after a description of it and a list of the functions in JSON."""
 
+import dataclasses
 import hashlib
 import json
 import os
-import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .linked_code import LinkedCode
+
 if TYPE_CHECKING:
     from .native import Result
+    from .object_code import ObjectCode
 
 LEFT_S = 3600
 """Files of writers are removed after that time."""
@@ -31,17 +34,20 @@ class CompiledFunction:
 
 @dataclass(frozen=True)
 class LoopLibrary:
-    """The content of the file. needed: symbols that the code has from the process."""
+    """The content of the file."""
 
     functions: tuple[CompiledFunction, ...]
-    code: bytes
-    needed: tuple[str, ...]
+    code: "ObjectCode | LinkedCode"
 
 
 def write_library(path: Path, library: LoopLibrary) -> None:
     """Write the file at once. Raises OSError."""
-    about = {"functions": [asdict(function) for function in library.functions], "needed": library.needed}
-    content = json.dumps(about).encode() + b"\n" + library.code
+    import tempfile
+
+    fields = {field.name: getattr(library.code, field.name) for field in dataclasses.fields(library.code)}
+    code = fields.pop("content")
+    about = {"functions": [dataclasses.asdict(function) for function in library.functions], "code": fields}
+    content = json.dumps(about).encode() + b"\n" + code
     for left in path.parent.glob(f"{path.name}-*"):
         # By a writer that was killed.
         with suppress(OSError):
@@ -61,7 +67,7 @@ def write_library(path: Path, library: LoopLibrary) -> None:
 
 
 def read_library(path: Path) -> LoopLibrary | None:
-    """The content; None if there is none. A damaged file is removed: LLVM would end the process."""
+    """The content; None if there is none. A damaged file is removed: its code would end the process."""
     try:
         digest, _, content = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
@@ -75,4 +81,11 @@ def read_library(path: Path) -> LoopLibrary | None:
     text, _, code = content.partition(b"\n")
     about = json.loads(text)
     functions = tuple(CompiledFunction(**function) for function in about["functions"])
-    return LoopLibrary(functions, code, tuple(about["needed"]))
+    fields = about["code"]
+    if "needed" in fields:
+        from .object_code import ObjectCode
+
+        return LoopLibrary(functions, ObjectCode(code, tuple(fields["needed"])))
+    outside = {name: tuple(places) for name, places in fields["outside"].items()}
+    own = tuple(fields["own"])
+    return LoopLibrary(functions, LinkedCode(code, fields["data_at"], fields["symbols"], own, outside))

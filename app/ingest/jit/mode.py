@@ -1,6 +1,6 @@
 """Whether loops are compiled or run as plain Python: chosen before the first module with loops is imported.
 
-Loading compiled loops takes 0.06 s, in which plain Python reads a small file.
+Loading compiled loops takes 0.02 s, in which plain Python reads a small file.
 """
 
 import math
@@ -14,18 +14,18 @@ PERF_DATA_MAGIC = (b"PERFILE2", b"2ELIFREP")
 HEAD_BYTES = 16 << 10
 _SCRIPT_TEXT = re.compile(rb"# ========\r?\n# captured on|\S.{0,200}?\s\d+(?:/\d+)?\s+(?:\[\d+\]\s+)?\d+\.\d{6,9}:\s")
 """What text of perf script begins with: its heading or a sample, unless the name of its task is indented."""
-PLAIN_TEXT_BYTES = 25_000
+PLAIN_TEXT_BYTES = 10_000
 """Text up to this size (bytes, decompressed) is read in plain Python before compiled loops are loaded, which takes
-0.06 s: 0.5 MB/s, measured with llama.cpp traces of 0.06 to 0.3 MB."""
-PLAIN_JSON_BYTES = 250_000
-"""The same for JSON of trace events: 1.5 to 3 MB/s, measured with PyTorch traces of 0.1 to 2 MB."""
-PLAIN_LINES_BYTES = 15_000
+0.02 s: 0.5 MB/s, measured with llama.cpp traces of 0.06 to 0.3 MB."""
+PLAIN_JSON_BYTES = 50_000
+"""The same for JSON of trace events: 1.5 to 3 MB/s, measured with PyTorch traces of 0.05 to 2 MB."""
+PLAIN_LINES_BYTES = 5_000
 """The same for lines of text where a loop checks each byte: 0.3 MB/s, measured with callgrind files."""
-PLAIN_PROTOBUF_BYTES = 10_000
+PLAIN_PROTOBUF_BYTES = 4_000
 """The same for protocol buffers, where a loop reads each byte."""
 AHEAD_BYTES = 1_500_000
 """For files above this estimate, loops are loaded before the file is opened. A small file would wait for that."""
-COLD_FACTOR = 100
+COLD_FACTOR = 500
 """The factor for files read in plain Python while no loops are compiled yet, which takes 40 s."""
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 COMPRESSION_RATIO = 20

@@ -6,11 +6,10 @@ strides), a tuple as what it contains. `compiler.py` checks that with numba's ow
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 Result = str | list["Result"]
@@ -218,48 +217,25 @@ def _make_type(result: Result) -> Any:
 
 
 class MachineCode:
-    """Object code in memory, ready to be called. It stays for the whole process.
+    """Code in memory, ready to be called. It stays for the whole process."""
 
-    needed: the symbols that it has from this process. Raises ImportError if one is missing: LLVM would take it for 0.
-    """
-
-    def __init__(self, code: bytes, needed: Sequence[str]) -> None:
-        # It also makes the symbols of the process known to LLVM.
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), create_target_machine())
-        if missing := [name for name in needed if llvm.address_of_symbol(name) is None]:
-            raise ImportError(f"compiled loops need {', '.join(missing)}")
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        _kept.append(self._engine)
-        release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._find(RELEASE))
+    def __init__(self, find: Callable[[str], int], owner: object) -> None:
+        """find: the address of a function by its symbol, 0 without one. owner: of the memory."""
+        _kept.append(owner)
+        self._find = find
+        release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._find_function(RELEASE))
         self._release: Callable[[int], object] = release
 
     def bind(self, symbol: str, word_count: int, result: Result, error: type[Exception]) -> NativeFunction:
         """A function. See NativeFunction."""
-        return NativeFunction(self._find(symbol), self._release, word_count, result, error)
+        return NativeFunction(self._find_function(symbol), self._release, word_count, result, error)
 
-    def _find(self, symbol: str) -> int:
-        address = self._engine.get_function_address(symbol)
+    def _find_function(self, symbol: str) -> int:
+        address = self._find(symbol)
         if not address:
-            raise ValueError(f"the object code has no function {symbol}")
-        return int(address)
+            raise ValueError(f"the machine code has no function {symbol}")
+        return address
 
 
-_kept: list[Any] = []
-"""Engines, which must outlive the code: arrays of it may be freed when the interpreter ends."""
-
-
-def create_target_machine() -> Any:
-    """LLVM's target machine for this processor, with the options of a just-in-time compiler."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    triple = llvm.get_process_triple()
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
-        # A just-in-time compiler needs static relocation on x86.
-        reloc="static" if triple.startswith("x86") else "default",
-        codemodel="jitdefault",
-        jit=True,
-    )
+_kept: list[object] = []
+"""What owns the memory, which arrays of the code may need until the interpreter ends."""
