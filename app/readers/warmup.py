@@ -6,6 +6,8 @@ import pickle
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ..ingest import protobuf_wire
 from ..ingest.jit import cache as compiled_cache
 from ..ingest.jit.decorators import IS_CACHED, write_new_functions
@@ -67,6 +69,7 @@ def compile_all() -> None:
 def call_all() -> None:
     """Call all compiled functions with each of the types that files need; those that are not cached are compiled."""
     # Compiled code is imported only when a file is read.
+    from ..ingest.jit.hashing import factorize
     from ..ingest.trace_json.string_table import grow, make_table
     from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
 
@@ -83,6 +86,23 @@ def call_all() -> None:
         for sample in samples:
             reader.read(io.BytesIO(sample), "sample")
     grow(make_table(1, 1), 0, 0, 8, 8)
+    factorize(np.zeros(1, np.int64))
+    read_record()
+
+
+def read_record() -> None:
+    """Call the loops over records of perf.data. A file for which the reader calls them would have 10 MB."""
+    from ..ingest.perf_records.chain_keys import make_weights
+    from ..ingest.perf_records.record_loops import read_fields, walk_records
+
+    words = np.array([9 | 3 << 51, 0, 0], np.uint64)
+    words.flags.writeable = False
+    place, head = np.empty(1, np.int64), np.empty(1, np.uint64)
+    walk_records(words, 0, len(words), place, head)
+    kinds = (*(np.int32, np.int32, np.uint64, np.int32), *(np.uint64, np.uint64, np.uint32, np.int16))
+    columns = (np.zeros(1, kind) for kind in kinds)
+    size, mode, fields = np.array([3], np.int16), np.zeros(1, np.uint8), (1, -1, -1, -1, 1, 2)
+    read_fields(words, place, 0, size, mode, fields, make_weights(), *columns)
 
 
 def make_trace() -> bytes:

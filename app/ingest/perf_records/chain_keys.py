@@ -15,6 +15,14 @@ MAX_POLYNOMIAL_WORDS = 200
 _HALF = np.uint64(32)
 
 
+def make_weights() -> Array:
+    """Random numbers (uint64) for compiled loops: one that is combined with each word, an odd factor, and a weight for
+    each word of a chain. No file can be made whose chains have the same sum for all weights (multilinear hashing)."""
+    weights = np.frombuffer(secrets.token_bytes(8 * (2 + MAX_RECORD_WORDS)), np.uint64).copy()
+    weights |= np.uint64(1)
+    return weights
+
+
 class ChainKeys:
     """Makes 64-bit numbers of chains, which differ for different chains: a polynomial of their words, modulo 2**64.
 

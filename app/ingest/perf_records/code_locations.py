@@ -96,10 +96,12 @@ def build_stacks(
     kernel: AddressSpace,
     symbols: SymbolSource,
     release: Callable[[], object],
+    *,
+    compiled: bool = False,
 ) -> SampleStacks:
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
-    are needed no more, or only few of them."""
-    code, first = _distinguish(columns)
+    are needed no more, or only few of them. compiled: whether a compiled loop numbers the chains."""
+    code, first = _distinguish(columns, compiled=compiled)
 
     def read_chains(at: int) -> tuple[Int64Array, Array, _Locations]:
         length, locations = _flatten(words, columns, first[at : at + _CHAINS])
@@ -124,13 +126,18 @@ def build_stacks(
     return SampleStacks(code, np.cumsum(np.concatenate(lengths)), codes[np.concatenate(lines)], found)
 
 
-def _distinguish(columns: ChainColumns) -> tuple[Array, Int64Array]:
+def _distinguish(columns: ChainColumns, *, compiled: bool) -> tuple[Array, Int64Array]:
     """(number of each sample's stack, a sample that has it)."""
     keys = columns.key.copy()
     for start in range(0, len(keys), _PART):
         part = slice(start, start + _PART)
         keys[part] += columns.space[part].astype(np.uint64) * _SPACE_FACTOR
         keys[part] += columns.length[part].astype(np.uint64) * _LENGTH_FACTOR
+    if compiled:
+        from ..jit.hashing import factorize
+
+        codes, rows = factorize(keys.view(np.int64))
+        return codes, rows.astype(np.int64)
     return number_keys(keys)
 
 

@@ -67,27 +67,31 @@ def index_records(
     piped: bool = False,
     cut: bool = False,
     release: Callable[[], object] = lambda: None,
+    compiled: bool = False,
 ) -> RecordIndex:
     """The records between two positions of a file; packed ones (`perf record -z`) are unpacked.
 
     max_bytes: of all unpacked records. piped: the file was written into a pipe. cut: the end of the file is missing.
-    release: called when what was read of the data is not needed for some time. Raises UnsupportedRecords.
+    release: called when what was read of the data is not needed for some time. compiled: see `find_places`. Raises
+    UnsupportedRecords.
     """
+
+    def index_words(words: Array) -> RecordIndex:
+        # Compiled loops are for arrays that cannot be changed.
+        words.flags.writeable = False
+        place, heads = find_places(words, release, compiled=compiled)
+        kind, flags = heads.astype(np.uint32), (heads >> np.uint64(32)).astype(np.uint16)
+        return RecordIndex(words, place, kind, flags, (heads >> np.uint64(51)).astype(np.int16), release)
+
     if piped or (end - start) % 8:
-        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"), release)
+        return index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
     try:
-        index = _index_words(np.frombuffer(data, "<u8", (end - start) // 8, start), release)
+        index = index_words(np.frombuffer(data, "<u8", (end - start) // 8, start))
     except OddSize:
         index = None
     if index is None or np.isin(index.kind, (_PACKED, _PACKED_SIZED)).any():
-        return _index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"), release)
+        return index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))
     return index
-
-
-def _index_words(words: Array, release: Callable[[], object]) -> RecordIndex:
-    place, heads = find_places(words, release)
-    kind, flags = heads.astype(np.uint32), (heads >> np.uint64(32)).astype(np.uint16)
-    return RecordIndex(words, place, kind, flags, (heads >> np.uint64(51)).astype(np.int16), release)
 
 
 class _BoundedBuffer(io.RawIOBase):

@@ -2,7 +2,7 @@
 
 Words that could begin a record are found in whole blocks of the file. If each of them, by its size, leads to the next,
 they are the records; otherwise those to which none leads are left out, or the records of the block are walked through
-one by one.
+one by one. In large recordings, a compiled loop walks through all records.
 """
 
 from array import array
@@ -28,19 +28,24 @@ class OddSize(UnsupportedRecords):
     """A record does not end at a word."""
 
 
-def find_places(words: Array, release: Callable[[], object]) -> tuple[Int64Array, Array]:
-    """(where records begin in `words` (uint64), their first words). release: called when the words that were read are
-    not needed for some time. Raises UnsupportedRecords."""
+def find_places(words: Array, release: Callable[[], object], *, compiled: bool = False) -> tuple[Int64Array, Array]:
+    """(where records begin in `words` (uint64), their first words).
+
+    release: called when the words that were read are not needed for some time. compiled: whether a compiled loop walks
+    through the records. Raises UnsupportedRecords.
+    """
+    step = BLOCK_WORDS * (_RELEASED_BLOCKS if compiled else 1)
+    find = _make_walker(min(step, len(words))) if compiled else _find_in_block
     found: list[Int64Array] = [np.zeros(0, np.int64)]
     heads: list[Array] = [np.zeros(0, np.uint64)]
     place = 0
-    for number, low in enumerate(range(0, len(words), BLOCK_WORDS)):
-        high = min(low + BLOCK_WORDS, len(words))
+    for low in range(0, len(words), step):
+        high = min(low + step, len(words))
         while place < high:
-            part, head, place = _find_in_block(words, place, high)
+            part, head, place = find(words, place, high)
             found.append(part)
             heads.append(head)
-        if number % _RELEASED_BLOCKS == _RELEASED_BLOCKS - 1:
+        if high % (BLOCK_WORDS * _RELEASED_BLOCKS) == 0:
             release()
     release()
     if place > len(words):
@@ -81,6 +86,26 @@ def _walk(words: Array, at: int, stop: int) -> tuple[Int64Array, int]:
         places.append(at)
         size = halves[4 * at + 3]
         if size & 7 or not size:
-            raise OddSize(f"a record has {size:,} bytes")
+            raise _describe_size(size)
         at += size >> 3
     return np.frombuffer(places, np.int64), at
+
+
+def _make_walker(size: int) -> Callable[[Array, int, int], tuple[Int64Array, Array, int]]:
+    """A function like `_find_in_block`, for up to `size` words."""
+    from .record_loops import walk_records
+
+    place, head = np.empty(size, np.int64), np.empty(size, np.uint64)
+
+    def walk(words: Array, at: int, stop: int) -> tuple[Int64Array, Array, int]:
+        count = walk_records(words, at, stop, place, head)
+        after = int(place[count - 1]) + int(head[count - 1] >> _SIZE_AT) if count else at
+        if after < stop:
+            raise _describe_size(int(words[after]) >> 48)
+        return place[:count].copy(), head[:count].copy(), after
+
+    return walk
+
+
+def _describe_size(size: int) -> OddSize:
+    return OddSize(f"a record has {size:,} bytes")

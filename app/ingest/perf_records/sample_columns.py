@@ -8,7 +8,7 @@ import numpy as np
 
 from ...domain.arrays import Array, Int64Array
 from .block_threads import map_blocks
-from .chain_keys import BLOCK_WORDS, ChainKeys
+from .chain_keys import BLOCK_WORDS, ChainKeys, make_weights
 from .event_attributes import SampleType
 from .file_header import RecordedEvent
 from .group_values import check_format, measure_values, split_groups
@@ -33,6 +33,7 @@ _UNSUPPORTED = (
     (SampleType.AUX, "it contains raw data of a processor's trace"),
 )
 _TOO_SHORT = "a sample is too short"
+_TOO_LONG = "a call chain is longer than its record"
 _NO_TIMES = np.array((0, 2**64 - 1), np.uint64)
 
 
@@ -115,18 +116,20 @@ def _place_of_id(kind: SampleType) -> int:
     return _place(kind, SampleType.IDENTIFIER if kind & SampleType.IDENTIFIER else SampleType.ID)
 
 
-def read_samples(index: RecordIndex, events: Sequence[RecordedEvent]) -> RecordedSamples:
-    """All samples, in the order of the file. Raises UnsupportedRecords."""
-    return _SampleReader(index, events).read()
+def read_samples(index: RecordIndex, events: Sequence[RecordedEvent], *, compiled: bool = False) -> RecordedSamples:
+    """All samples, in the order of the file. compiled: whether compiled loops read them. Raises UnsupportedRecords."""
+    return _SampleReader(index, events, compiled=compiled).read()
 
 
 class _SampleReader:
     """Reads the samples of a file block by block, all columns at once."""
 
-    def __init__(self, index: RecordIndex, events: Sequence[RecordedEvent]) -> None:
+    def __init__(self, index: RecordIndex, events: Sequence[RecordedEvent], *, compiled: bool) -> None:
         self._index, self._events = index, events
-        self._keys = ChainKeys()
+        self._keys, self._weights = ChainKeys(), make_weights()
         self._kinds = [event.attributes.sample_type for event in events]
+        # The same chain has another number for the loop.
+        self._compiled = compiled and len(set(self._kinds)) == 1 and not self._kinds[0] & SampleType.READ
         self._read_format = check_format(events)
         self._periods = np.array([event.attributes.fields["sample_period"] for event in events], np.uint64)
         self._rows = np.flatnonzero(index.kind == SAMPLE)
@@ -196,6 +199,11 @@ class _SampleReader:
             chain_at = values_at + measure_values(words[place + values_at], self._read_format, size)
             if (size < chain_at + has_chains).any():
                 raise UnsupportedRecords(_TOO_SHORT)
+        if not kind & SampleType.PERIOD:
+            samples.period[at] = self._periods[samples.event[at]]
+        if self._compiled:
+            self._read_compiled(kind, at, words, place, size, low)
+            return
         task = words[place + _place(kind, SampleType.TID)]
         samples.pid[at] = task.astype(np.uint32).view(np.int32)
         task >>= np.uint64(32)
@@ -206,8 +214,6 @@ class _SampleReader:
             samples.cpu[at] = words[place + _place(kind, SampleType.CPU)].astype(np.uint32).view(np.int32)
         if kind & SampleType.PERIOD:
             samples.period[at] = words[place + _place(kind, SampleType.PERIOD)]
-        else:
-            samples.period[at] = self._periods[samples.event[at]]
         if not has_chains:
             address = place + _place(kind, SampleType.IP)
             samples.key[at] = self._keys.mix(words[address]) + samples.mode[at]
@@ -216,11 +222,25 @@ class _SampleReader:
         length = words[place + chain_at]
         place = place + (chain_at + 1)
         if (length >= (size - chain_at).astype(np.uint64)).any():
-            raise UnsupportedRecords("a call chain is longer than its record")
+            raise UnsupportedRecords(_TOO_LONG)
         length = length.astype(np.int16)
         samples.key[at] = self._keys.hash_chains(words, place, length)
         samples.code[at] = place + low
         samples.length[at] = length
+
+    def _read_compiled(
+        self, kind: SampleType, at: slice | Int64Array, words: Array, place: Int64Array, size: Array, low: int
+    ) -> None:
+        from .record_loops import read_fields
+
+        shown = (SampleType.TID, SampleType.TIME, SampleType.CPU, SampleType.PERIOD, SampleType.IP)
+        fields = [_place(kind, bit) if kind & bit else -1 for bit in shown]
+        fields.append(1 + sum(bool(kind & bit) for bit in _FIXED) if kind & SampleType.CALLCHAIN else -1)
+        samples = self._samples
+        names = ("pid", "tid", "time", "cpu", "period", "key", "code", "length")
+        columns = (getattr(samples, name)[at] for name in names)
+        if not read_fields(words, place, low, size, samples.mode[at], tuple(fields), self._weights, *columns):
+            raise UnsupportedRecords(_TOO_LONG)
 
 
 def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:

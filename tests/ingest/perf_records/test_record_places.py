@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from perfloom.domain.arrays import Array
+from perfloom.ingest.jit.decorators import HAS_NUMBA
 from perfloom.ingest.perf_records.record_places import BLOCK_WORDS, OddSize, find_places
 from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 
@@ -22,8 +25,13 @@ def make_words(sizes: Array, kind: int, content: int) -> tuple[Array, Array]:
 
 
 def find(words: Array) -> list[int]:
+    """The places, which a compiled loop finds, too."""
+    words.flags.writeable = False
     places, heads = find_places(words, lambda: None)
     assert (heads == words[places]).all()
+    if HAS_NUMBA:
+        for found, wanted in zip(find_places(words, lambda: None, compiled=True), (places, heads), strict=True):
+            assert np.array_equal(found, wanted)
     return list(places.tolist())
 
 
@@ -50,6 +58,9 @@ def test_an_impossible_size_is_named(size: int) -> None:
     with pytest.raises(UnsupportedRecords, match="not complete" if size == 0xFFF8 else f"a record has {size}") as error:
         find(words)
     assert isinstance(error.value, OddSize) == (size != 0xFFF8)
+    if HAS_NUMBA:
+        with pytest.raises(type(error.value), match=re.escape(str(error.value))):
+            find_places(words, lambda: None, compiled=True)
 
 
 def test_no_records() -> None:
@@ -58,6 +69,7 @@ def test_no_records() -> None:
 
 def test_what_was_read_is_released_in_parts() -> None:
     words, _ = make_words(np.full(130 * BLOCK_WORDS // 64, 64), SAMPLE, 0)
-    calls: list[None] = []
-    find_places(words, lambda: calls.append(None))
-    assert len(calls) == 3
+    for compiled in (False, HAS_NUMBA):
+        calls: list[None] = []
+        find_places(words, lambda: calls.append(None), compiled=compiled)  # noqa: B023
+        assert len(calls) == 3
