@@ -66,7 +66,7 @@ class ProfileBuilder:
         self._nodes: dict[int, int] = {}
         self._parents = array("q", [NO_ID])
         self._node_frames = array("q", [NO_ID])
-        self._merge = False
+        self._merge, self.order_tree = False, to_preorder
         self._events: dict[str, dict[str, Any]] = {}
         self._samples: list[tuple[Array, ...]] = []
         self._rows: list[tuple[int, int, int, int, int, int]] = []
@@ -362,13 +362,13 @@ class ProfileBuilder:
         distinct: Array | slice = slice(None)
         if self._merge or 0 < len(self._nodes) < len(parent) - 1:
             distinct, parent, node_frame = merge_children(parent, node_frame)
-        exact = to_preorder(parent)
+        exact = self.order_tree(parent)
         frame = node_frame[exact.order].astype(np.int32)
         kinds = len(FrameKind)
         label = frame_function[node_frame] * kinds + frame_kind[node_frame]
         merged, call_parent, call_label = merge_children(parent, label)
         del parent, node_frame, label
-        call_order = to_preorder(call_parent)
+        call_order = self.order_tree(call_parent)
         call_label = call_label[call_order.order]
         stacks = _make_table(
             "stacks",

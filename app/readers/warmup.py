@@ -70,6 +70,7 @@ def call_all() -> None:
     """Call all compiled functions with each of the types that files need; those that are not cached are compiled."""
     # Compiled code is imported only when a file is read.
     from ..ingest.jit.hashing import factorize
+    from ..ingest.jit.tree_loops import to_preorder
     from ..ingest.trace_json.string_table import grow, make_table
     from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
 
@@ -88,6 +89,7 @@ def call_all() -> None:
     grow(make_table(1, 1), 0, 0, 8, 8)
     factorize(np.zeros(1, np.int64))
     read_record()
+    to_preorder(np.array([-1, 0]))
 
 
 def read_record() -> None:

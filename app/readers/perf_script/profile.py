@@ -21,6 +21,7 @@ from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validation import find_overflowing
 from ...ingest.facts import BACKWARD_CLOCK_FACT, FIRST_SAMPLE_FACT
+from ...ingest.jit.readiness import has_compiled_loops
 from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
@@ -50,6 +51,8 @@ from .sample_lines import StackLine, UnfinishedSample
 from .sample_times import describe_backward_times, fill_times, to_epoch_ns
 from .thread_naming import name_threads
 
+MANY_NODES = 100_000
+"""Trees with more nodes are put in preorder by a compiled loop."""
 MAX_REASON_CHARS = 500
 MAX_FACTS = 200
 MAX_FACT = 20_000
@@ -94,6 +97,7 @@ class ScriptProfileBuilder:
         self._open: UnfinishedSample | None = None
         self._called = EventNames(self._facts)
         self._main_event: str | None = None
+        self._node_count = 0
         self.reasons: list[str] = []
 
     def feed_header(self, text: bytes) -> None:
@@ -145,6 +149,7 @@ class ScriptProfileBuilder:
             simple = special[ends] == special[begins]
         parent, frame, node = build_stack_tree(ends, frames.astype(np.int32)[lines], simple)
         first = self.builder.add_stack_tree(parent, frame, is_merged=True)
+        self._node_count = first + len(parent)
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
             codes = lines[begins[stack] : ends[stack]].tolist()
@@ -202,6 +207,10 @@ class ScriptProfileBuilder:
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
             self.reasons.append(reason)
+        if self._node_count > MANY_NODES and has_compiled_loops():
+            from ...ingest.jit.tree_loops import to_preorder
+
+            self.builder.order_tree = to_preorder
         span = self.builder.get_time_span_ns() if timed else None
         profile = self.builder.finish(self._build_meta(span and span[0]))
         if not timed:
