@@ -1,6 +1,6 @@
 """The names of threads and the maps of processes over the time of a recording."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,8 @@ MAX_MAPPINGS, MAX_IN_SPACE = 1 << 22, 1 << 17
 IDLE_NAME = b"swapper"
 _PART = 1 << 18
 """How many values are looked up at once, to need little memory."""
+_MOST_IN_TABLE = 1 << 22
+"""Numbers of tasks up to this one are looked up in a table: the largest that Linux gives (pid_max)."""
 _END = 2**63 - 1
 """A position after all records."""
 
@@ -59,19 +61,38 @@ class _Timeline:
             at[(at >= 0) & (task[at] != numbers[number])] = -1
             return at
 
+        number_of = _number_tasks(numbers)
         every = np.arange(len(numbers))
+
+        def get_values(at: Array) -> Array:
+            return np.where(at >= 0, value[at], -1).astype(np.int32)
+
         for start in range(0, len(tasks), _PART):
             part = slice(start, start + _PART)
-            position = positions[part]
-            number = np.minimum(np.searchsorted(numbers, tasks[part]), len(numbers) - 1)
+            position, number = positions[part], number_of(tasks[part])
             first, last = find(every, position.min()), find(every, position.max())
+            result[part] = np.append(get_values(first), np.int32(-1))[number]
             # Few tasks change between two samples of a part.
-            at = first[number]
-            if len(changed := np.flatnonzero((first != last)[number])):
-                at[changed] = find(number[changed], position[changed])
-            at[numbers[number] != tasks[part]] = -1
-            result[part] = np.where(at >= 0, value[at], -1)
+            changes = np.append(first != last, False)
+            if changes.any() and len(changed := np.flatnonzero(changes[number])):
+                result[start + changed] = get_values(find(number[changed], position[changed]))
         return result
+
+
+def _number_tasks(numbers: Array) -> Callable[[Array], Array]:
+    """A function for the places of tasks (int32) in `numbers`, which ascend; after the last for another task."""
+    count = len(numbers)
+    if numbers[0] < 0 or numbers[-1] > _MOST_IN_TABLE:
+
+        def search(tasks: Array) -> Array:
+            at = np.minimum(np.searchsorted(numbers, tasks), count - 1)
+            return np.where(numbers[at] == tasks, at, count)
+
+        return search
+    table = np.full(int(numbers[-1]) + 2, count, np.int32)
+    table[numbers] = np.arange(count)
+    # Tasks below zero are above all others, too.
+    return lambda tasks: table.take(tasks.view(np.uint32), mode="clip")
 
 
 class TaskHistory:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array, sort_rows
-from ...domain.tables import NO_ID
+from ...domain.arrays import Array, Int64Array, number_values, sort_rows
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 
 _PART = 1 << 18
@@ -20,7 +19,7 @@ def name_threads(
 
     columns: of samples; those of threads are changed. split: see ScriptProfileBuilder.
     """
-    rows = _name_unchanging(columns, names, builder)
+    rows = _name_in_turns(columns, names, builder)
     name, time_ns = columns["name"], columns["time_ns"]
     for again in (True, False):
         groups = _group_by_thread(columns, rows)
@@ -56,19 +55,26 @@ def _group_by_thread(columns: dict[str, Array], rows: Int64Array) -> list[Int64A
     return np.split(rows[order], np.flatnonzero(sorted_thread[1:] != sorted_thread[:-1]) + 1)
 
 
-def _name_unchanging(columns: dict[str, Array], names: Sequence[str], builder: ThreadedProfileBuilder) -> Int64Array:
-    """Name the threads that have one name in all of their samples. Returns the samples of the others. Samples that are
-    not in order of time are all returned."""
+def _name_in_turns(columns: dict[str, Array], names: Sequence[str], builder: ThreadedProfileBuilder) -> Int64Array:
+    """Name the threads that had each of their names once, for some time. Returns the samples of the others. Samples
+    that are not in order of time are all returned."""
     thread, name, time_ns = columns["thread"], columns["name"], columns["time_ns"]
-    if (time_ns[1:] < time_ns[:-1]).any():
+    if not len(thread) or (time_ns[1:] < time_ns[:-1]).any():
         return np.arange(len(thread))
-    first = np.full(int(thread.max(initial=-1)) + 1, NO_ID)
-    for start in reversed(range(0, len(thread), _PART)):
-        part = thread[start : start + _PART]
-        first[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)
-    has_several = np.zeros(len(first), bool)
-    has_several[thread[name != name[first][thread]]] = True
-    for number in np.flatnonzero((first != NO_ID) & ~has_several).tolist():
-        if (code := int(name[first[number]])) >= 0:
-            builder.set_thread_name(number, int(time_ns[first[number]]), names[code])
-    return np.flatnonzero(has_several[thread]) if has_several.any() else np.zeros(0, np.int64)
+    pair, first = number_values(thread, name)
+    last = np.empty(len(first), np.int64)
+    for start in range(0, len(pair), _PART):
+        part = pair[start : start + _PART]
+        last[part] = np.arange(start, start + len(part))
+    # The names of each thread, in the order of their first samples.
+    first_of = thread[first]
+    order = np.argsort(first_of, kind="stable")
+    follows = first_of[order[1:]] == first_of[order[:-1]]
+    before, after = last[order[:-1]][follows], first[order[1:]][follows]
+    others = np.unique(thread[after[(before > after) | (time_ns[before] == time_ns[after])]])
+    is_other = np.zeros(int(thread.max()) + 1, bool)
+    is_other[others] = True
+    for row in first[order][~is_other[first_of[order]]].tolist():
+        if (code := int(name[row])) >= 0:
+            builder.set_thread_name(int(thread[row]), int(time_ns[row]), names[code])
+    return np.flatnonzero(is_other[thread]) if len(others) else np.zeros(0, np.int64)
