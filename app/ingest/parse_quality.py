@@ -20,12 +20,12 @@ _Read = Callable[[BinaryIO, str], Profile]
 
 
 class LineCountingStream:
-    """A stream that counts its non-empty lines."""
+    """A stream that counts its non-empty lines. line_ends: the number of LF in what was read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._ended = True
-        self.count = 0
+        self.count = self.line_ends = 0
 
     def read(self, size: int = -1) -> bytes:
         """Blocks of a number of bytes."""
@@ -37,6 +37,7 @@ class LineCountingStream:
                 # A non-empty line begins where something other than a line end (LF, CRLF) follows a line end.
                 block = letters[start : start + _BLOCK_BYTES]
                 ends = block == NEWLINE
+                self.line_ends += int(np.count_nonzero(ends))
                 if has_returns:
                     ends |= block == RETURN
                 self.count += int(np.count_nonzero(ends[:-1] > ends[1:])) + int(self._ended and not ends[0])

@@ -60,6 +60,8 @@ def read_records(
         recorder=about.st_uid,
         vdso=_find_vdso(path) if places.tables is not None else None,
     )
+    if about.st_size >= perf_records.LARGE_BYTES:
+        files.read_ahead()
     recorder = SymbolRecorder(files.find, files.read_jit)
     changed_at = about.st_mtime
     profile = _read(path, recorder, changed_at, max_bytes)

@@ -9,6 +9,7 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -79,7 +80,13 @@ class SymbolFiles:
     vdso: str | None = None
     names: PerfNames = field(default_factory=PerfNames)
     _kernels: dict[Path, KernelSymbols | None] = field(default_factory=dict)
+    _running: "Future[KernelSymbols | None] | None" = None
     _dumps: dict[CodeObject, JitDump | None] = field(default_factory=dict)
+
+    def read_ahead(self) -> None:
+        """Begin to read the symbols of the running kernel in a thread: the kernel takes 0.05 s to write them."""
+        if self.recorded_here:
+            self._running = ThreadPoolExecutor(1).submit(_read_running_kernel)
 
     def find(self, code: CodeObject, addresses: Array) -> SymbolNames:
         """See SymbolSource."""
@@ -243,9 +250,7 @@ class SymbolFiles:
         if path != KALLSYMS:
             text = self._read_text(path)
             return parse_kallsyms(text) if text else None
-        with suppress(OSError), open(path, "rb") as file:
-            return parse_kallsyms(file.read(MAX_TEXT_BYTES))
-        return None
+        return self._running.result() if self._running else _read_running_kernel()
 
     def _open_vmlinux(self, code: CodeObject, build_id: str, opened: ExitStack) -> _Tables:
         places = [self._cache(build_id) / name for name in ("elf", "debug")]
@@ -380,6 +385,12 @@ def _list_names(tables: list[SymbolTable], row: Array, opened: _Tables) -> Symbo
     names = [opened.format_name(table.name_of(one)) for table, one in places]
     starts = [(int(table.start[one]) - opened.shift) % 2**64 for table, one in places]
     return SymbolNames(position.astype(np.int64), names, np.array(starts, np.uint64))
+
+
+def _read_running_kernel() -> KernelSymbols | None:
+    with suppress(OSError), open(KALLSYMS, "rb") as file:
+        return parse_kallsyms(file.read(MAX_TEXT_BYTES))
+    return None
 
 
 def _read_own_vdso() -> bytes:

@@ -112,10 +112,18 @@ class BranchStackFilter:
         if may_have_entries(text):
             return self._take_lines(text)
         # The branch stack of the last sample can follow in the next part.
-        count = _count_line_ends(text)
+        count = self._count_line_ends(text)
         self._header = self._find_last_header(text, count)
         self._number += count
         return text
+
+    def _count_line_ends(self, text: bytes) -> int:
+        """The number of line ends in the text that was read last, and not yet numbered."""
+        total = getattr(self._stream, "line_ends", None)
+        if total is None:
+            return _count_line_ends(text)
+        count: int = total - self._rest.count(b"\n") - (self._number - 1)
+        return count
 
     def _find_last_header(self, text: bytes, count: int) -> int:
         """The number of the last line that may be a sample's header with its call stack below. count: of line ends."""

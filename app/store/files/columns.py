@@ -101,10 +101,12 @@ def _write_table(table: pa.Table | ChunkedTable, name: str, directory: Path) -> 
         else:
             write_table(table, name, file)
         file.flush()
-        os.fsync(file.fileno())
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
+        # The disk and the processor work at the same time.
+        with ThreadPoolExecutor(1) as flushing, open(path, "rb") as content:
+            flushed = flushing.submit(os.fsync, file.fileno())
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            flushed.result()
     return TableFile(rows=rows, bytes=size, sha256=digest)
 
 
