@@ -20,7 +20,7 @@ pl_write_tables() {
     [ "$(od -A n -t u8 -j 48 -N 8 "$pl_in/perf.data" | tr -d ' ')" != 0 ] || return 1
     mkdir -p "$pl_directory/tables" 2>/dev/null || return 1
     pl_find_packer
-    pl_list_objects >"$pl_in/.objects" && pl_check_objects <"$pl_in/.objects" && pl_pack_tables <"$pl_in/.objects" &&
+    pl_list_objects >"$pl_in/.objects" && pl_check_objects <"$pl_in/.objects" && pl_shuffle | pl_pack_tables &&
         sed -n 's/^kernel \([0-9a-f].*\)/\1 [kernel.kallsyms]/p; s/^file \([0-9a-f]\)/\1/p' "$pl_in/.objects" \
             >"$pl_in/build-ids.txt"
     pl_status=$?
@@ -68,6 +68,14 @@ pl_check_objects() {
             ;;
         esac
     done
+}
+
+# pl_shuffle: print such a list in an order of this process, so that ranks seldom write the same table at once.
+pl_shuffle() {
+    awk -v "seed=$$" '
+        { line[NR] = $0 }
+        END { srand(seed); for (i = NR; i > 0; i--) { k = 1 + int(rand() * i); print line[k]; line[k] = line[i] } }
+    ' "$pl_in/.objects"
 }
 
 # pl_pack_tables: write the tables of such a list that are missing.
