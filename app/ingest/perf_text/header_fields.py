@@ -29,7 +29,7 @@ class HeaderFields:
 
     event_end: where the colon behind the event is. tail: the position behind it. has_tail: whether there is more than
     spaces. time_ns, weight: -1 if not printed. layout: of each row. layout_events: the event of each layout, with a 9
-    for every digit.
+    for every digit. layout_texts: all layouts, one after another.
     """
 
     ok: Array
@@ -43,6 +43,7 @@ class HeaderFields:
     weight: Array
     layout: Array
     layout_events: list[bytes]
+    layout_texts: bytes
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def find_header_fields(chunk: bytes, start: Array, end: Array) -> HeaderFields:
         weight=np.where(of_row.period_digits > 0, period, -1),
         layout=layout,
         layout_events=[blob[first:last].tobytes() for first, last in events],
+        layout_texts=blob.tobytes(),
     )
 
 

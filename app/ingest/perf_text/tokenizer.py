@@ -74,11 +74,17 @@ def tokenize(chunk: bytes) -> Tokens:
     if not blank.any() and not (first == TAB).any():
         # No stacks: each sample is one line, and perf aligns the command names to the right.
         indented[:] = False
-    record = _find_switch_records(chunk, starts)
-    indented &= ~record
-    is_candidate = ~(blank | comment | indented | record)
+    is_candidate = ~(blank | comment | indented)
     candidates = np.flatnonzero(is_candidate)
-    heads = _HeaderColumns(chunk, starts, candidates)
+    fields = find_header_fields(chunk, starts[candidates], starts[candidates + 1])
+    # Other lines that begin with a space may be records, too.
+    may_have_records = SWITCH_RECORD in fields.layout_texts or (first == SPACE).any()
+    if may_have_records and (record := _find_switch_records(chunk, starts)).any():
+        indented &= ~record
+        is_candidate = ~(blank | comment | indented | record)
+        candidates = np.flatnonzero(is_candidate)
+        fields = find_header_fields(chunk, starts[candidates], starts[candidates + 1])
+    heads = _HeaderColumns(chunk, starts, candidates, fields)
     after = candidates + 1
     others = np.append(np.flatnonzero(~indented), len(first))
     body_end = starts[others[np.flatnonzero(is_candidate[others[:-1]]) + 1]]
@@ -155,9 +161,8 @@ class _HeaderColumns:
     that may be a frame, 0 for none. trace: such text belongs to a tracepoint.
     """
 
-    def __init__(self, chunk: bytes, starts: Array, lines: Array) -> None:
+    def __init__(self, chunk: bytes, starts: Array, lines: Array, fields: HeaderFields) -> None:
         self.chunk_start, self.chunk_end = starts[lines], starts[lines + 1]
-        fields = find_header_fields(chunk, self.chunk_start, self.chunk_end)
         self.found = fields.ok
         self.sure = np.ones(len(lines), bool)
         self.time_ns, self.weight = fields.time_ns, fields.weight

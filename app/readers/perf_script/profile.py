@@ -116,7 +116,15 @@ class ScriptProfileBuilder:
         """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
             self._parse_comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
-        frames = np.array([self.intern_line(line) for line in tokens.texts] or [0], np.int64)
+        known = map(self._frames.get, tokens.texts)
+        frames = np.array(
+            [
+                self.intern_line(line) if frame is None else frame
+                for frame, line in zip(known, tokens.texts, strict=True)
+            ]
+            or [0],
+            np.int64,
+        )
         stacks = self.add_stacks(frames, tokens.stack_lines, tokens.stack_ends, tokens.texts.__getitem__)
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
