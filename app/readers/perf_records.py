@@ -63,8 +63,7 @@ def read(
 
     symbols: finds the symbols of addresses. changed_at: when the file was last changed, seconds since the epoch.
     max_bytes: of the records when decompressed. release: called when most of the data has been read. read_jit: reads
-    the dumps of just-in-time compilers. Raises
-    UnsupportedRecords if perf script has to read it.
+    the dumps of just-in-time compilers. Raises UnsupportedRecords if perf script has to read it.
     """
     repair = plan_repair(data)
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)

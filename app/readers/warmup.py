@@ -101,10 +101,12 @@ def read_record() -> None:
     words.flags.writeable = False
     place, head = np.empty(1, np.int64), np.empty(1, np.uint64)
     walk_records(words, 0, len(words), place, head)
-    kinds = (*(np.int32, np.int32, np.uint64, np.int32), *(np.uint64, np.uint64, np.uint32, np.int16))
-    columns = (np.zeros(1, kind) for kind in kinds)
     size, mode, fields = np.array([3], np.int16), np.zeros(1, np.uint8), (1, -1, -1, -1, 1, 2)
-    read_fields(words, place, 0, size, mode, fields, make_weights(), *columns)
+    # The column of places is larger in files of 32 GB and more.
+    for large in (np.uint32, np.int64):
+        kinds = (*(np.int32, np.int32, np.uint64, np.int32), *(np.uint64, np.uint64, large, np.int16))
+        columns = (np.zeros(1, kind) for kind in kinds)
+        read_fields(words, place, 0, size, mode, fields, make_weights(), *columns)
 
 
 def make_trace() -> bytes:

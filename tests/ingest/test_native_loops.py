@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import resource
 import subprocess
@@ -151,7 +152,8 @@ def test_a_damaged_library_is_removed(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [path]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert read_library(path) is None and not path.exists()
-    for content in (b"short", b""):
+    other = b'{"functions": [], "code": {}}\n'
+    for content in (b"short", b"", hashlib.sha256(other).hexdigest().encode() + b"\n" + other):
         path.write_bytes(content)
         assert read_library(path) is None and not path.exists()
 
@@ -252,3 +254,34 @@ def test_compiled_loops_load_without_the_compiler(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[0, 0, 1] []\n"
+
+
+UNUSABLE = """
+import os, sys
+from pathlib import Path
+from perfloom.ingest.jit import cache
+from perfloom.ingest.jit.library import LoopLibrary, write_library
+from perfloom.ingest.jit.linked_code import LinkedCode
+assert cache.prepare_folder()
+path = cache.get_library_path()
+write_library(path, LoopLibrary((), LinkedCode(b"", 0, {}, (), {"a_symbol_that_is_nowhere": (0,)})))
+state = sys.argv[1]
+if state == "empty":
+    path.write_bytes(b"")
+elif state == "folder":
+    path.unlink()
+    path.mkdir()
+elif state == "writable by others":
+    path.parent.chmod(0o777)
+from perfloom.ingest.jit.readiness import has_compiled_loops
+print(has_compiled_loops(), [name for name in ("numba", "llvmlite") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("state", ["of another system", "empty", "folder", "writable by others"])
+def test_unusable_loops_are_not_compiled_where_there_is_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", UNUSABLE, state], capture_output=True, text=True, check=True)
+    assert done.stdout == "False []\n"

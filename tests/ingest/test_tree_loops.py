@@ -33,3 +33,15 @@ def test_the_same_preorder(count: int, nearest: int, most: int) -> None:
     for field in fields(plain):
         left, right = getattr(plain, field.name), getattr(compiled, field.name)
         assert left.dtype == right.dtype and np.array_equal(left, right), field.name
+
+
+@pytest.mark.parametrize("parent", [[], [-1, 2, 0], [-1, 0, 0]])
+def test_other_trees_are_left_to_numpy(parent: list[int]) -> None:
+    given = np.array(parent, np.int64)
+    given.flags.writeable = False
+    assert tree_loops.to_preorder(given).parent.tolist() == call_tree.to_preorder(given).parent.tolist()
+
+
+def test_a_damaged_tree_is_refused() -> None:
+    with pytest.raises(ValueError, match="single tree"):
+        tree_loops.to_preorder(np.array([-1, 0, -1]))

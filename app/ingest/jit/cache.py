@@ -26,6 +26,7 @@ LOOP_MODULES = (
     "ingest/jit/object_code.py",
     "ingest/jit/protobuf_columns.py",
     "ingest/jit/tree_loops.py",
+    "ingest/machine_code/elf_image.py",
     "ingest/perf_records/record_loops.py",
     "ingest/trace/arguments.py",
     "ingest/trace/begin_end_pairs.py",

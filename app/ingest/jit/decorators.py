@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from . import cache
-from .library import CompiledFunction, LoopLibrary, read_library, write_library
+from .library import CompiledFunction, LoopLibrary, write_library
 from .mode import is_plain
+from .readiness import load_loops
 
 if TYPE_CHECKING:
     from .compiler import LoopCompiler
-    from .native import MachineCode, NativeFunction
+    from .native import NativeFunction
 
 uint64: Any = np.uint64
 """The type of unsigned 64-bit numbers in loops."""
@@ -59,10 +60,10 @@ class Loop:
         return self._compiler.dispatcher
 
     def _load(self, key: str) -> "NativeFunction | None":
-        function = _listed.get((self.name, key))
-        if function is None or _code is None:
+        function = _loaded.functions.get((self.name, key)) if _loaded else None
+        if function is None or _loaded is None:
             return None
-        return _code.bind(function.symbol, function.word_count, function.result, self._error)
+        return _loaded.code.bind(function.symbol, function.word_count, function.result, self._error)
 
     def _compile(self, key: str, arguments: tuple[Any, ...]) -> "NativeFunction":
         from . import compiler
@@ -101,20 +102,16 @@ class Intrinsic:
 
 _new_functions: list[tuple[CompiledFunction, str]] = []
 """What this process compiled, with its assembly."""
-_listed: dict[tuple[str, str], CompiledFunction] = {}
-_code: "MachineCode | None" = None
 _has_numba = False
 IS_CACHED = not is_plain() and cache.prepare_folder()
 """Whether compiled loops are cached."""
+_loaded = load_loops()
 if not is_plain():
-    with suppress(ImportError):
+    # numba raises OSError where memory that a process has written cannot be executed.
+    with suppress(ImportError, OSError):
         from .native import describe_argument as _describe_argument
 
-        if IS_CACHED and (_library := read_library(cache.get_library_path())):
-            with suppress(ImportError):
-                _code = _library.code.load()
-                _listed = {(function.loop, function.arguments): function for function in _library.functions}
-        if _code is None:
+        if _loaded is None:
             from . import compiler  # noqa: F401
         _has_numba = True
 HAS_NUMBA = _has_numba
@@ -126,7 +123,7 @@ def write_new_functions() -> None:
     OSError."""
     from .compiler import make_code
 
-    if _code is not None:
+    if _loaded is not None:
         return
     # A number of Python and one of numpy may have the same type in compiled code.
     assemblies = {function.symbol: assembly for function, assembly in _new_functions}

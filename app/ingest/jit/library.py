@@ -78,6 +78,15 @@ def read_library(path: Path) -> LoopLibrary | None:
         with suppress(OSError):
             path.unlink()
         return None
+    try:
+        return _parse(content)
+    except (ValueError, LookupError, TypeError):
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+
+def _parse(content: bytes) -> LoopLibrary:
     text, _, code = content.partition(b"\n")
     about = json.loads(text)
     functions = tuple(CompiledFunction(**function) for function in about["functions"])

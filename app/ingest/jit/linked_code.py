@@ -28,7 +28,7 @@ class LinkedCode:
 
     def load(self) -> MachineCode:
         """The code, ready to be called. Raises ImportError if a symbol is missing, or memory cannot be executed."""
-        memory = mmap.mmap(-1, len(self.content))
+        memory = mmap.mmap(-1, len(self.content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         memory[:] = self.content
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         words = np.frombuffer(memory, np.uint8)

@@ -36,7 +36,9 @@ def _order(parent: Array) -> tuple[Array, Array, Array, Array, Array]:
 
 
 def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
-    """See `call_tree.to_preorder`."""
-    if key is not None or len(parent) >= _MOST:
+    """See `call_tree.to_preorder`. Other trees than large ones with parents before children are left to it."""
+    count = len(parent)
+    above = parent[1:]
+    if key is not None or not 0 < count < _MOST or (above < 0).any() or (above >= np.arange(1, count)).any():
         return call_tree.to_preorder(parent, key)
-    return Preorder(*_order(parent.astype(np.int64, copy=False)))
+    return Preorder(*_order(np.require(parent, np.int64, ("C", "W"))))

@@ -19,7 +19,7 @@ def make_weights() -> Array:
     """Random numbers (uint64) for compiled loops: one that is combined with each word, an odd factor, and a weight for
     each word of a chain. No file can be made whose chains have the same sum for all weights (multilinear hashing)."""
     weights = np.frombuffer(secrets.token_bytes(8 * (2 + MAX_RECORD_WORDS)), np.uint64).copy()
-    weights |= np.uint64(1)
+    weights[1] |= np.uint64(1)
     return weights
 
 
@@ -55,7 +55,7 @@ class ChainKeys:
 
     def hash_chains(self, block: Array, start: Int64Array, length: Array) -> Array:
         """The numbers of chains in a block of words that has at most BLOCK_WORDS + MAX_RECORD_WORDS."""
-        words = self.spread(block)
+        words = self.mix(block)
         words *= self._powers[: len(block)]
         sums = np.zeros(len(block) + 1, np.uint64)
         np.add.accumulate(words, out=sums[1:])

@@ -77,7 +77,8 @@ def index_records(
     """
 
     def index_words(words: Array) -> RecordIndex:
-        # Compiled loops are for arrays that cannot be changed.
+        # Compiled loops are for arrays that cannot be changed. A damaged header may have the records begin anywhere.
+        words = words if words.flags.aligned else words.copy()
         words.flags.writeable = False
         place, heads = find_places(words, release, compiled=compiled)
         kind, flags = heads.astype(np.uint32), (heads >> np.uint64(32)).astype(np.uint16)

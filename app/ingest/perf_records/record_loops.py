@@ -75,6 +75,7 @@ def read_fields(
         total = uint64(0)
         for depth in range(np.int64(count)):
             word = (words[at + depth] ^ secret) * factor
+            word = (word ^ word >> half) * factor
             total += (word ^ word >> half) * weights[2 + depth]
         key[row] = (total ^ total >> half) * factor
         code[row] = low + at

@@ -238,9 +238,13 @@ class _SampleReader:
         fields.append(1 + sum(bool(kind & bit) for bit in _FIXED) if kind & SampleType.CALLCHAIN else -1)
         samples = self._samples
         names = ("pid", "tid", "time", "cpu", "period", "key", "code", "length")
-        columns = (getattr(samples, name)[at] for name in names)
+        columns = [getattr(samples, name)[at] for name in names]
         if not read_fields(words, place, low, size, samples.mode[at], tuple(fields), self._weights, *columns):
             raise UnsupportedRecords(_TOO_LONG)
+        if not isinstance(at, slice):
+            # These were copies.
+            for name, values in zip(names, columns, strict=True):
+                getattr(samples, name)[at] = values
 
 
 def _find_events(ids: Array, events: Sequence[RecordedEvent]) -> Array:

@@ -6,7 +6,7 @@ import random
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -257,6 +257,41 @@ def no_symbols(code: CodeObject, addresses: Array) -> SymbolNames:
 
 def read_bytes(data: bytes) -> Profile:
     return read_twice(data, no_symbols, 0)
+
+
+def build_events(ids: Sequence[int], records: Sequence[bytes], shift: int = 0) -> bytes:
+    """A file with an event for each identifier, whose samples have it before other fields. shift: of the records."""
+    sample_type = 1 << 16 | 0x1 | 0x2 | 0x4 | 0x20 | 0x80 | 0x100
+    attributes = struct.pack("<IIQQQQQ", 1, 136, 0, 1000, sample_type, 0, 1 << 18).ljust(136, b"\0")
+    at, data = 104 + 152 * len(ids), b"".join(records)
+    table = b"".join(attributes + struct.pack("<QQ", at + 8 * number, 8) for number in range(len(ids)))
+    start = at + 8 * len(ids) + shift
+    head = struct.pack("<8sQQ10Q", b"PERFILE2", 104, 152, 104, len(table), start, len(data), *[0] * 6)
+    return head + table + struct.pack(f"<{len(ids)}Q", *ids) + bytes(shift) + data
+
+
+def make_event_samples(ids: Sequence[int]) -> list[bytes]:
+    """A sample for each identifier."""
+    return [
+        record(
+            9,
+            struct.pack("<QQIIQIIQ", id, 0x1000, 10, 10, 1000 + n, 3, 0, 7)
+            + struct.pack("<QQQ", 2, USER_MARK, 0x1000 + n % 3),
+        )
+        for n, id in enumerate(ids)
+    ]
+
+
+def test_samples_of_an_unknown_event() -> None:
+    profile = read_twice(build_events((100, 101), make_event_samples((100, 101, 100, 999, 101))), no_symbols, 0)
+    rows = profile.samples.to_pylist()
+    assert [(row["time_ns"], row["cpu"], row["weight"]) for row in rows] == [(n, 3, 7) for n in (0, 1, 2, 4)]
+    assert {row["pid"] for row in profile.threads.to_pylist()} == {10}
+
+
+def test_records_may_begin_anywhere() -> None:
+    profile = read_twice(build_events((100,), make_event_samples((100, 100)), shift=4), no_symbols, 0)
+    assert profile.samples.num_rows == 2
 
 
 @pytest.mark.parametrize(
