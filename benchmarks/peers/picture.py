@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 WIDTH, ROW, TEXT, END = 760, 24, 270, 110
+LABEL_WIDTH = 40
 _STYLE = (
     "<style>text{font:13px system-ui,sans-serif;fill:#24292f}.ours{fill:#1f6feb}.peer{fill:#8c959f}"
     ".line{fill:none;stroke:#1f6feb;stroke-width:2}.axis{stroke:#8c959f;fill:none}"
@@ -38,9 +39,14 @@ def draw_growth(title: str, points: Sequence[tuple[float, float]], unit: str) ->
     parts.append(f'<path class="axis" d="M{left} 30V{bottom}H{WIDTH - 60}"/>')
     corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(0, 0), *(place(*point) for point in points)))
     parts.append(f'<polyline class="line" points="{corners}"/>')
-    for megabytes, seconds in points:
+    free_from = 0.0
+    for megabytes, seconds in sorted(points):
         x, y = place(megabytes, seconds)
         parts.append(f'<circle class="ours" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
+        if x < free_from:
+            # Its texts would be over those of the point before; the table below has them.
+            continue
+        free_from = x + LABEL_WIDTH
         parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{megabytes:,.0f}</text>')
         parts.append(f'<text x="{x:.1f}" y="{y - 9:.1f}" text-anchor="middle">{seconds:.1f} s</text>')
     parts.append(f'<text x="{WIDTH - 55}" y="{bottom + 18}">{escape(unit)}</text>')
