@@ -34,7 +34,7 @@ class LinkedCode:
         words = np.frombuffer(memory, np.uint8)
         _add(words, self.own, base)
         for name, places in self.outside.items():
-            _add(words, places, find_symbol(name))
+            _add(words, places, _find_symbol(name))
         protect = ctypes.CDLL(None).mprotect
         protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         if self.data_at and protect(base, self.data_at, mmap.PROT_READ | mmap.PROT_EXEC):
@@ -42,7 +42,7 @@ class LinkedCode:
         return MachineCode(lambda name: base + self.symbols[name] if name in self.symbols else 0, memory)
 
 
-def find_symbol(name: str) -> int:
+def _find_symbol(name: str) -> int:
     """The address of a symbol of this process. Raises ImportError."""
     try:
         return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0

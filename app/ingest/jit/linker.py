@@ -17,8 +17,8 @@ _RELOCATIONS = 4
 """The type of a section, SHT_RELA."""
 _ADDRESS, _DISTANCE = 1, 24
 """R_X86_64_64 and R_X86_64_PC64."""
-_OUTSIDE, _COMMON = 0, 0xFFF2
-"""Sections of a symbol: of another file, and of variables that the linker places."""
+_COMMON = 0xFFF2
+"""The section of symbols of variables that the linker places, SHN_COMMON."""
 _ALIGNMENT = 64
 """Of all sections: that of the widest vectors."""
 _MAX_BYTES = 64 << 20

@@ -39,18 +39,12 @@ class ChainKeys:
         self._powers = _make_powers(factor)
         self._inverse_powers = _make_powers(pow(factor, -1, 1 << 64))
 
-    def spread(self, values: Array) -> Array:
-        """Scattered numbers (uint64) for different numbers."""
-        spread: Array = values ^ self._secret
-        spread *= self._spread
-        spread ^= spread >> _HALF
-        return spread
-
     def mix(self, values: Array) -> Array:
-        """Numbers of which all bits depend on all bits of `values`."""
-        mixed = self.spread(values)
-        mixed *= self._spread
-        mixed ^= mixed >> _HALF
+        """Numbers (uint64), different for different values, of which all bits depend on all bits of `values`."""
+        mixed: Array = values ^ self._secret
+        for _ in range(2):
+            mixed *= self._spread
+            mixed ^= mixed >> _HALF
         return mixed
 
     def hash_chains(self, block: Array, start: Int64Array, length: Array) -> Array:

@@ -71,10 +71,9 @@ def _name_in_turns(columns: dict[str, Array], names: Sequence[str], builder: Thr
     order = np.argsort(first_of, kind="stable")
     follows = first_of[order[1:]] == first_of[order[:-1]]
     before, after = last[order[:-1]][follows], first[order[1:]][follows]
-    others = np.unique(thread[after[(before > after) | (time_ns[before] == time_ns[after])]])
     is_other = np.zeros(int(thread.max()) + 1, bool)
-    is_other[others] = True
+    is_other[thread[after[(before > after) | (time_ns[before] == time_ns[after])]]] = True
     for row in first[order][~is_other[first_of[order]]].tolist():
         if (code := int(name[row])) >= 0:
             builder.set_thread_name(int(thread[row]), int(time_ns[row]), names[code])
-    return np.flatnonzero(is_other[thread]) if len(others) else np.zeros(0, np.int64)
+    return np.flatnonzero(is_other[thread]) if is_other.any() else np.zeros(0, np.int64)
