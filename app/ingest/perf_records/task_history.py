@@ -56,7 +56,7 @@ class _Timeline:
 
         def find(number: Array, position: Array) -> Array:
             """The last change of each task up to a position, -1 without one."""
-            wanted = number * width + position
+            wanted = number.astype(np.int64) * width + position
             at = np.searchsorted(keys, wanted, "right") - 1
             at[(at >= 0) & (task[at] != numbers[number])] = -1
             return at
