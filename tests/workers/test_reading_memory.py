@@ -139,6 +139,9 @@ def test_out_of_memory_is_distinguished_from_damaged_file() -> None:
     assert ran_out_of_memory("terminate called after throwing an instance of 'std::bad_alloc'\n", large, crashed=True)
     assert ran_out_of_memory("", small, crashed=True)
     assert not ran_out_of_memory("", large, crashed=True)
+    internal = "Traceback (most recent call last):\nSystemError: error return without exception set\n"
+    assert ran_out_of_memory(internal, small, crashed=False)
+    assert not ran_out_of_memory(internal, large, crashed=False)
     assert not ran_out_of_memory("KeyError: 'memory'\n", small, crashed=False)
 
 

@@ -163,8 +163,10 @@ def is_memory_error(error: BaseException) -> bool:
 
 def ran_out_of_memory(printed: str, limits: Limits, *, crashed: bool) -> bool:
     """Whether a process that ended without an answer ran out of memory. printed: the end of its standard error."""
-    last = "\n".join(printed.rstrip().splitlines()[-3:])
-    return bool(OUT_OF_MEMORY_MESSAGES.search(last)) or (crashed and limits.memory_bytes < MIN_MEMORY_BYTES)
+    lines = printed.rstrip().splitlines()[-3:]
+    # Python raises a SystemError where C code failed without an exception, as some does without memory.
+    crashed = crashed or (bool(lines) and lines[-1].startswith("SystemError:"))
+    return bool(OUT_OF_MEMORY_MESSAGES.search("\n".join(lines))) or (crashed and limits.memory_bytes < MIN_MEMORY_BYTES)
 
 
 def memory_error_message(limits: Limits) -> str:

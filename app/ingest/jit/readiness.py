@@ -1,5 +1,6 @@
 """Loads the loops that were compiled before. Code that has another way, without loops, asks whether there are some."""
 
+import errno
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ class LoadedLoops:
 @functools.cache
 def load_loops() -> LoadedLoops | None:
     """What was compiled before; None if there is nothing, or other users could have written it, or this system does not
-    execute it."""
+    execute it. Raises MemoryError: the compiler would need more than loading."""
     if is_plain() or not cache.prepare_folder():
         return None
     from .library import read_library
@@ -33,7 +34,9 @@ def load_loops() -> LoadedLoops | None:
         return None
     try:
         code = library.code.load()
-    except (ImportError, OSError):
+    except (ImportError, OSError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError from error
         return None
     return LoadedLoops({(function.loop, function.arguments): function for function in library.functions}, code)
 
