@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..domain.arrays import Array, Int64Array, number_values
+from ..domain.arrays import Array, Int64Array, number_values, sort_distinct
 from ..domain.builder import IMPOSSIBLE_PERIOD
 from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
@@ -20,8 +20,8 @@ from ..ingest.perf_records.block_threads import map_blocks
 from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks
 from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
-from ..ingest.perf_records.file_header import BUILD_ID, SETUP_RECORDS, FileHeader, read_header
-from ..ingest.perf_records.header_text import COMPRESSED, format_header
+from ..ingest.perf_records.file_header import BUILD_ID, COMPRESSED, SETUP_RECORDS, FileHeader, read_header
+from ..ingest.perf_records.header_text import format_header
 from ..ingest.perf_records.jit_maps import JitMaps
 from ..ingest.perf_records.losses import UNKNOWN_EVENT, UNKNOWN_RECORD, UNTIMED_CODE
 from ..ingest.perf_records.record_index import SAMPLE, RecordIndex, index_records
@@ -69,7 +69,7 @@ def read(
     header = read_header(data) if repair is None else read_header(data, repair.header, repair.end)
     if repair is not None and repair.features:
         header.features[COMPRESSED] = repair.features[16:]
-    compiled = len(data) >= LARGE_BYTES and has_compiled_loops()
+    compiled = header.estimate_record_bytes() >= LARGE_BYTES and has_compiled_loops()
     index = index_records(
         data, header.start, header.end, max_bytes, header.is_piped, repair is not None, release, compiled
     )
@@ -189,7 +189,7 @@ def _convert_samples(
     for rows, (prefix, prefixes) in zip(parts, map_blocks(make_prefixes, parts), strict=True):
         good = np.flatnonzero(stack[rows] >= 0)
         if len(good) < len(prefix):
-            prefix_codes = np.unique(prefix[good]).tolist()
+            prefix_codes = sort_distinct(prefix[good]).tolist()
         else:
             prefix_codes = list(range(len(prefixes)))
         tasks = np.full((3, len(prefixes)), NO_ID, np.int32)

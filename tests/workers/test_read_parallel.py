@@ -15,7 +15,8 @@ import zstandard
 from benchmarks.rank_files import samples, write_plan, write_rank
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers.read import reading
+from perfloom.workers.read import parallel, reading
+from perfloom.workers.read.request import Input, Limits, Request
 from tests.support import paths as test_paths
 from tests.support.parts import require
 from tests.support.perf.recordings import USER_MARK, MadeRecording
@@ -181,3 +182,23 @@ def test_a_helper_that_cannot(texts: list[Path], tmp_path: Path, what: str) -> N
     else:
         assert told["found"] == [700 + number for number in range(FILES)]
         assert told["here"] in (list(range(5, FILES)), list(range(FILES)))
+
+
+def test_size_of_compressed_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Helpers read recordings of perf record -z as others of the size that they have when decompressed."""
+    perf = require("perf")
+    path = tmp_path / "perf.data"
+    program = [sys.executable, "-c", "sum(range(10**8))"]
+    argv = [perf, "record", "-q", "-z", "-g", "-F", "5000", "-e", "cpu-clock:u", "-o", path, "--", *program]
+    subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    size = path.stat().st_size
+    inputs = [Input(str(path), "a"), Input(str(path), "b")]
+    request = Request((), str(tmp_path), None, Limits(8 << 30, 600, 1 << 30, 0), 0, str(tmp_path))
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(parallel, "MIN_RECORDINGS_BYTES", 3 * 2 * size)
+    assert parallel.count_helpers(request, inputs) == 2
+    monkeypatch.setattr(parallel, "RECORDING_FACTOR", (2 << 30) // size)
+    assert parallel.count_helpers(request, inputs) == 0, "each would need more than its share of the memory"
+    header = bytearray(path.read_bytes()[:104])
+    path.write_bytes(header)
+    assert parallel.count_helpers(request, inputs) == 1

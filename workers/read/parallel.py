@@ -7,6 +7,7 @@ file and the rest one by one, with the whole limit.
 import contextlib
 import json
 import math
+import mmap
 import os
 import resource
 import signal
@@ -15,7 +16,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import SCHEMAS
 from perfloom.ingest.compression import detect_compression
 from perfloom.ingest.jit.mode import estimate_decompressed_bytes
+from perfloom.ingest.perf_records.file_header import read_header
+from perfloom.ingest.perf_records.unsupported import UnsupportedRecords
 from perfloom.readers import perf_data
 
 from ..base import processes
@@ -60,7 +63,7 @@ class FileResult:
 
 def read_all(request: Request, answers: AnswerWriter, inputs: Sequence[Input]) -> Iterator[FileResult]:
     """The result of each file, in order. Raises OSError, MemoryError."""
-    helpers = _helper_count(request, inputs)
+    helpers = count_helpers(request, inputs)
     done = 0
     if helpers > 1:
         for found in _read_ahead(request, answers, inputs, helpers):
@@ -75,14 +78,14 @@ def _estimate_total_bytes(inputs: Sequence[Input]) -> float:
     return estimate_decompressed_bytes([one.script or one.path for one in inputs])
 
 
-def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
+def count_helpers(request: Request, inputs: Sequence[Input]) -> int:
+    """How many helpers to start; none for less than two."""
     if len(inputs) < MIN_RECORDINGS or not all(os.path.isfile(one.script or one.path) for one in inputs):
         return 1
     size = largest = recordings = 0
     for one in inputs:
         with contextlib.suppress(OSError), open(one.script or one.path, "rb") as file:
             length = os.fstat(file.fileno()).st_size
-            size += length
             if one.script is None:
                 head = file.read(16)
                 if detect_compression(head) is not None or (perf_data.sniff(head) and request.perf_script):
@@ -90,7 +93,9 @@ def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
                     return 1
                 if perf_data.sniff(head):
                     recordings += 1
+                    length = max(length, _estimate_record_bytes(file))
                     largest = max(largest, length)
+            size += length
     needed = RECORDING_HELPER_BYTES + RECORDING_FACTOR * largest
     if recordings == len(inputs):
         if size < MIN_RECORDINGS_BYTES:
@@ -101,6 +106,15 @@ def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
         needed = max(HELPER_MEMORY_BYTES, needed)
     room = request.limits.memory_bytes // 2 // needed
     return min(MAX_HELPERS, len(os.sched_getaffinity(0)), len(inputs), room)
+
+
+def _estimate_record_bytes(file: BinaryIO) -> int:
+    """About how many bytes the records of a perf.data file have when decompressed; 0 if its header does not say it."""
+    try:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return read_header(memoryview(mapped)).estimate_record_bytes()
+    except (OSError, ValueError, UnsupportedRecords):
+        return 0
 
 
 def _is_recording(input: Input) -> bool:

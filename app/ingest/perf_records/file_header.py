@@ -14,7 +14,7 @@ from .unsupported import UnsupportedRecords
 
 PIPE_HEADER_BYTES, HEADER_BYTES = 16, 104
 MAX_EVENTS = 4096
-EVENT_DESC, CMDLINE, BUILD_ID, SAMPLE_TIME = 12, 11, 2, 21
+EVENT_DESC, CMDLINE, BUILD_ID, SAMPLE_TIME, COMPRESSED = 12, 11, 2, 21, 27
 """Bits of features."""
 _LAST_FEATURE = 256
 _HEADER_ATTR, _BUILD_ID_RECORD, _EVENT_UPDATE, _HEADER_FEATURE = 64, 67, 78, 80
@@ -22,6 +22,8 @@ SETUP_RECORDS = (_HEADER_ATTR, _BUILD_ID_RECORD, _EVENT_UPDATE, _HEADER_FEATURE)
 """Records with parts of the header of a piped file."""
 _NAME_UPDATE = 2
 _ID_PAIR = 16
+_RATIO_AT = 12
+"""Where the feature COMPRESSED has the size of all records divided by that in the file."""
 
 Data = bytes | memoryview
 
@@ -50,6 +52,11 @@ class FileHeader:
     events: list[RecordedEvent] = field(default_factory=list)
     features: dict[int, Data] = field(default_factory=dict)
     build_id_records: list[bytes] = field(default_factory=list)
+
+    def estimate_record_bytes(self) -> int:
+        """About how many bytes the records have when decompressed, if perf finished the file."""
+        ratio = bytes(self.features.get(COMPRESSED, b""))[_RATIO_AT : _RATIO_AT + 4]
+        return (self.end - self.start) * max(1, int.from_bytes(ratio, "little"))
 
     def take_setup_record(self, kind: int, record: bytes) -> None:
         """Add what a record says. record: with its header."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from .byte_reader import ByteReader
-from .file_header import EVENT_DESC, SAMPLE_TIME, FileHeader
+from .file_header import COMPRESSED, EVENT_DESC, SAMPLE_TIME, FileHeader
 from .unsupported import UnsupportedRecords
 
 NAMES = (
@@ -20,7 +20,7 @@ NAMES = (
 """Of the features, by their bits, as of Linux 6.1."""
 _TEXTS = {3: "hostname", 4: "os release", 5: "perf version", 6: "arch", 8: "cpudesc", 9: "cpuid"}
 _MAX_ITEMS = 4096
-GROUP_DESC, COMPRESSED = 17, 27
+GROUP_DESC = 17
 _CLOCKS = {0: "realtime", 1: "monotonic", 4: "monotonic_raw", 7: "boottime", 11: "tai"}
 
 
