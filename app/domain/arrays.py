@@ -54,6 +54,20 @@ def sort_rows(key: Array) -> IndexArray:
     return packed
 
 
+def rank_values(values: Array) -> tuple[Array, IndexArray]:
+    """(the different values in ascending order, the place of each value among them). values: whole numbers, less than
+    2^63 apart if they are signed."""
+    if not len(values):
+        return values, np.zeros(0, np.int64)
+    order = sort_rows(values - values.min())
+    ordered = values[order]
+    is_first = np.ones(len(values), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    place = np.empty(len(values), np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    return ordered[is_first], place
+
+
 def number_values(*columns: Array) -> tuple[Array, Int64Array]:
     """(number of each row (int32), the row where each number is first), in order of appearance. Rows with the same
     whole numbers in all columns have the same number.
@@ -65,7 +79,7 @@ def number_values(*columns: Array) -> tuple[Array, Int64Array]:
         return _number_by_table(columns[0])
     if (packed := _pack_small(columns)) is not None:
         return _number_small(*packed)
-    return number_keys(_scatter(columns))
+    return number_keys(scatter(columns))
 
 
 def _pack_small(columns: Sequence[Array]) -> tuple[Array, int] | None:
@@ -127,7 +141,7 @@ def _number_by_table(values: Array) -> tuple[Array, Int64Array]:
     return codes, first
 
 
-def _scatter(columns: Sequence[Array]) -> Array:
+def scatter(columns: Sequence[Array]) -> Array:
     """Scattered numbers (uint64), which differ for rows with different whole numbers."""
     keys = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

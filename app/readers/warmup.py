@@ -95,7 +95,8 @@ def call_all() -> None:
 def read_record() -> None:
     """Call the loops over records of perf.data. A file for which the reader calls them would have 10 MB."""
     from ..ingest.perf_records.chain_keys import make_weights
-    from ..ingest.perf_records.record_loops import read_fields, walk_records
+    from ..ingest.perf_records.code_locations import MARKS
+    from ..ingest.perf_records.record_loops import flatten_chains, read_fields, walk_records
 
     words = np.array([9 | 3 << 51, 0, 0], np.uint64)
     words.flags.writeable = False
@@ -107,6 +108,9 @@ def read_record() -> None:
         kinds = (*(np.int32, np.int32, np.uint64, np.int32), *(np.uint64, np.uint64, large, np.int16))
         columns = (np.zeros(1, kind) for kind in kinds)
         read_fields(words, place, 0, size, mode, fields, make_weights(), *columns)
+    chain = np.zeros(1, np.int64), np.ones(1, np.int16), mode, np.zeros(1, np.int32)
+    locations = np.empty(1, np.uint64), np.empty(1, np.int32), np.empty(1, bool), np.empty(1, np.int64)
+    flatten_chains(words, *chain, MARKS, (1, 1, 2, -1, -2), *locations)
 
 
 def make_trace() -> bytes:

@@ -112,7 +112,7 @@ def _estimate_record_bytes(file: BinaryIO) -> int:
     """About how many bytes the records of a perf.data file have when decompressed; 0 if its header does not say it."""
     try:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return read_header(memoryview(mapped)).estimate_record_bytes()
+        return read_header(memoryview(mapped), reads_events=False).estimate_record_bytes()
     except (OSError, ValueError, UnsupportedRecords):
         return 0
 

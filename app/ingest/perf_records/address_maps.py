@@ -5,11 +5,13 @@ overlaps.
 """
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import Array, Int64Array, rank_values, sort_distinct, sort_rows
 from .code_objects import CodeObject, ObjectKind
 from .task_records import KernelSymbolRecord, MapRecord
 
@@ -19,11 +21,12 @@ _WITHOUT_FILE = ("[stack", "/SYSV", "[heap]")
 _VDSO = ("[vdso]", "[vdso32]", "[vdsox32]")
 _X86_KERNEL, _X86_MODULES = 0xFFFFFFFF80000000, 0xFFFFFFFFC0000000
 """x86-64: where the kernel may be, and where its modules begin (Linux, Documentation/arch/x86/x86_64/mm.rst)."""
+_AT_ONCE = 1 << 17
+"""About how many mappings are searched at once, to need little memory."""
 _MODULE_ENDINGS = (".gz", ".xz", ".bz2", ".zst")
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(NamedTuple):
     """A part of an address space. shift: added to an address it gives the address in the object. label: the name that
     perf prints for the object. symbol: that of all its addresses, None if they are looked up in the object."""
 
@@ -67,31 +70,106 @@ class AddressSpace:
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         return all(mapping.object.kind is ObjectKind.PERF_MAP for mapping in self.mappings[first:last])
 
-    def find(self, addresses: Array) -> Int64Array:
-        """The index of the mapping at each address (uint64), -1 where there is none."""
-        if not self.starts:
-            return np.full(len(addresses), -1)
-        starts, ends = np.array(self.starts, np.uint64), np.array(self.ends, np.uint64)
-        at = np.searchsorted(starts, addresses, "right") - 1
-        inside = (at >= 0) & (addresses < ends[at])
-        return np.where(inside, at, -1)
+    def find(self, address: int) -> Mapping | None:
+        """The mapping at an address."""
+        at = bisect_right(self.starts, address) - 1
+        return self.mappings[at] if at >= 0 and address < self.ends[at] else None
 
 
-def make_user_mapping(record: MapRecord, build_ids: dict[str, str]) -> Mapping:
-    """What a map of a process shows. build_ids: of the whole recording, by path."""
-    path = record.path.decode("utf-8", "surrogateescape")
-    anonymous = path.startswith(ANONYMOUS)
-    build_id = record.build_id or build_ids.get(path)
-    if path in _VDSO:
-        return Mapping(CodeObject(ObjectKind.VDSO, path, build_id), path, -record.start)
-    if path.startswith(_WITHOUT_FILE):
-        return Mapping(CodeObject(ObjectKind.FILE, path), path, 0)
-    if anonymous:
-        # The label is that of the file which a just-in-time compiler writes.
-        label = f"/tmp/perf-{record.pid}.map" if record.executable else path
-        kind = ObjectKind.PERF_MAP if record.executable else ObjectKind.FILE
-        return Mapping(CodeObject(kind, label, pid=record.pid), label, 0)
-    return Mapping(CodeObject(ObjectKind.FILE, path, build_id), path, record.offset - record.start)
+def find_mappings(
+    spaces: Sequence[AddressSpace], number: Int64Array, addresses: Array
+) -> tuple[Int64Array, list[Mapping]]:
+    """(the index of the mapping at each address (uint64), -1 where there is none, the mappings). number: the space in
+    `spaces` of each address."""
+    which, found = np.full(len(addresses), -1), list[Mapping]()
+    order = sort_rows(number)
+    bounds = np.searchsorted(number[order], np.arange(len(spaces) + 1))
+    for first, last in _group_spaces(spaces):
+        rows = order[bounds[first] : bounds[last]]
+        places, mappings = _find_in_spaces(spaces[first:last], number[rows] - first, addresses[rows])
+        inside = places >= 0
+        distinct, rank = rank_values(places[inside])
+        which[rows[inside]] = len(found) + rank
+        found += [mappings[place] for place in distinct.tolist()]
+    return which, found
+
+
+def _group_spaces(spaces: Sequence[AddressSpace]) -> Iterator[tuple[int, int]]:
+    """Ranges of spaces that have not too many mappings together."""
+    first = size = 0
+    for last, space in enumerate(spaces, 1):
+        size += len(space.starts)
+        if size >= _AT_ONCE or last == len(spaces):
+            yield first, last
+            first, size = last, 0
+
+
+def _find_in_spaces(
+    spaces: Sequence[AddressSpace], number: Int64Array, addresses: Array
+) -> tuple[Int64Array, list[Mapping]]:
+    """Like `find_mappings`, but with all mappings."""
+    mappings, starts, ends = (
+        list(chain.from_iterable(getattr(space, name) for space in spaces)) for name in ("mappings", "starts", "ends")
+    )
+    if not mappings:
+        return np.full(len(addresses), -1), mappings
+    owner = np.repeat(np.arange(len(spaces)), [len(space.starts) for space in spaces])
+    # Spaces and addresses have too many bits for one number, but not spaces and the ranks of starts.
+    start = np.array(starts, np.uint64)
+    bounds = sort_distinct(start)
+    keys = owner * (len(bounds) + 1) + np.searchsorted(bounds, start) + 1
+    wanted = number * (len(bounds) + 1) + np.searchsorted(bounds, addresses, "right")
+    at = np.searchsorted(keys, wanted, "right") - 1
+    inside = (at >= 0) & (owner[at] == number) & (addresses < np.array(ends, np.uint64)[at])
+    return np.where(inside, at, -1), mappings
+
+
+class _MappedFile(NamedTuple):
+    """What maps of a path show. adds_offset, subtracts_start: whether addresses in it depend on these of the map."""
+
+    object: CodeObject
+    adds_offset: bool = False
+    subtracts_start: bool = False
+
+
+class UserMappings:
+    """Makes the mappings of processes."""
+
+    def __init__(self, build_ids: dict[str, str]) -> None:
+        """build_ids: of the whole recording, by path."""
+        self._build_ids = build_ids
+        self._files: dict[tuple[bytes, str | None], _MappedFile | None] = {}
+
+    def make(self, record: MapRecord) -> Mapping:
+        """What a map of a process shows."""
+        key = record.path, record.build_id
+        if key not in self._files:
+            self._files[key] = self._find_file(record.path.decode("utf-8", "surrogateescape"), record.build_id)
+        file = self._files[key]
+        if file is None:
+            return _make_anonymous(record)
+        shift = record.offset * file.adds_offset - record.start * file.subtracts_start
+        return Mapping(file.object, file.object.path, shift)
+
+    def _find_file(self, path: str, build_id: str | None) -> _MappedFile | None:
+        """What is mapped; None for memory of its process."""
+        build_id = build_id or self._build_ids.get(path)
+        if path in _VDSO:
+            return _MappedFile(CodeObject(ObjectKind.VDSO, path, build_id), subtracts_start=True)
+        if path.startswith(_WITHOUT_FILE):
+            return _MappedFile(CodeObject(ObjectKind.FILE, path))
+        if path.startswith(ANONYMOUS):
+            return None
+        return _MappedFile(CodeObject(ObjectKind.FILE, path, build_id), adds_offset=True, subtracts_start=True)
+
+
+def _make_anonymous(record: MapRecord) -> Mapping:
+    if not record.executable:
+        path = record.path.decode("utf-8", "surrogateescape")
+        return Mapping(CodeObject(ObjectKind.FILE, path, pid=record.pid), path, 0)
+    # The label is that of the file which a just-in-time compiler writes.
+    label = f"/tmp/perf-{record.pid}.map"
+    return Mapping(CodeObject(ObjectKind.PERF_MAP, label, pid=record.pid), label, 0)
 
 
 class KernelSpace:
@@ -117,8 +195,8 @@ class KernelSpace:
 
     def add_symbol(self, record: KernelSymbolRecord) -> None:
         """Add code with its own symbol. Within the kernel or a module, that has the symbol too."""
-        place = self.space.find(np.array([record.start], np.uint64))[0]
-        if record.size and (place < 0 or self.space.mappings[place].symbol is not None):
+        place = self.space.find(record.start)
+        if record.size and (place is None or place.symbol is not None):
             name = record.name.decode("utf-8", "surrogateescape")
             added = Mapping(CodeObject(ObjectKind.KERNEL, name), name, -record.start, symbol=name)
             self.space.add(record.start, record.start + record.size, added)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...domain.arrays import Array, BoolArray, Int64Array, number_keys, number_values
-from .address_maps import AddressSpace, Mapping
+from ...domain.arrays import Array, BoolArray, Int64Array, number_keys, number_values, rank_values, scatter, sort_rows
+from .address_maps import AddressSpace, Mapping, find_mappings
 from .block_threads import map_blocks
 from .code_objects import CodeObject, ObjectKind, SymbolNames, SymbolSource
 from .task_records import KERNEL, USER
@@ -20,6 +20,9 @@ MAX_DEPTH = 127
 _CONTEXT_MAX = np.uint64(2**64 - 4095)
 _CONTEXT_MODES = {2**64 - 128: KERNEL, 2**64 - 512: USER, 2**64 - 32: 3}
 """Markers: of the kernel, of the user, and of a hypervisor."""
+MARKS = np.array((_CONTEXT_MAX, *_CONTEXT_MODES), np.uint64)
+"""The lowest number that is a marker, and the known ones."""
+MARKS.flags.writeable = False
 _KERNEL_SPACE, _NOWHERE = -1, -2
 """In addition to the numbers of address spaces of processes."""
 _PART = 1 << 16
@@ -102,11 +105,12 @@ def build_stacks(
     """The stacks of samples. symbols: looks up the symbols of addresses. release: called when the words that were read
     are needed no more, or only few of them. compiled: whether a compiled loop numbers the chains."""
     code, first = _distinguish(columns, compiled=compiled)
+    flatten = _flatten_compiled if compiled else _flatten
 
     def read_chains(at: int) -> tuple[Int64Array, Array, _Locations]:
-        length, locations = _flatten(words, columns, first[at : at + _CHAINS])
+        length, locations = flatten(words, columns, first[at : at + _CHAINS])
         release()
-        codes, rows = _distinguish_locations(locations)
+        codes, rows = _distinguish_locations(locations, compiled=compiled)
         return length, codes, locations.take(rows)
 
     lengths, lines, parts, count = [], [], [], 0
@@ -185,9 +189,29 @@ def _find_modes(address: Array, marker: BoolArray, stack: Int64Array, depth: Int
     return mode[last] if len(mode) else mode, corrupt
 
 
-def _distinguish_locations(locations: _Locations) -> tuple[Array, Int64Array]:
-    """(number of each location, a row with it)."""
-    return number_values(locations.address, locations.space, locations.relative)
+def _flatten_compiled(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:
+    """Like `_flatten`."""
+    from .record_loops import flatten_chains
+
+    length = columns.length[rows]
+    size = int(np.clip(length, 1, None).sum())
+    address, owner, relative = np.empty(size, np.uint64), np.empty(size, np.int32), np.empty(size, bool)
+    count = np.empty(len(rows), np.int64)
+    limits = (MAX_DEPTH, KERNEL, USER, _KERNEL_SPACE, _NOWHERE)
+    own = (columns.code[rows].astype(np.int64), length, columns.mode[rows], columns.space[rows])
+    total = flatten_chains(words, *own, MARKS, limits, address, owner, relative, count)
+    return count, _Locations(address[:total], owner[:total], relative[:total])
+
+
+def _distinguish_locations(locations: _Locations, *, compiled: bool = False) -> tuple[Array, Int64Array]:
+    """(number of each location, a row with it). compiled: faster for not too many."""
+    columns = locations.address, locations.space, locations.relative
+    if compiled:
+        from ..jit.hashing import factorize
+
+        codes, rows = factorize(scatter(columns).view(np.int64))
+        return codes, rows.astype(np.int64)
+    return number_values(*columns)
 
 
 class _Formatter:
@@ -204,38 +228,43 @@ class _Formatter:
     def format(self, spaces: Sequence[AddressSpace], kernel: AddressSpace, symbols: SymbolSource) -> CodeTexts:
         """What is at the locations."""
         locations = self._locations
-        rows_of_object: dict[CodeObject, list[tuple[Int64Array, Mapping]]] = {}
-        order = np.argsort(locations.space, kind="stable")
-        numbers, begins = np.unique(locations.space[order], return_index=True)
-        groups = np.split(order, begins[1:]) if len(order) else []
-        for number, rows in zip(numbers.tolist(), groups, strict=True):
-            space = kernel if number == _KERNEL_SPACE else AddressSpace() if number == _NOWHERE else spaces[number]
-            found = space.find(locations.address[rows])
-            if (found < 0).any():
-                self._text[rows[found < 0]] = self._intern(UNKNOWN, UNKNOWN)
-            by_mapping = np.argsort(found, kind="stable")
-            which, starts = np.unique(found[by_mapping], return_index=True)
-            for place, own in zip(which.tolist(), np.split(rows[by_mapping], starts[1:]), strict=True):
-                if place >= 0:
-                    mapping = space.mappings[place]
-                    rows_of_object.setdefault(mapping.object, []).append((own, mapping))
-        for code_object, parts in rows_of_object.items():
-            self._format_object(code_object, parts, symbols)
+        others = {_KERNEL_SPACE: kernel, _NOWHERE: AddressSpace()}
+        numbers, number = rank_values(locations.space)
+        found, mappings = find_mappings(
+            [others[one] if one in others else spaces[one] for one in numbers.tolist()], number, locations.address
+        )
+        rows = np.flatnonzero(found >= 0)
+        if len(rows) < len(found):
+            self._text[found < 0] = self._intern(UNKNOWN, UNKNOWN)
+        which = found[rows]
+        objects: dict[CodeObject, int] = {}
+        of_mapping = np.array([objects.setdefault(one.object, len(objects)) for one in mappings], np.int64)
+        code = of_mapping[which]
+        order = sort_rows(code)
+        parts = np.split(order, np.cumsum(np.bincount(code, minlength=len(objects)))[:-1])
+        for code_object, part in zip(objects, parts, strict=False):
+            self._format_object(code_object, rows[part], which[part], mappings, symbols)
         return CodeTexts(list(self._texts), self._text, self._address, self._offset)
 
     def _intern(self, name: str, label: str) -> int:
         return self._texts.setdefault((name, label), len(self._texts))
 
     def _format_object(
-        self, code_object: CodeObject, parts: list[tuple[Int64Array, Mapping]], symbols: SymbolSource
+        self,
+        code_object: CodeObject,
+        rows: Int64Array,
+        which: Int64Array,
+        mappings: Sequence[Mapping],
+        symbols: SymbolSource,
     ) -> None:
-        """Find the locations in one object."""
-        rows = np.concatenate([own for own, _ in parts])
-        shift = np.repeat([_wrap(mapping.shift) for _, mapping in parts], [len(own) for own, _ in parts])
-        address = self._locations.address[rows] + shift
-        distinct, inverse = np.unique(address, return_inverse=True)
-        if parts[0][1].symbol is not None:
-            found = SymbolNames(np.zeros(len(distinct), np.int64), [parts[0][1].symbol], np.zeros(1, np.uint64))
+        """Find the locations in one object. which: of `mappings`, for each row."""
+        own, number = rank_values(which)
+        own_mappings = [mappings[one] for one in own.tolist()]
+        shifts = np.array([mapping.shift % 2**64 for mapping in own_mappings], np.uint64)
+        address = self._locations.address[rows] + shifts[number]
+        distinct, inverse = rank_values(address)
+        if (name := own_mappings[0].symbol) is not None:
+            found = SymbolNames(np.zeros(len(distinct), np.int64), [name], np.zeros(1, np.uint64))
         else:
             found = symbols(code_object, distinct)
         symbol = found.row[inverse]
@@ -246,11 +275,9 @@ class _Formatter:
             relative = self._locations.relative[rows] | (code_object.kind is ObjectKind.JIT_DUMP)
             self._address[rows[relative]] = address[relative]
         labels: dict[str, int] = {}
-        label = np.repeat(
-            [labels.setdefault(mapping.label, len(labels)) for _, mapping in parts], [len(own) for own, _ in parts]
-        )
+        label = np.array([labels.setdefault(mapping.label, len(labels)) for mapping in own_mappings])[number]
         width = len(found.names) + 1
-        pairs, pair = np.unique(label * width + symbol + 1, return_inverse=True)
+        pairs, pair = rank_values(label * width + symbol + 1)
         names, texts = list(labels), []
         for of_label, of_symbol in zip((pairs // width).tolist(), (pairs % width - 1).tolist(), strict=True):
             name = f"{found.names[of_symbol]}{ZERO_OFFSET}" if of_symbol >= 0 else UNKNOWN
@@ -260,7 +287,3 @@ class _Formatter:
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _wrap(value: int) -> np.uint64:
-    return np.uint64(value % 2**64)

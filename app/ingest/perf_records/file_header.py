@@ -100,11 +100,13 @@ class FileHeader:
             yield RecordedEvent(attributes, ids, name.decode("utf-8", "surrogateescape"))
 
 
-def read_header(data: Data, start_of_file: bytes | None = None, end: int | None = None) -> FileHeader:
+def read_header(
+    data: Data, start_of_file: bytes | None = None, end: int | None = None, *, reads_events: bool = True
+) -> FileHeader:
     """The header of a file in little-endian order. A piped file has nothing but its bounds.
 
     data: the file. start_of_file: to be used instead of its first bytes, and `end` as the end of its records, for a
-    file that was never finished. Raises UnsupportedRecords.
+    file that was never finished. reads_events: else only the sections of features. Raises UnsupportedRecords.
     """
     head = start_of_file or bytes(data[:HEADER_BYTES])
     if len(head) < PIPE_HEADER_BYTES or head[:8] != b"PERFILE2":
@@ -115,19 +117,27 @@ def read_header(data: Data, start_of_file: bytes | None = None, end: int | None 
     if size != HEADER_BYTES or len(head) < HEADER_BYTES:
         raise UnsupportedRecords(f"its header has {size:,} bytes")
     words = struct.unpack_from("<13Q", head)
-    attribute_bytes, attributes_at, attributes_bytes, start, length = words[2:7]
-    stop = start + length
+    start, stop = words[5], words[5] + words[6]
     if not HEADER_BYTES <= start <= stop <= len(data) or (end is not None and stop != end):
         raise UnsupportedRecords("the records are not where the header says")
     header = FileHeader(False, start, stop)
-    if attribute_bytes < 64 + _ID_PAIR or attributes_bytes % attribute_bytes:
+    if reads_events:
+        _read_events(header, data, *words[2:5])
+    if start_of_file is None:
+        _read_features(header, data, words[9:13])
+    return header
+
+
+def _read_events(header: FileHeader, data: Data, entry_bytes: int, at: int, size: int) -> None:
+    """Read the table of events."""
+    if entry_bytes < 64 + _ID_PAIR or size % entry_bytes:
         raise UnsupportedRecords("the table of its events is damaged")
-    if attributes_bytes > MAX_EVENTS * attribute_bytes:
+    if size > MAX_EVENTS * entry_bytes:
         raise UnsupportedRecords(f"it has more than {MAX_EVENTS:,} events")
     all_ids_bytes = 0
-    for at in range(attributes_at, attributes_at + attributes_bytes, attribute_bytes):
-        entry = bytes(data[at : at + attribute_bytes])
-        if len(entry) < attribute_bytes:
+    for place in range(at, at + size, entry_bytes):
+        entry = bytes(data[place : place + entry_bytes])
+        if len(entry) < entry_bytes:
             raise UnsupportedRecords("the table of its events is damaged")
         ids_at, ids_bytes = struct.unpack("<QQ", entry[-_ID_PAIR:])
         ids = bytes(data[ids_at : ids_at + ids_bytes]) if ids_at <= len(data) else b""
@@ -137,9 +147,6 @@ def read_header(data: Data, start_of_file: bytes | None = None, end: int | None 
             raise UnsupportedRecords("the identifiers of its events are damaged")
         attributes = AttributeFields.parse(entry[:-_ID_PAIR])
         header.events.append(RecordedEvent(attributes, struct.unpack(f"<{ids_bytes // 8}Q", ids)))
-    if start_of_file is None:
-        _read_features(header, data, words[9:13])
-    return header
 
 
 def _read_features(header: FileHeader, data: Data, words: tuple[int, ...]) -> None:

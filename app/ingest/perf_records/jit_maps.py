@@ -17,6 +17,7 @@ from .code_objects import CodeObject, JitSource, ObjectKind
 from .task_records import MapRecord
 
 _MARKER = re.compile(rb"(?:^|/)jit-([0-9]{1,10})\.dump$")
+_ENDING = b".dump"
 _FILES_IN_MEMORY = (*ANONYMOUS, "[anon:", "/memfd:")
 
 
@@ -46,11 +47,10 @@ class JitMaps:
 
     def take(self, record: MapRecord, position: int) -> bool:
         """Whether a record only says that there is a dump, or maps memory whose code the dump lists."""
-        marker = _MARKER.search(record.path) if record.executable else None
-        if marker and int(marker[1]) == record.pid:
+        is_marker = record.executable and record.path.endswith(_ENDING)
+        if is_marker and (found := _MARKER.search(record.path)) and int(found[1]) == record.pid:
             return record.pid in self._pids or self._open(record, position)
-        path = record.path.decode("utf-8", "surrogateescape")
-        return record.pid in self._pids and path.startswith(_FILES_IN_MEMORY)
+        return record.pid in self._pids and record.path.decode(errors="replace").startswith(_FILES_IN_MEMORY)
 
     def pop(self, position: int) -> Iterator[JitMap]:
         """The maps up to a position, in order."""

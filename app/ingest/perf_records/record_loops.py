@@ -1,5 +1,7 @@
 """Compiled loops over the records of large recordings. Small ones are read with numpy before these are loaded."""
 
+from typing import Any
+
 import numpy as np
 
 from ...domain.arrays import Array
@@ -81,3 +83,59 @@ def read_fields(
         code[row] = low + at
         length[row] = count
     return True
+
+
+@jit
+def flatten_chains(
+    words: Array,
+    code: Array,
+    length: Array,
+    mode: Array,
+    space: Array,
+    marks: Array,
+    limits: tuple[int, ...],
+    address: Array,
+    owner: Array,
+    relative: Array,
+    count: Array,
+) -> int:
+    """Write the locations of samples. Returns how many they have.
+
+    code, length, mode, space: see ChainColumns. marks: the lowest marker in a call chain, and those of the kernel, the
+    user and a hypervisor. limits: of locations in a chain; then the numbers of modes kernel and user, and of the spaces
+    of the kernel and of nothing. address, owner, relative: of each location, as in _Locations. count: of locations of
+    each sample, none for a chain with an invalid marker.
+    """
+    most, kernel, user, kernel_space, nowhere = limits
+    lowest, kernel_mark, user_mark, hypervisor_mark = marks[0], marks[1], marks[2], marks[3]
+    total = 0
+    for row in range(len(code)):
+        begin = np.int64(code[row])
+        own: Any = space[row]
+        first = total
+        if length[row] < 0:
+            address[total] = words[begin]
+            owner[total] = kernel_space if mode[row] == kernel else own if mode[row] == user else nowhere
+            relative[total] = False
+            total += 1
+        place: Any = own
+        for at in range(begin, begin + np.int64(length[row])):
+            word = words[at]
+            if word < lowest:
+                if total - first == most:
+                    break
+                address[total] = word
+                owner[total] = place
+                relative[total] = True
+                total += 1
+            elif word == kernel_mark:
+                place = kernel_space
+            elif word == user_mark:
+                place = own
+            elif word == hypervisor_mark:
+                place = nowhere
+            elif total - first < most:
+                total = first
+                break
+        count[row] = total - first
+    return total

@@ -1,12 +1,12 @@
 """The names of threads and the maps of processes over the time of a recording."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
-from .address_maps import AddressSpace, KernelSpace, Mapping, make_user_mapping
+from ...domain.arrays import Array, Int64Array, sort_distinct
+from .address_maps import AddressSpace, KernelSpace, Mapping, UserMappings
 from .code_objects import ObjectKind
 from .jit_maps import JitMaps
 from .task_records import ForkRecord, KernelSymbolRecord, LostRecord, NameRecord, TaskRecord
@@ -24,8 +24,7 @@ _END = 2**63 - 1
 """A position after all records."""
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """From a position on, a task has another value."""
 
     task: int
@@ -47,8 +46,8 @@ class _Timeline:
         result = np.full(len(tasks), -1, np.int32)
         if not self._changes or not len(tasks):
             return result
-        columns = np.array([(one.task, one.position, one.value) for one in self._changes], np.int64)
-        numbers = np.unique(columns[:, 0].astype(tasks.dtype))
+        columns = np.array(self._changes, np.int64)
+        numbers = sort_distinct(columns[:, 0].astype(tasks.dtype))
         width = max(int(columns[:, 1].max()), int(positions.max())) + 2
         keys = np.searchsorted(numbers, columns[:, 0]) * width + columns[:, 1]
         order = np.argsort(keys, kind="stable")
@@ -103,8 +102,9 @@ class TaskHistory:
     """
 
     def __init__(self, build_ids: dict[str, str], sample_positions: dict[int, Int64Array], jit: JitMaps) -> None:
-        """build_ids: see `make_user_mapping`. sample_positions: of the samples of each process, ascending."""
+        """build_ids: of the whole recording, by path. sample_positions: of the samples of each process, ascending."""
         self._build_ids, self._jit = build_ids, jit
+        self._user_mappings = UserMappings(build_ids)
         self._sample_positions = sample_positions
         self.kernel = KernelSpace()
         self.spaces: list[AddressSpace] = [AddressSpace()]
@@ -117,7 +117,6 @@ class TaskHistory:
         self._space_times = _Timeline()
         self._current: dict[int, tuple[int, int]] = {}
         self._shared = {0}
-        self._mappings: dict[Mapping, Mapping] = {}
         self._size = 0
 
     def feed(self, records: Iterable[tuple[int, TaskRecord]]) -> None:
@@ -129,14 +128,13 @@ class TaskHistory:
             elif isinstance(record, ForkRecord):
                 self._fork(record, position)
             elif isinstance(record, LostRecord):
-                self.lost.append(record.count)
+                self.lost.append(record.record_count)
             elif isinstance(record, KernelSymbolRecord):
                 self.kernel.add_symbol(record)
             elif record.in_kernel:
                 self.kernel.add_map(record, self._build_ids)
             elif not self._jit.take(record, position):
-                mapping = make_user_mapping(record, self._build_ids)
-                self._map(record.pid, position, record.start, record.end, mapping)
+                self._map(record.pid, position, record.start, record.end, self._user_mappings.make(record))
         self._add_jit(_END)
 
     def look_up_names(self, tids: Array, positions: Int64Array) -> Array:
@@ -193,12 +191,11 @@ class TaskHistory:
         many = len(self.spaces[number].starts) > MAX_IN_SPACE
         if many or len(self.spaces) > MAX_SPACES or self._size > MAX_MAPPINGS:
             raise UnsupportedRecords("its processes changed their memory very often")
-        self.spaces[number].add(start, end, self._mappings.setdefault(mapping, mapping))
+        self.spaces[number].add(start, end, mapping)
 
     def _has_samples(self, pid: int, start: int, end: int) -> bool:
         """Whether a process has samples between two positions."""
         positions = self._sample_positions.get(pid)
         if positions is None:
             return False
-        low, high = np.searchsorted(positions, (start, end))
-        return bool(low < high)
+        return bool(positions.searchsorted(start) < positions.searchsorted(end))

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,18 +22,19 @@ CPU_MODE, KERNEL, USER, GUESTS = 7, 1, 2, (4, 5)
 _MMAP_DATA, _FORK_EXEC, _BUILD_ID_IN_MMAP = 1 << 13, 1 << 13, 1 << 14
 _EXECUTABLE = 4
 _UNREGISTER = 1
+_WORD = 8
+_TASK, _TASKS, _COUNT = struct.Struct("<ii"), struct.Struct("<iiii"), struct.Struct("<Q")
+_MAP, _PROTECTION, _SYMBOL = struct.Struct("<iiQQQ"), struct.Struct("<I"), struct.Struct("<QIHH")
 
 
-@dataclass(frozen=True)
-class NameRecord:
+class NameRecord(NamedTuple):
     """A thread has a new name."""
 
     tid: int
     name: bytes
 
 
-@dataclass(frozen=True)
-class ForkRecord:
+class ForkRecord(NamedTuple):
     """A task was created. copies_maps: not for those that were running before the recording."""
 
     pid: int
@@ -43,8 +44,7 @@ class ForkRecord:
     copies_maps: bool
 
 
-@dataclass(frozen=True)
-class MapRecord:
+class MapRecord(NamedTuple):
     """Memory was mapped from `start` up to `end`. offset: in the file. build_id: hexadecimal digits, if recorded."""
 
     pid: int
@@ -57,8 +57,7 @@ class MapRecord:
     build_id: str | None = None
 
 
-@dataclass(frozen=True)
-class KernelSymbolRecord:
+class KernelSymbolRecord(NamedTuple):
     """The kernel has new code, such as a BPF program, or (size 0) no longer has it."""
 
     start: int
@@ -66,11 +65,10 @@ class KernelSymbolRecord:
     name: bytes
 
 
-@dataclass(frozen=True)
-class LostRecord:
-    """The kernel had no room for `count` records."""
+class LostRecord(NamedTuple):
+    """The kernel had no room for some records."""
 
-    count: int
+    record_count: int
 
 
 TaskRecord = NameRecord | ForkRecord | MapRecord | KernelSymbolRecord | LostRecord
@@ -87,34 +85,37 @@ def iterate_task_records(index: RecordIndex, rows: Int64Array) -> Iterator[tuple
     """(position in `rows`, record). rows: of all records, in the order of delivery. Raises UnsupportedRecords."""
     positions = np.flatnonzero(index.kind[rows] != SAMPLE)
     kinds = index.kind[rows[positions]]
-    relevant = (kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))
-    for position, kind in zip(positions[relevant].tolist(), kinds[relevant].tolist(), strict=True):
-        row = int(rows[position])
-        record = index.read_record(row)
+    positions = positions[(kinds <= LAST_KERNEL_KIND) & ~np.isin(kinds, (*_IGNORED, THROTTLE))]
+    chosen = rows[positions]
+    begin = index.place[chosen] * _WORD
+    end = begin + index.size[chosen].astype(np.int64) * _WORD
+    columns = (positions, index.kind[chosen], index.flags[chosen], begin, end)
+    data = index.words.view(np.uint8).data
+    for position, kind, flags, start, end in zip(*(column.tolist() for column in columns), strict=True):
         try:
-            found = _parse(kind, int(index.flags[row]), record)
+            found = _parse(kind, flags, data[start:end])
         except struct.error:
             raise UnsupportedRecords("a record is too short") from None
         if found is not None:
             yield position, found
 
 
-def _parse(kind: int, flags: int, record: bytes) -> TaskRecord | None:
-    if kind == COMM:
-        _, tid = struct.unpack_from("<ii", record, 8)
-        return NameRecord(tid, record[16:].split(b"\0")[0])
-    if kind == FORK:
-        pid, parent_pid, tid, parent_tid = struct.unpack_from("<iiii", record, 8)
-        return ForkRecord(pid, tid, parent_pid, parent_tid, not flags & _FORK_EXEC)
+def _parse(kind: int, flags: int, record: memoryview) -> TaskRecord | None:
     if kind in (MMAP, MMAP2):
         return _parse_map(kind, flags, record)
+    if kind == COMM:
+        _, tid = _TASK.unpack_from(record, 8)
+        return NameRecord(tid, _read_text(record, 16))
+    if kind == FORK:
+        pid, parent_pid, tid, parent_tid = _TASKS.unpack_from(record, 8)
+        return ForkRecord(pid, tid, parent_pid, parent_tid, not flags & _FORK_EXEC)
     if kind == LOST:
-        return LostRecord(struct.unpack_from("<Q", record, 16)[0])
+        return LostRecord(_COUNT.unpack_from(record, 16)[0])
     if kind == LOST_SAMPLES:
         return None
     if kind == KSYMBOL:
-        start, size, _, change = struct.unpack_from("<QIHH", record, 8)
-        return KernelSymbolRecord(start, 0 if change & _UNREGISTER else size, record[24:].split(b"\0")[0])
+        start, size, _, change = _SYMBOL.unpack_from(record, 8)
+        return KernelSymbolRecord(start, 0 if change & _UNREGISTER else size, _read_text(record, 24))
     if kind in (AUX, ITRACE_START, AUX_OUTPUT_HW_ID):
         raise UnsupportedRecords("it contains raw data of a processor's trace")
     if kind in (SWITCH, SWITCH_CPU_WIDE):
@@ -122,24 +123,20 @@ def _parse(kind: int, flags: int, record: bytes) -> TaskRecord | None:
     return None
 
 
-def _parse_map(kind: int, flags: int, record: bytes) -> MapRecord:
-    pid, _, start, length, offset = struct.unpack_from("<iiQQQ", record, 8)
+def _parse_map(kind: int, flags: int, record: memoryview) -> MapRecord:
+    pid, _, start, length, offset = _MAP.unpack_from(record, 8)
     build_id, executable, name_at = None, not flags & _MMAP_DATA, 40
     if kind == MMAP2:
-        size, protection = record[40], struct.unpack_from("<I", record, 64)[0]
+        size, protection = record[40], _PROTECTION.unpack_from(record, 64)[0]
         if flags & _BUILD_ID_IN_MMAP and size <= 20:
             build_id = record[44 : 44 + size].hex()
         executable, name_at = bool(protection & _EXECUTABLE), 72
     mode = flags & CPU_MODE
     if mode in GUESTS:
         raise UnsupportedRecords("it contains maps of a virtual machine")
-    return MapRecord(
-        pid=pid,
-        start=start,
-        end=min(start + length, 2**64 - 1),
-        offset=offset,
-        path=record[name_at:].split(b"\0")[0],
-        in_kernel=mode == KERNEL,
-        executable=executable,
-        build_id=build_id,
-    )
+    end = min(start + length, 2**64 - 1)
+    return MapRecord(pid, start, end, offset, _read_text(record, name_at), mode == KERNEL, executable, build_id)
+
+
+def _read_text(record: memoryview, at: int) -> bytes:
+    return bytes(record[at:]).split(b"\0", 1)[0]

@@ -85,7 +85,7 @@ def read_natively(path: Path) -> Profile:
 def read_twice(data: bytes, symbols: SymbolSource, changed_at: float) -> Profile:
     """The profile, read as a small file and as a large one, with the same outcome."""
     outcomes: list[Profile | Exception] = []
-    for least in (len(data) + 1, 0):
+    for least in (sys.maxsize, 0):
         with patch.object(perf_records, "LARGE_BYTES", least):
             try:
                 outcomes.append(perf_records.read(memoryview(data), symbols, changed_at, MAX_BYTES))
@@ -373,3 +373,30 @@ def test_absurd_offsets_and_sizes(spin: Path) -> None:
                 continue
             # The size of the records is wrong: the complete ones of the file are read, as in a file that was cut.
             assert at == 48 and not profile.meta.complete
+
+
+@pytest.mark.parametrize("size", [100, 33_000, 65_000])
+@pytest.mark.parametrize("others", [0, 3000])
+def test_long_records(size: int, others: int) -> None:
+    """Sizes in bytes need more than 15 bits."""
+    made = MadeRecording()
+    for number in range(others):
+        made.map(7, 0x1000 * (number + 1), 0x1000, b"/lib/some.so")
+    made.name(7, b"n" * size)
+    made.sample(7, 100, USER_MARK, 0x1010)
+    profile = read_twice(made.build(), no_symbols, 0)
+    assert [len(name) for name in profile.thread_names.column("name").to_pylist()] == [size]
+
+
+def test_code_before_a_file_is_mapped_there_is_unknown() -> None:
+    """Not all memory with code is in the records: mremap writes none."""
+    made = MadeRecording()
+    made.map(7, 0x1000, 0x1000, b"/app")
+    made.sample(7, 100, USER_MARK, 0x9010)
+    made.map(7, 0x9000, 0x1000, b"/lib/new.so", 200)
+    made.sample(7, 300, USER_MARK, 0x9010)
+    profile = read_twice(made.build(), no_symbols, 0)
+    functions = profile.functions.column("module").to_pylist()
+    frames = [functions[of] for of in profile.frames.column("function").to_pylist()]
+    leaves = [profile.stacks.column("frame")[row].as_py() for row in profile.samples.column("stack").to_pylist()]
+    assert [frames[of] for of in leaves] == ["[unknown]", "/lib/new.so"]
