@@ -47,7 +47,7 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
     events = profile.events.num_rows
     event = get_column(profile.samples, "event")
     weight = get_column(profile.samples, "weight")
-    samples = np.bincount(event, minlength=events)
+    samples = np.bincount(event, minlength=events) if events != 1 else np.array([len(event)])
     # Sums of 32-bit halves are exact in bincount's float64 up to 2**21 samples; more samples are summed in chunks.
     sums = [0] * events
     for start in range(0, len(event), 1 << 21):

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -41,15 +42,21 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
             written, merged = _read_files(request, answers, spill)
         answers.progress(None, "Storing", now=True)
         profile = replace(merged.profile, meta=update_meta(merged.profile.meta, request.meta or {}))
-        columns.write(profile, Path(request.out), merged.chunked_tables)
-    del profile, merged
-    if request.describe:
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(columns.write, profile, Path(request.out), merged.chunked_tables)
+            is_whole = not merged.chunked_tables
+            if request.describe and is_whole:
+                _write_description(request, profile)
+            del profile, merged
+            writing.result()
+    if request.describe and not is_whole:
         _write_description(request)
     return tuple(written)
 
 
-def _write_description(request: Request) -> None:
-    """Describe the stored profile for the caller, which then needs not load it and the libraries for it.
+def _write_description(request: Request, profile: Profile | None = None) -> None:
+    """Describe the profile, None for the stored one, for the caller, which then needs not load it and the libraries for
+    it.
 
     The caller does it itself if the memory limit does not suffice for a profile that was written in pieces, or the disk
     is full.
@@ -58,7 +65,7 @@ def _write_description(request: Request) -> None:
 
     assert request.out is not None
     with suppress(MemoryError, OSError):
-        description = describe_profile(columns.read(Path(request.out)))
+        description = describe_profile(columns.read(Path(request.out)) if profile is None else profile)
         path = Path(request.scratch, DESCRIPTION_FILE)
         # If the disk is full, only the temporary file is incomplete.
         temporary = path.with_name(f".{path.name}")
