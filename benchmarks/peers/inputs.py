@@ -15,6 +15,18 @@ from .programs import PERF
 
 HERTZ = 25_000
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
+_PROCESSES = """
+run() {
+    while [ $(($(date +%s) - start)) -lt "$1" ]; do
+        "$0" -c 'import json'
+        ls -l /etc /usr/bin | sort | gzip >/dev/null
+    done
+}
+start=$(date +%s)
+run "$1" &
+run "$1"
+wait
+"""
 FIRST_S = 2.0
 """Length of the recording that shows how large others become."""
 
@@ -32,13 +44,24 @@ class Inputs:
         """A recording of the bundled workload with frame pointers, at least 95 % of `megabytes` large. Raises
         MissingPeer, SystemExit."""
         size = (megabytes or self.megabytes) * 10**6
-        path, seconds = self.folder / f"{size // 10**6}MB.perf.data", FIRST_S
+        workload = [sys.executable, "-m", "perfloom.workload", "--seconds"]
+        return self._record(self.folder / f"{size // 10**6}MB.perf.data", size, workload)
+
+    @functools.cache  # noqa: B019
+    def processes(self) -> Path:
+        """A recording of many short processes, such as those of a build, a quarter as large: hotspot's parser takes a
+        minute for it. Raises MissingPeer, SystemExit."""
+        size = self.megabytes * 10**6 // 4
+        return self._record(self.folder / "processes.perf.data", size, ["sh", "-c", _PROCESSES, sys.executable])
+
+    def _record(self, path: Path, size: int, workload: list[str]) -> Path:
+        """Record a program, which gets the seconds that it shall run as its last argument."""
+        seconds = FIRST_S
         perf = PERF.require()
         buffer = ["-m", "64M"] if os.geteuid() == 0 else []
         for _ in range(8):
-            workload = [sys.executable, "-m", "perfloom.workload", "--seconds", f"{seconds:.0f}"]
             options = ["-q", "-N", "-g", "-e", "cpu-clock", "-F", str(HERTZ), *buffer, "-o", path]
-            run([perf, "record", *options, "--", *workload])
+            run([perf, "record", *options, "--", *workload, f"{seconds:.0f}"])
             if path.stat().st_size >= 0.95 * size:
                 break
             seconds *= max(1.2, 1.05 * size / max(1, path.stat().st_size))

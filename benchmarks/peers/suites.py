@@ -217,6 +217,12 @@ SUITES = (
         ),
     ),
     Suite(
+        "perf-processes",
+        "perf.data of many processes",
+        lambda inputs: inputs.processes(),
+        (_import, _collapse, _script, _stackcollapse, _perf_report, _perfparser),
+    ),
+    Suite(
         "perf-text",
         "Text of perf script",
         lambda inputs: inputs.text(),
