@@ -132,7 +132,8 @@ def _stack(lines: Sequence[CurveLine], scale: _Scale) -> list[str]:
     times = times[(times > scale.start_ns) & (times < scale.end_ns)]
     if len(times) > COLUMNS:
         whole = np.sum([values_at(line.curve, times) for line in lines], axis=0)
-        column = ((times - scale.start_ns) * COLUMNS) // max(1, span)
+        # A product with the times of years would overflow.
+        column = (times - scale.start_ns) // max(1, -(-span // COLUMNS))
         # For each column the time with the maximum.
         order = np.lexsort((-whole, column))
         first = np.ones(len(order), bool)

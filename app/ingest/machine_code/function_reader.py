@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, number_values
 from ...domain.arrow import functions as pc
 from ...domain.schemas.code import Code, CodeStatus
 from ...domain.symbols.demangler import Demangler
@@ -190,9 +190,7 @@ class FunctionReader:
                 calls[number] = self._intern_place(add_call(scope.parent), function, scope.file, scope.line)
             return calls[number]
 
-        # One number for each combination: sorting rows of three takes several times as long.
-        key = ((inside + 1) * (len(rows.files) + 1) + file + 1) * 2**31 + line
-        _, at, which = np.unique(key, return_index=True, return_inverse=True)
+        which, at = number_values(inside, file, line)
         interned = []
         for scope_number, number, line_number in zip(*(v[at].tolist() for v in (inside, file, line)), strict=True):
             if number < 0:
@@ -200,7 +198,7 @@ class FunctionReader:
                 continue
             function = scopes[scope_number].function if scope_number >= 0 else name
             interned.append(self._intern_place(add_call(scope_number), function, rows.files[number], line_number))
-        return np.array(interned, np.int32)[which.reshape(-1)] if interned else np.zeros(0, np.int32)
+        return np.array(interned, np.int32)[which] if interned else np.zeros(0, np.int32)
 
     def _intern_place(self, parent: int, function: str, file: str, line: int) -> int:
         key = (parent, function, self.files.setdefault(file, len(self.files)), line)

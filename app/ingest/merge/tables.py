@@ -15,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.tables import NO_ID, SCHEMAS, get_column
 from ...domain.validation import REFERENCES
 from ..chunked_tables import ChunkedTable, SpillFile
+from ..number_limits import number_category
 from .spans import SliceBlocks, SliceOrder
 
 TABLES = (
@@ -116,8 +117,11 @@ class TableMerger:
 
     def _remove_duplicates(self, name: str, table: pa.Table, process: int = 0) -> Array:
         known = self._known[name]
-        rows = zip(*(table.column(of).to_pylist() for of in table.column_names), strict=True)
-        return np.array([known.setdefault((process, *row), len(known)) for row in rows] or [0], np.int64)
+        columns = (table.column(of).to_pylist() for of in table.column_names)
+        rows = [(process, *row) for row in zip(*columns, strict=True)]
+        if name == "categories":
+            return np.array([number_category(known, row) for row in rows] or [0], np.int64)
+        return np.array([known.setdefault(row, len(known)) for row in rows] or [0], np.int64)
 
     def _remap(self, name: str, table: pa.Table, rank: int | None, ids: Mapping[str, Array], before: int) -> pa.Table:
         columns = {of: table.column(of) for of in table.column_names}

@@ -179,9 +179,8 @@ def parse_task(prefix: bytes) -> Task:
     if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)
     pid, tid, cpu = (None if match[name] is None else int(match[name]) for name in ("pid", "tid", "cpu"))
-    return Task(
-        decode_text(match["comm"]) or None, _limit_id(pid), _limit_id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu
-    )
+    cpu = cpu if cpu is not None and 0 <= cpu < 1 << 31 else -1
+    return Task(decode_text(match["comm"]) or None, _limit_id(pid), _limit_id(tid), cpu)
 
 
 def _limit_id(number: int | None) -> int | None:

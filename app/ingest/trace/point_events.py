@@ -11,6 +11,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..jit.decorators import jit
 from ..jit.hashing import RowIndex, factorize_pairs
+from ..number_limits import number_category
 from .argument_values import MAX_FLOAT, parse_arguments, to_float, to_int
 from .arguments import ArgumentSets
 from .events import TraceEvents
@@ -106,7 +107,7 @@ def build_instants(
     category, function = [], []
     for event in moments[shown].tolist():
         text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[event], events.name[event]))
-        category.append(known.setdefault((text, meaning.classify(text, name).kind), len(known)))
+        category.append(number_category(known, (text, meaning.classify(text, name).kind)))
         function.append(builder.intern_function(name))
     instants = build_table(
         "instants",

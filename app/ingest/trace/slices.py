@@ -16,6 +16,7 @@ from ...domain.units import NS_PER_US
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
 from ..losses import MAX_EXAMPLE_CHARS
+from ..number_limits import number_category
 from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
 from .events import MAX_DEPTH, TraceEvents
 from .losses import IMPOSSIBLE_TIME, NEGATIVE, NEVER_ENDED, NO_DURATION, NO_TIME, TOO_DEEP, TWO_ARGUMENTS, UNMATCHED_END
@@ -337,7 +338,7 @@ def _encode_types(
         classify = meaning.classify(text, name)
         whats.append(classify)
         names.append(name)
-        category.append(categories.setdefault((text, classify.kind), len(categories)))
+        category.append(number_category(categories, (text, classify.kind)))
         of = builder.intern_function(name, classify.module, classify.file, classify.line, classify.display)
         function.append(of)
         if classify.label is not None:

@@ -9,6 +9,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.losses import KERNEL_EVENT, NO_MARKER
 from ...ingest.jit.hashing import factorize
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
+from ...ingest.number_limits import check_cpus
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
 from ...ingest.trace.scheduler import SchedulerTimeline
@@ -50,7 +51,7 @@ class KernelEvents:
         contents = bundles.listed[2].select_contents()
         events = read_messages(data, contents.spans, _WANTED)
         time = events.get_number(TIME) + offset[contents.row]
-        cpu = bundles.get_number(1)[contents.row]
+        cpu = check_cpus(bundles.get_number(1))[contents.row]
         if len(time):
             self.last_ns = max(self.last_ns, int(time.max()))
         rows = np.flatnonzero(events.malformed)
@@ -142,7 +143,7 @@ class KernelEvents:
         rows, spans = bundles.get_spans(4)
         if not len(rows):
             return
-        cpu, offset = bundles.get_number(1)[rows], offset[rows]
+        cpu, offset = check_cpus(bundles.get_number(1))[rows], offset[rows]
         compact_sched = read_compact_sched(self.packets.data, spans, cpu, self.event_builder.intern_text)
         if compact_sched.malformed:
             self.lost(DAMAGED, "a bundle in columns", compact_sched.malformed)

@@ -8,6 +8,7 @@ from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from ...ingest.jit.protobuf_columns import read_messages
+from ...ingest.number_limits import check_cpus
 from ...ingest.perf_text.grammar import classify_frame
 from ...ingest.protobuf_wire import MalformedMessage, decode_packed, iterate_fields
 from ...ingest.trace.event_builder import NONE
@@ -38,7 +39,7 @@ class CpuSamples:
             lost(SKIPPED, f"packet {int(rows[skipped[0]]) + 1}", len(skipped))
         kept = np.flatnonzero(selected & (of.get_number(_SKIPPED) == 0))
         self._packet, self._time = rows[kept], times[rows[kept]]
-        self._cpu = of.get_number(_CPU, NONE)[kept]
+        self._cpu = check_cpus(of.get_number(_CPU, NONE)[kept])
         self._pid, self._tid = of.get_number(_PID, NONE)[kept], of.get_number(_TID)[kept]
         self._stack = of.get_number(_STACK, NONE)[kept]
 
