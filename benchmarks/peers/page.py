@@ -25,7 +25,7 @@ INTRODUCTION = """\
 tool that is installed in turns, and writes this page, its pictures and `performance.json`.
 
 ```sh
-make bench                                   # files of 100 MB, three rounds: about 15 minutes
+make bench                                   # files of 100 MB, three rounds: about 25 minutes
 make bench ARGS="--install"                  # first download the other tools that are missing, into .cache/peers
 make bench ARGS="--size 30 --only perf-data" # one comparison, with a smaller recording
 make bench ARGS="--full"                     # also recordings of 300 MB and 1 GB
