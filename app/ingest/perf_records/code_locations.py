@@ -137,12 +137,15 @@ def _distinguish(columns: ChainColumns, *, compiled: bool) -> tuple[Array, Int64
         part = slice(start, start + _PART)
         keys[part] += columns.space[part].astype(np.uint64) * _SPACE_FACTOR
         keys[part] += columns.length[part].astype(np.uint64) * _LENGTH_FACTOR
-    if compiled:
-        from ..jit.hashing import factorize
+    return _number_keys_compiled(keys) if compiled else number_keys(keys)
 
-        codes, rows = factorize(keys.view(np.int64))
-        return codes, rows.astype(np.int64)
-    return number_keys(keys)
+
+def _number_keys_compiled(keys: Array) -> tuple[Array, Int64Array]:
+    """Like `number_keys`."""
+    from ..jit.hashing import factorize
+
+    codes, rows = factorize(keys.view(np.int64))
+    return codes, rows.astype(np.int64)
 
 
 def _flatten(words: Array, columns: ChainColumns, rows: Int64Array) -> tuple[Int64Array, _Locations]:
@@ -206,12 +209,7 @@ def _flatten_compiled(words: Array, columns: ChainColumns, rows: Int64Array) -> 
 def _distinguish_locations(locations: _Locations, *, compiled: bool = False) -> tuple[Array, Int64Array]:
     """(number of each location, a row with it). compiled: faster for not too many."""
     columns = locations.address, locations.space, locations.relative
-    if compiled:
-        from ..jit.hashing import factorize
-
-        codes, rows = factorize(scatter(columns).view(np.int64))
-        return codes, rows.astype(np.int64)
-    return number_values(*columns)
+    return _number_keys_compiled(scatter(columns)) if compiled else number_values(*columns)
 
 
 class _Formatter:
