@@ -36,7 +36,8 @@ PROGRAM = """
 #include <time.h>
 __attribute__((noinline)) int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 __attribute__((noinline)) void sort(int *numbers) {
-    for (int i = 0; i < 4000; i++) numbers[i] = rand();
+    unsigned number = 1;
+    for (int i = 0; i < 30 * 4000; i++) numbers[i % 4000] = (number = number * 1103515245 + 12345) >> 1;
     qsort(numbers, 4000, sizeof *numbers, compare);
 }
 int main(void) {
