@@ -7,8 +7,9 @@ table. It is written last: a directory without one has no complete profile.
 import hashlib
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -37,6 +38,8 @@ from .disk import disk_errors, sync_directory
 WRITERS = 4
 """How many tables are written at a time: while one is written to disk, another's checksum is computed. File systems
 flush several small files together."""
+MIN_HELPED_BYTES = 1 << 20
+"""From this size on, the checksum of a table is computed by another thread than the one that writes it."""
 
 
 def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] | None = None) -> None:
@@ -95,19 +98,55 @@ def _write_table(table: pa.Table | ChunkedTable, name: str, directory: Path) -> 
     if not rows:
         return EMPTY_FILE
     path = directory / get_file_name(name)
-    with open(path, "wb") as file:
+    # The disk and the processor work at the same time.
+    with open(path, "wb") as file, ThreadPoolExecutor(1) as helper:
         if isinstance(table, ChunkedTable):
+            # Its columns are not written in the order of the file.
             write_chunked_table(table, file)
-        else:
-            write_table(table, name, file)
-        file.flush()
-        size = os.fstat(file.fileno()).st_size
-        # The disk and the processor work at the same time.
-        with ThreadPoolExecutor(1) as flushing, open(path, "rb") as content:
-            flushed = flushing.submit(os.fsync, file.fileno())
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            file.flush()
+            flushed = helper.submit(os.fsync, file.fileno())
+            with open(path, "rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
             flushed.result()
+        else:
+            hashed = _HashedFile(file, helper if table.nbytes >= MIN_HELPED_BYTES else None)
+            write_table(table, name, hashed)
+            file.flush()
+            os.fsync(file.fileno())
+            digest = hashed.compute_digest()
+        size = os.fstat(file.fileno()).st_size
     return TableFile(rows=rows, bytes=size, sha256=digest)
+
+
+class _HashedFile:
+    """A new binary file, and the SHA-256 of what is written to it. helper: of one thread that computes it; None to do
+    it while writing."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, helper: ThreadPoolExecutor | None) -> None:
+        self._file = file
+        self._helper = helper
+        self._hash = hashlib.sha256()
+        self._updates: list[Future[None]] = []
+
+    def write(self, data: Any) -> int:
+        """As a file does. The data must not change later."""
+        if self._helper is None:
+            self._hash.update(data)
+        else:
+            self._updates.append(self._helper.submit(self._hash.update, data))
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """As a file does."""
+        self._file.flush()
+
+    def compute_digest(self) -> str:
+        """The SHA-256 as in the manifest."""
+        for update in self._updates:
+            update.result()
+        return self._hash.hexdigest()
 
 
 def _map_file(path: Path, name: str) -> pa.MemoryMappedFile | None:
