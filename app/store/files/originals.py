@@ -18,7 +18,7 @@ FOLDER = "original"
 SUFFIX = ".zst"
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04")
 _PROBE_BYTES = 1 << 20
-_PIECE_BYTES = 4 << 20
+_PIECE_BYTES = 1 << 18
 AT_ONCE_BYTES = 16 << 20
 LEVEL = 1
 """Higher levels take twice as long each and do not compress traces better."""
