@@ -37,6 +37,15 @@ def sort_distinct(values: Array) -> Array:
     return distinct
 
 
+def is_among(values: Array, candidates: Array) -> BoolArray:
+    """Whether each value is one of the candidates, which ascend: `np.isin` without masked arrays."""
+    if not len(candidates):
+        return np.zeros(len(values), bool)
+    place = np.searchsorted(candidates, values)
+    same: BoolArray = candidates[np.minimum(place, len(candidates) - 1)] == values
+    return same
+
+
 _MOST_SMALL = 1 << 16
 """A table with so many numbers fits into the cache of a CPU."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import Array, is_among
 from .elf_image import SHT_NOBITS, ElfImage
 
 SECTIONS = (b".plt", b".plt.sec", b".plt.got", b".plt.bnd")
@@ -71,7 +71,7 @@ def _name_slots(image: ElfImage, slots: Iterable[int]) -> dict[int, bytes]:
             continue
         data = image.read_section(section, MAX_BYTES)
         rows = np.frombuffer(data[: len(data) // _RELOCATION.itemsize * _RELOCATION.itemsize], _RELOCATION)
-        rows = rows[np.isin(rows["slot"], wanted)][:MAX_ENTRIES]
+        rows = rows[is_among(rows["slot"], wanted)][:MAX_ENTRIES]
         table, texts = (
             image.read_section(symbols, MAX_BYTES),
             image.read_section(image.sections[symbols.link], MAX_BYTES),
