@@ -1,7 +1,7 @@
 """Work on the blocks of a recording, on a few threads: the functions of numpy that do it run at the same time."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,11 +11,11 @@ MAX_THREADS = 3
 """More gain little, and each needs memory."""
 
 
-def map_blocks(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+def map_blocks(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """The results for all items, in order. The first error is raised, after what has begun has ended."""
     threads = min(MAX_THREADS, len(os.sched_getaffinity(0)), len(items))
     if threads < 2:
-        return map(function, items)
+        return [function(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
         begun = [pool.submit(function, item) for item in items]
         try:

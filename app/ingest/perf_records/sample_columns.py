@@ -150,10 +150,9 @@ class _SampleReader:
     def read(self) -> RecordedSamples:
         place = self._index.place[self._rows]
         bounds = np.searchsorted(place, np.arange(0, len(self._index.words) + BLOCK_WORDS, BLOCK_WORDS)).tolist()
-        for _ in map_blocks(
+        map_blocks(
             self._read_blocks, [bounds[at : at + _PART_BLOCKS + 1] for at in range(0, len(bounds) - 1, _PART_BLOCKS)]
-        ):
-            pass
+        )
         return self._samples
 
     def _read_blocks(self, bounds: list[int]) -> None:
