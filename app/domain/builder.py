@@ -6,6 +6,7 @@ one by one or as whole columns, so that fast readers need no loop.
 
 from array import array
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,6 +68,7 @@ class ProfileBuilder:
         self._parents = array("q", [NO_ID])
         self._node_frames = array("q", [NO_ID])
         self._merge, self.order_tree = False, to_preorder
+        self._trees: Future[tuple[pa.Table, pa.Table, Array]] | None = None
         self._events: dict[str, dict[str, Any]] = {}
         self._samples: list[tuple[Array, ...]] = []
         self._rows: list[tuple[int, int, int, int, int, int]] = []
@@ -312,7 +314,7 @@ class ProfileBuilder:
 
         zero: subtracted from the times since when threads have their names, for all or for each thread.
         """
-        stacks, calls, place = self._build_trees()
+        stacks, calls, place = self._trees.result() if self._trees else self._build_trees()
         meta = replace(meta, format=self.format)
         if meta.main_event is None and self._events:
             meta = replace(meta, main_event=next(iter(self._events)))
@@ -355,6 +357,10 @@ class ProfileBuilder:
         if not parts:
             return [np.zeros(0, np.int64)] * 6
         return list(parts[0]) if len(parts) == 1 else [np.concatenate(values) for values in zip(*parts, strict=True)]
+
+    def begin_trees(self, pool: Executor) -> None:
+        """Begin to build the trees of stacks and calls in another thread. No frame or stack may be added after that."""
+        self._trees = pool.submit(self._build_trees)
 
     def _build_trees(self) -> tuple[pa.Table, pa.Table, Array]:
         frame_function, frame_kind = self._get_frame_identity()
@@ -444,18 +450,8 @@ class ProfileBuilder:
             alone = key.kind != "thread" or key.pid is None or len(names.get(key.process, ())) <= 1
             if process is None and alone:
                 process = self._last_name.get(thread)
-            rows.append(
-                {
-                    "run": key.run,
-                    "host": key.host,
-                    "rank": key.rank,
-                    "pid": key.pid,
-                    "tid": key.tid,
-                    "process": process,
-                    "name": self._last_name.get(thread),
-                    "kind": key.kind,
-                }
-            )
+            numbers = {name: getattr(key, name) for name in ("run", "host", "rank", "pid", "tid", "kind")}
+            rows.append(numbers | {"process": process, "name": self._last_name.get(thread)})
         return _build_rows("threads", rows)
 
     def _build_function_table(self) -> pa.Table:

@@ -4,7 +4,9 @@ The records become the tokens of that text, so that both ways end in the same co
 `UnsupportedRecords`) is left to it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +18,7 @@ from ..domain.profile import Profile
 from ..domain.rank_state import INCOMPLETE, THROTTLED
 from ..domain.tables import NO_ID
 from ..ingest.jit.readiness import has_compiled_loops
-from ..ingest.perf_records.block_threads import map_blocks
+from ..ingest.perf_records.block_threads import begin_blocks
 from ..ingest.perf_records.code_locations import ChainColumns, CodeTexts, SampleStacks, build_stacks
 from ..ingest.perf_records.code_objects import JitSource, SymbolSource
 from ..ingest.perf_records.event_attributes import SampleType
@@ -96,14 +98,15 @@ def read(
     del words
     release()
     samples = replace(samples, key=samples.key[:0], code=samples.code[:0], length=samples.length[:0])
-    code = stacks.locations
-    frames = _intern_frames(code, assembly)
-    stack = assembly.add_stacks(frames, stacks.lines, stacks.ends, code.format_line).astype(np.int32)[stacks.code]
-    del stacks, code
-    assembly.set_columns(_convert_samples(samples, stack, position, history, header, assembly))
-    del samples, stack, position, history
-    release()
-    profile = assembly.finish()
+    with ThreadPoolExecutor(1) as pool:
+        with _begin_prefixes(samples, position, history, kind) as prefixes:
+            stack = _intern_stacks(stacks, assembly)
+            del stacks
+            assembly.begin_trees(pool)
+            assembly.set_columns(_convert_samples(samples, stack, prefixes, header, assembly))
+        del samples, stack, position, history
+        release()
+        profile = assembly.finish()
     facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
     return replace(profile, meta=replace(profile.meta, facts=facts))
 
@@ -165,28 +168,45 @@ def _collect_samples(
     return samples, position, history
 
 
-def _convert_samples(
-    samples: RecordedSamples,
-    stack: Array,
-    position: Int64Array,
-    history: TaskHistory,
-    header: FileHeader,
-    assembly: ScriptProfileBuilder,
-) -> dict[str, Array]:
-    """Samples as columns, as if each were a line of perf's text. stack: -1 if it is no part of that."""
-    kind = header.events[0].attributes.sample_type
-    event_names = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
-    count = len(position)
-    thread, name = np.empty(count, np.int32), np.empty(count, np.int32)
-    event_ids = np.zeros(len(event_names), np.int32)
-    parts = [slice(start, start + PART) for start in range(0, count, PART)]
+def _intern_stacks(stacks: SampleStacks, assembly: ScriptProfileBuilder) -> Array:
+    """The stack id of each sample; -1 if it is no part of perf's text."""
+    code = stacks.locations
+    frames = _intern_frames(code, assembly)
+    return assembly.add_stacks(frames, stacks.lines, stacks.ends, code.format_line).astype(np.int32)[stacks.code]
+
+
+def _split_rows(count: int) -> list[slice]:
+    return [slice(start, start + PART) for start in range(0, count, PART)]
+
+
+def _begin_prefixes(
+    samples: RecordedSamples, position: Int64Array, history: TaskHistory, kind: SampleType
+) -> AbstractContextManager[Iterable[tuple[Array, list[bytes]]]]:
+    """Begin to make the prefixes (see `_make_prefixes`) of each part of the samples, in another thread."""
 
     def make_prefixes(rows: slice) -> tuple[Array, list[bytes]]:
         part = samples.take(rows)
         known = history.look_up_names(part.tid, position[rows])
         return _make_prefixes(part, known, history.names, has_cpu=bool(kind & SampleType.CPU))
 
-    for rows, (prefix, prefixes) in zip(parts, map_blocks(make_prefixes, parts), strict=True):
+    return begin_blocks(make_prefixes, _split_rows(len(position)))
+
+
+def _convert_samples(
+    samples: RecordedSamples,
+    stack: Array,
+    parts: Iterable[tuple[Array, list[bytes]]],
+    header: FileHeader,
+    assembly: ScriptProfileBuilder,
+) -> dict[str, Array]:
+    """Samples as columns, as if each were a line of perf's text. stack: -1 if it is no part of that. parts: the
+    prefixes of each part."""
+    kind = header.events[0].attributes.sample_type
+    event_names = [event.get_name().encode("utf-8", "surrogateescape") for event in header.events]
+    count = len(stack)
+    thread, name = np.empty(count, np.int32), np.empty(count, np.int32)
+    event_ids = np.zeros(len(event_names), np.int32)
+    for rows, (prefix, prefixes) in zip(_split_rows(count), parts, strict=True):
         good = np.flatnonzero(stack[rows] >= 0)
         if len(good) < len(prefix):
             prefix_codes = sort_distinct(prefix[good]).tolist()

@@ -6,6 +6,7 @@ read here one by one; if this fails too, they are counted as lost, with the firs
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import pairwise
 
@@ -182,6 +183,17 @@ class ScriptProfileBuilder:
         """Record a loss."""
         self.builder.add_loss(reason, example, count)
 
+    def begin_trees(self, pool: Executor) -> None:
+        """Begin to build the trees of stacks and calls in another thread. No stack may be added after that."""
+        self._choose_tree_order()
+        self.builder.begin_trees(pool)
+
+    def _choose_tree_order(self) -> None:
+        if self._node_count > MANY_NODES and has_compiled_loops():
+            from ...ingest.jit.tree_loops import to_preorder
+
+            self.builder.order_tree = to_preorder
+
     def finish(self, more: Callable[[ThreadedProfileBuilder], str] | None = None) -> Profile:
         """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
         why the recording is not complete, if it knows."""
@@ -215,10 +227,7 @@ class ScriptProfileBuilder:
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
         if more is not None and timed and (reason := more(self.builder)):
             self.reasons.append(reason)
-        if self._node_count > MANY_NODES and has_compiled_loops():
-            from ...ingest.jit.tree_loops import to_preorder
-
-            self.builder.order_tree = to_preorder
+        self._choose_tree_order()
         span = self.builder.get_time_span_ns() if timed else None
         profile = self.builder.finish(self._build_meta(span and span[0]))
         if not timed:
