@@ -100,14 +100,15 @@ def read_record() -> None:
 
     words = np.array([9 | 3 << 51, 0, 0], np.uint64)
     words.flags.writeable = False
-    place, head = np.empty(1, np.int64), np.empty(1, np.uint64)
-    walk_records(words, 0, len(words), place, head)
-    size, mode, fields = np.array([3], np.int16), np.zeros(1, np.uint8), (1, -1, -1, -1, 1, 2)
+    place, size = np.empty(1, np.int64), np.empty(1, np.int16)
+    flags, mode = np.empty(1, np.uint16), np.zeros(1, np.uint8)
+    walk_records(words, 0, len(words), place, np.empty(1, np.uint32), flags, size)
+    rows, fields = np.zeros(1, np.int64), (1, -1, -1, -1, 1, 2, 7, 3)
     # The column of places is larger in files of 32 GB and more.
     for large in (np.uint32, np.int64):
         kinds = (*(np.int32, np.int32, np.uint64, np.int32), *(np.uint64, np.uint64, large, np.int16))
         columns = (np.zeros(1, kind) for kind in kinds)
-        read_fields(words, place, 0, size, mode, fields, make_weights(), *columns)
+        read_fields(words, rows, place, size, flags, fields, make_weights(), mode, *columns)
     chain = np.zeros(1, np.int64), np.ones(1, np.int16), mode, np.zeros(1, np.int32)
     locations = np.empty(1, np.uint64), np.empty(1, np.int32), np.empty(1, bool), np.empty(1, np.int64)
     flatten_chains(words, *chain, MARKS, (1, 1, 2, -1, -2), *locations)

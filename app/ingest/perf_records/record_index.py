@@ -80,9 +80,7 @@ def index_records(
         # Compiled loops are for arrays that cannot be changed. A damaged header may have the records begin anywhere.
         words = words if words.flags.aligned else words.copy()
         words.flags.writeable = False
-        place, heads = find_places(words, release, compiled=compiled)
-        kind, flags = heads.astype(np.uint32), (heads >> np.uint64(32)).astype(np.uint16)
-        return RecordIndex(words, place, kind, flags, (heads >> np.uint64(51)).astype(np.int16), release)
+        return RecordIndex(words, *find_places(words, release, compiled=compiled), release)
 
     if piped or (end - start) % 8:
         return index_words(np.frombuffer(_repack(data, start, end, max_bytes, cut), "<u8"))

@@ -7,33 +7,39 @@ import numpy as np
 from ...domain.arrays import Array
 from ..jit.decorators import jit, uint64
 
+TOO_SHORT, TOO_LONG = 1, 2
+"""What `read_fields` returns if a sample is shorter than its fields, or a call chain longer than its sample."""
+
 
 @jit
-def walk_records(words: Array, at: int, stop: int, place: Array, head: Array) -> int:
-    """Write where records begin, from `at` up to `stop`, and their first words. Returns how many begin there, or before
-    the first one that does not end at a word."""
-    count = 0
-    while at < stop:
+def walk_records(words: Array, at: int, stop: int, place: Array, kind: Array, flags: Array, size: Array) -> int:
+    """Write where records begin, from `at` up to `stop`, and what their first words say. Returns how many begin there,
+    for which there are rows, or before the first one that does not end at a word."""
+    count, most = 0, len(place)
+    while at < stop and count < most:
         word = words[at]
-        size = np.int64(word >> uint64(51))
-        if size == 0 or word >> uint64(48) & uint64(7):
+        length = np.int64(word >> uint64(51))
+        if length == 0 or word >> uint64(48) & uint64(7):
             break
         place[count] = at
-        head[count] = word
+        kind[count] = np.uint32(word & uint64(0xFFFFFFFF))
+        flags[count] = np.uint16(word >> uint64(32) & uint64(0xFFFF))
+        size[count] = np.int16(length)
         count += 1
-        at += int(size)
+        at += int(length)
     return count
 
 
 @jit
 def read_fields(
     words: Array,
+    rows: Array,
     place: Array,
-    low: int,
     size: Array,
-    mode: Array,
+    flags: Array,
     fields: tuple[int, ...],
     weights: Array,
+    mode: Array,
     pid: Array,
     tid: Array,
     time: Array,
@@ -42,19 +48,24 @@ def read_fields(
     key: Array,
     code: Array,
     length: Array,
-) -> bool:
-    """Read the samples at these places, one in each row of the columns.
+) -> int:
+    """Read the samples in these rows of the index, one into each row of the columns.
 
-    low: where `words` begin in all of the file. size: of the records, in words; large enough for all fields. fields:
-    where in a sample the thread, time, CPU, period, address and call chain are, -1 for one that is missing. weights:
-    see `make_weights`. The other columns are those of RecordedSamples, which are written. Returns False if a call chain
-    is longer than its record.
+    place, size, flags: of all records, see RecordIndex. fields: where in a sample the thread, time, CPU, period,
+    address and call chain are, -1 for one that is missing; then the bits of the flags that are the mode, and how many
+    words a sample has at least. weights: see `make_weights`. The other columns are those of RecordedSamples, which are
+    written. Returns 0, TOO_SHORT or TOO_LONG.
     """
-    of_task, of_time, of_cpu, of_period, of_address, of_chain = fields
+    of_task, of_time, of_cpu, of_period, of_address, of_chain, mode_bits, least = fields
     secret, factor = weights[0], weights[1]
     half, lower = uint64(32), uint64(0xFFFFFFFF)
-    for row in range(len(place)):
-        at = place[row]
+    failure = 0
+    for row in range(len(rows)):
+        record = rows[row]
+        if size[record] < least:
+            return TOO_SHORT
+        at = place[record]
+        mode[row] = flags[record] & np.uint16(mode_bits)
         task = words[at + of_task]
         pid[row] = np.int32(task & lower)
         tid[row] = np.int32(task >> half)
@@ -68,11 +79,12 @@ def read_fields(
             word = (words[at + of_address] ^ secret) * factor
             word = (word ^ word >> half) * factor
             key[row] = (word ^ word >> half) + uint64(mode[row])
-            code[row] = low + at + of_address
+            code[row] = at + of_address
             continue
         count = words[at + of_chain]
-        if count >= uint64(size[row] - of_chain):
-            return False
+        if count >= uint64(size[record] - of_chain):
+            failure = TOO_LONG
+            continue
         at += of_chain + 1
         total = uint64(0)
         for depth in range(np.int64(count)):
@@ -80,9 +92,9 @@ def read_fields(
             word = (word ^ word >> half) * factor
             total += (word ^ word >> half) * weights[2 + depth]
         key[row] = (total ^ total >> half) * factor
-        code[row] = low + at
+        code[row] = at
         length[row] = count
-    return True
+    return failure
 
 
 @jit

@@ -7,6 +7,7 @@ one by one. In large recordings, a compiled loop walks through all records.
 
 from array import array
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,35 +23,50 @@ _KIND_OR_SIZE = np.uint64(7 << 48 | 0xFFFFFF80)
 """Bits that are 0 in the first word of a record: it ends at a word, and its type is below 128."""
 _SIZE_AT = np.uint64(51)
 _SHORTEST = np.uint64(1 << 51)
+_FIRST_ROWS = 1 << 16
+_ROOM = 1.05
+"""Rows for records that are not found yet, compared to what those that are found make expect."""
+_MOST_GROWTH = 4
+"""There are at most so many times as many rows as before: the first records may be much shorter than the rest."""
+
+
+class RecordPlaces(NamedTuple):
+    """Columns of a RecordIndex."""
+
+    place: Int64Array
+    kind: Array
+    flags: Array
+    size: Array
 
 
 class OddSize(UnsupportedRecords):
     """A record does not end at a word."""
 
 
-def find_places(words: Array, release: Callable[[], object], *, compiled: bool = False) -> tuple[Int64Array, Array]:
-    """(where records begin in `words` (uint64), their first words).
+def find_places(words: Array, release: Callable[[], object], *, compiled: bool = False) -> RecordPlaces:
+    """Where records begin in `words` (uint64), and what their first words say.
 
     release: called when the words that were read are not needed for some time. compiled: whether a compiled loop walks
     through the records. Raises UnsupportedRecords.
     """
-    step = BLOCK_WORDS * (_RELEASED_BLOCKS if compiled else 1)
-    find = _make_walker(min(step, len(words))) if compiled else _find_in_block
+    if compiled:
+        return _walk_compiled(words, release)
     found: list[Int64Array] = [np.zeros(0, np.int64)]
     heads: list[Array] = [np.zeros(0, np.uint64)]
     place = 0
-    for low in range(0, len(words), step):
-        high = min(low + step, len(words))
+    for low in range(0, len(words), BLOCK_WORDS):
+        high = min(low + BLOCK_WORDS, len(words))
         while place < high:
-            part, head, place = find(words, place, high)
+            part, head, place = _find_in_block(words, place, high)
             found.append(part)
             heads.append(head)
         if high % (BLOCK_WORDS * _RELEASED_BLOCKS) == 0:
             release()
     release()
-    if place > len(words):
-        raise UnsupportedRecords("its last record is not complete")
-    return np.concatenate(found), np.concatenate(heads)
+    _check_end(place, words)
+    head = np.concatenate(heads)
+    kind, flags = head.astype(np.uint32), (head >> np.uint64(32)).astype(np.uint16)
+    return RecordPlaces(np.concatenate(found), kind, flags, (head >> _SIZE_AT).astype(np.int16))
 
 
 def _find_in_block(words: Array, start: int, stop: int) -> tuple[Int64Array, Array, int]:
@@ -91,20 +107,47 @@ def _walk(words: Array, at: int, stop: int) -> tuple[Int64Array, int]:
     return np.frombuffer(places, np.int64), at
 
 
-def _make_walker(size: int) -> Callable[[Array, int, int], tuple[Int64Array, Array, int]]:
-    """A function like `_find_in_block`, for up to `size` words."""
+def _walk_compiled(words: Array, release: Callable[[], object]) -> RecordPlaces:
+    """`find_places` by a compiled loop."""
     from .record_loops import walk_records
 
-    place, head = np.empty(size, np.int64), np.empty(size, np.uint64)
+    columns = _allocate_rows(min(_FIRST_ROWS, len(words)))
+    count = at = 0
+    for low in range(0, len(words), BLOCK_WORDS * _RELEASED_BLOCKS):
+        stop = min(low + BLOCK_WORDS * _RELEASED_BLOCKS, len(words))
+        while at < stop:
+            if count == len(columns.place):
+                expected = int(count / at * len(words) * _ROOM)
+                columns = _add_rows(columns, min(expected, _MOST_GROWTH * count) + _FIRST_ROWS)
+            count += walk_records(words, at, stop, *(column[count:] for column in columns))
+            after = int(columns.place[count - 1]) + int(columns.size[count - 1]) if count else 0
+            if after < stop and count < len(columns.place):
+                raise _describe_size(int(words[after]) >> 48)
+            at = after
+        release()
+    _check_end(at, words)
+    return RecordPlaces(*(column[:count] for column in columns))
 
-    def walk(words: Array, at: int, stop: int) -> tuple[Int64Array, Array, int]:
-        count = walk_records(words, at, stop, place, head)
-        after = int(place[count - 1]) + int(head[count - 1] >> _SIZE_AT) if count else at
-        if after < stop:
-            raise _describe_size(int(words[after]) >> 48)
-        return place[:count].copy(), head[:count].copy(), after
 
-    return walk
+def _allocate_rows(count: int) -> RecordPlaces:
+    return RecordPlaces(
+        place=np.empty(count, np.int64),
+        kind=np.empty(count, np.uint32),
+        flags=np.empty(count, np.uint16),
+        size=np.empty(count, np.int16),
+    )
+
+
+def _add_rows(columns: RecordPlaces, count: int) -> RecordPlaces:
+    larger = _allocate_rows(count)
+    for before, column in zip(columns, larger, strict=True):
+        column[: len(before)] = before
+    return larger
+
+
+def _check_end(place: int, words: Array) -> None:
+    if place > len(words):
+        raise UnsupportedRecords("its last record is not complete")
 
 
 def _describe_size(size: int) -> OddSize:

@@ -136,7 +136,7 @@ class _SampleReader:
         count = len(self._rows)
         self._samples = RecordedSamples(
             time=np.zeros(count, np.uint64),
-            mode=np.empty(count, np.uint8),
+            mode=np.zeros(count, np.uint8),
             event=np.zeros(count, np.int16),
             pid=np.zeros(count, np.int32),
             tid=np.zeros(count, np.int32),
@@ -148,8 +148,8 @@ class _SampleReader:
         )
 
     def read(self) -> RecordedSamples:
-        place = self._index.place[self._rows]
-        bounds = np.searchsorted(place, np.arange(0, len(self._index.words) + BLOCK_WORDS, BLOCK_WORDS)).tolist()
+        edges = np.searchsorted(self._index.place, np.arange(0, len(self._index.words) + BLOCK_WORDS, BLOCK_WORDS))
+        bounds = np.searchsorted(self._rows, edges).tolist()
         map_blocks(
             self._read_blocks, [bounds[at : at + _PART_BLOCKS + 1] for at in range(0, len(bounds) - 1, _PART_BLOCKS)]
         )
@@ -163,31 +163,35 @@ class _SampleReader:
 
     def _read_block(self, block: slice) -> None:
         index, rows = self._index, self._rows[block]
-        place, size = index.place[rows], index.size[rows]
-        low = int(place[0])
-        words = index.words[low : int(place[-1]) + int(size[-1])]
-        place -= low
-        self._samples.mode[block] = index.flags[rows] & _MODE
         if len(self._events) == 1:
-            self._read_kind(self._kinds[0], block, words, place, size, low)
+            self._read_kind(self._kinds[0], block, rows)
             return
         at = _place_of_id(self._kinds[0])
-        if int(size.min()) <= at:
+        if int(index.size[rows].min()) <= at:
             raise UnsupportedRecords(_TOO_SHORT)
-        event = _find_events(words[place + at], self._events)
+        event = _find_events(index.words[index.place[rows] + at], self._events)
         self._samples.event[block] = event
         for kind in set(self._kinds):
             own = np.flatnonzero(np.isin(event, [number for number, one in enumerate(self._kinds) if one == kind]))
             if len(own) == len(event):
-                self._read_kind(kind, block, words, place, size, low)
+                self._read_kind(kind, block, rows)
             elif len(own):
-                self._read_kind(kind, own + block.start, words, place[own], size[own], low)
+                self._read_kind(kind, own + block.start, rows[own])
 
-    def _read_kind(
-        self, kind: SampleType, at: slice | Int64Array, words: Array, place: Int64Array, size: Array, low: int
-    ) -> None:
-        """Read samples with the same contents. at: their rows. place: in `words`, which are those from `low` on."""
+    def _read_kind(self, kind: SampleType, at: slice | Int64Array, rows: Int64Array) -> None:
+        """Read samples with the same contents. at: their rows in the columns. rows: those in the index."""
         samples = self._samples
+        if not kind & SampleType.PERIOD:
+            samples.period[at] = self._periods[samples.event[at]]
+        if self._compiled:
+            self._read_compiled(kind, at, rows)
+            return
+        index = self._index
+        place, size = index.place[rows], index.size[rows]
+        low = int(place[0])
+        words = index.words[low : int(place[-1]) + int(size[-1])]
+        place -= low
+        samples.mode[at] = index.flags[rows] & _MODE
         values_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
         has_chains = bool(kind & SampleType.CALLCHAIN)
         has_values = bool(kind & SampleType.READ)
@@ -198,11 +202,6 @@ class _SampleReader:
             chain_at = values_at + measure_values(words[place + values_at], self._read_format, size)
             if (size < chain_at + has_chains).any():
                 raise UnsupportedRecords(_TOO_SHORT)
-        if not kind & SampleType.PERIOD:
-            samples.period[at] = self._periods[samples.event[at]]
-        if self._compiled:
-            self._read_compiled(kind, at, words, place, size, low)
-            return
         task = words[place + _place(kind, SampleType.TID)]
         samples.pid[at] = task.astype(np.uint32).view(np.int32)
         task >>= np.uint64(32)
@@ -227,19 +226,20 @@ class _SampleReader:
         samples.code[at] = place + low
         samples.length[at] = length
 
-    def _read_compiled(
-        self, kind: SampleType, at: slice | Int64Array, words: Array, place: Int64Array, size: Array, low: int
-    ) -> None:
-        from .record_loops import read_fields
+    def _read_compiled(self, kind: SampleType, at: slice | Int64Array, rows: Int64Array) -> None:
+        from .record_loops import TOO_SHORT, read_fields
 
         shown = (SampleType.TID, SampleType.TIME, SampleType.CPU, SampleType.PERIOD, SampleType.IP)
         fields = [_place(kind, bit) if kind & bit else -1 for bit in shown]
-        fields.append(1 + sum(bool(kind & bit) for bit in _FIXED) if kind & SampleType.CALLCHAIN else -1)
-        samples = self._samples
-        names = ("pid", "tid", "time", "cpu", "period", "key", "code", "length")
+        values_at = 1 + sum(bool(kind & bit) for bit in _FIXED)
+        has_chains = bool(kind & SampleType.CALLCHAIN)
+        layout = (*fields, values_at if has_chains else -1, _MODE, values_at + has_chains)
+        samples, index = self._samples, self._index
+        names = ("mode", "pid", "tid", "time", "cpu", "period", "key", "code", "length")
         columns = [getattr(samples, name)[at] for name in names]
-        if not read_fields(words, place, low, size, samples.mode[at], tuple(fields), self._weights, *columns):
-            raise UnsupportedRecords(_TOO_LONG)
+        failure = read_fields(index.words, rows, index.place, index.size, index.flags, layout, self._weights, *columns)
+        if failure:
+            raise UnsupportedRecords(_TOO_SHORT if failure == TOO_SHORT else _TOO_LONG)
         if not isinstance(at, slice):
             # These were copies.
             for name, values in zip(names, columns, strict=True):

@@ -34,12 +34,11 @@ def test_chains_that_differ_in_their_highest_bits_have_different_numbers(compile
 
         records = np.concatenate((np.full((count, 1), depth, np.uint64), words.reshape(count, depth)), 1).ravel()
         records.flags.writeable = False
-        columns = [np.zeros(count, kind) for kind in ("i4", "i4", "u8", "i4", "u8", "u8", "u4", "i2")]
-        place, size = np.arange(count) * (depth + 1), np.full(count, depth + 1, np.int16)
-        assert read_fields(
-            records, place, 0, size, np.zeros(count, np.uint8), (0, -1, -1, -1, 0, 0), make_weights(), *columns
-        )
-        keys = columns[5]
+        columns = [np.zeros(count, kind) for kind in ("u1", "i4", "i4", "u8", "i4", "u8", "u8", "u4", "i2")]
+        rows, size, flags = np.arange(count), np.full(count, depth + 1, np.int16), np.zeros(count, np.uint16)
+        fields = (0, -1, -1, -1, 0, 0, 7, 1)
+        assert not read_fields(records, rows, rows * (depth + 1), size, flags, fields, make_weights(), *columns)
+        keys = columns[6]
     else:
         chain_keys, many = ChainKeys(), BLOCK_WORDS // depth
         keys = np.concatenate(

@@ -27,12 +27,15 @@ def make_words(sizes: Array, kind: int, content: int) -> tuple[Array, Array]:
 def find(words: Array) -> list[int]:
     """The places, which a compiled loop finds, too."""
     words.flags.writeable = False
-    places, heads = find_places(words, lambda: None)
-    assert (heads == words[places]).all()
+    records = find_places(words, lambda: None)
+    heads = words[records.place]
+    assert (records.kind == heads & np.uint64(2**32 - 1)).all()
+    assert (records.flags == heads >> np.uint64(32) & np.uint64(2**16 - 1)).all()
+    assert (records.size == (heads >> np.uint64(51)).astype(np.int64)).all()
     if HAS_NUMBA:
-        for found, wanted in zip(find_places(words, lambda: None, compiled=True), (places, heads), strict=True):
-            assert np.array_equal(found, wanted)
-    return list(places.tolist())
+        for found, wanted in zip(find_places(words, lambda: None, compiled=True), records, strict=True):
+            assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+    return list(records.place.tolist())
 
 
 @pytest.mark.parametrize("kind", [SAMPLE, OTHER])
