@@ -282,7 +282,7 @@ def _intern_frames(code: CodeTexts, assembly: ScriptProfileBuilder) -> Array:
     frames = np.empty(len(code.text), np.int64)
     frames[simple] = codes
     for at in np.flatnonzero(function < 0).tolist():
-        frames[at] = assembly.intern_line(code.format_line(at))
+        frames[at] = assembly.stack_lines.intern(code.format_line(at))
     return frames
 
 

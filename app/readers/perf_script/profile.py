@@ -18,7 +18,7 @@ from ...domain.event_names import FIRST_EVENT_FACT, NOT_OBSERVABLE, explain_unob
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
 from ...domain.rank_state import INCOMPLETE
-from ...domain.tables import NO_ID, ROOT, FrameKind
+from ...domain.tables import NO_ID, ROOT
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validation import find_overflowing
 from ...ingest.facts import BACKWARD_CLOCK_FACT, FIRST_SAMPLE_FACT
@@ -27,29 +27,22 @@ from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
     MAX_WEIGHT,
-    ScriptFrame,
-    classify_frame,
     decode_text,
     format_example,
     is_frame_like,
-    is_inlined,
     is_tracepoint,
-    parse_frame,
     parse_header,
     parse_record,
-    parse_simple_frame,
-    parse_source_line,
     parse_task,
-    split_address,
-    split_inlined,
 )
 from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ...ingest.perf_text.script_builder import ThreadedProfileBuilder
 from ...ingest.perf_text.stack_tree import build_stack_tree
 from ...ingest.perf_text.tokenizer import Tokens
 from .event_naming import EventNames, get_event_fact
-from .sample_lines import StackLine, UnfinishedSample
+from .sample_lines import UnfinishedSample
 from .sample_times import describe_backward_times, fill_times, to_epoch_ns
+from .stack_lines import SPECIAL, StackLines
 from .thread_naming import name_threads
 
 MANY_NODES = 100_000
@@ -77,7 +70,6 @@ _COLUMNS = {
     "stack": np.int32,
     "weight": np.int64,
 }
-_SPECIAL = -1
 _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 
@@ -87,8 +79,7 @@ class ScriptProfileBuilder:
     def __init__(self, format: str) -> None:
         self.builder = ThreadedProfileBuilder(format)
         self._format = format
-        self._frames: dict[bytes, int] = {}
-        self._lines: dict[bytes, StackLine | None] = {}
+        self.stack_lines = StackLines(self.builder)
         self._tasks: dict[bytes, tuple[int, int, int]] = {}
         self._threads: list[tuple[int | None, int | None]] = []
         self._names: dict[str, int] = {}
@@ -117,15 +108,7 @@ class ScriptProfileBuilder:
         """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
             self._parse_comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
-        known = map(self._frames.get, tokens.texts)
-        frames = np.array(
-            [
-                self.intern_line(line) if frame is None else frame
-                for frame, line in zip(known, tokens.texts, strict=True)
-            ]
-            or [0],
-            np.int64,
-        )
+        frames = self.stack_lines.intern_many(tokens.texts)
         stacks = self.add_stacks(frames, tokens.stack_lines, tokens.stack_ends, tokens.texts.__getitem__)
         sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
         odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
@@ -150,10 +133,10 @@ class ScriptProfileBuilder:
 
     def add_stacks(self, frames: Array, lines: Array, ends: Array, get_line: Callable[[int], bytes]) -> Array:
         """The stack id of each stack; -1 if one of its lines is no part of a stack. frames: of the locations, see
-        `intern_line`. ends: where each stack ends in `lines`, which are locations. get_line: the line of one."""
+        `StackLines`. ends: where each stack ends in `lines`, which are locations. get_line: the line of one."""
         begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends
         simple = np.ones(len(ends), bool)
-        if (is_special := frames == _SPECIAL).any():
+        if (is_special := frames == SPECIAL).any():
             special = np.concatenate(([0], np.cumsum(is_special[lines])))
             simple = special[ends] == special[begins]
         parent, frame, node = build_stack_tree(ends, frames.astype(np.int32)[lines], simple)
@@ -162,20 +145,24 @@ class ScriptProfileBuilder:
         stacks = np.where(node < 0, ROOT, node + first)
         for stack in np.flatnonzero(~simple).tolist():
             codes = lines[begins[stack] : ends[stack]].tolist()
-            stacks[stack] = self._intern_stack([get_line(code) for code in codes])
+            stacks[stack] = self.stack_lines.intern_stack([get_line(code) for code in codes])
         return stacks
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
         """Handle a last line without an end: if it cannot be parsed, the text was truncated."""
         header = parse_header(line)
-        if self._describe_line(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
+        if (
+            self.stack_lines.describe(line + b"\n") is None
+            and not (header and header.certain)
+            and not line.startswith(b"#")
+        ):
             self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
     def add_truncated_sample(self, line: bytes, number: int) -> None:
         """Check the last line (with its line end) of a text whose samples end with an empty line."""
         header = parse_header(line[:-1]) if line[:1] != b"\t" else None
         if (header and header.certain and not header.tail) or (
-            line[:1] in b" \t" and self._describe_line(line) is not None
+            line[:1] in b" \t" and self.stack_lines.describe(line) is not None
         ):
             self.reasons.append(f"The text ends in the middle of a sample, after line {number}; the rest is missing.")
 
@@ -347,91 +334,6 @@ class ScriptProfileBuilder:
             )
         return event
 
-    def intern_line(self, line: bytes) -> int:
-        """The frame of a line of a stack (with its line end); _SPECIAL for more or less than one."""
-        known = self._frames.get(line)
-        if known is None:
-            known = self._frames[line] = self._intern_new_frame(line)
-        return known
-
-    def _describe_line(self, line: bytes) -> StackLine | None:
-        """The meaning of a line of a stack (with its line end); None if it is invalid."""
-        self.intern_line(line)
-        if line not in self._lines:
-            frame = parse_frame(line[:-1])
-            self._lines[line] = None if frame is None else StackLine(frame)
-        return self._lines[line]
-
-    def _intern_new_frame(self, line: bytes) -> int:
-        bare = line[:-1]
-        place = split_address(bare)
-        if place is not None and (simple := parse_simple_frame(place[1])) is not None:
-            symbol, offset, module, kind = simple
-            function = self.builder.intern_function(symbol, module)
-            return self.builder.intern_frame(function, kind=kind, address=place[0], symbol_offset=offset)
-        header = parse_header(bare) if bare[:1] == b" " else None
-        frame = None if header and header.certain else parse_frame(bare)
-        if frame is None:
-            number = None if header and header.certain else parse_source_line(bare)
-            self._lines[line] = None if number is None else StackLine(ScriptFrame(None, "", None, ""), place=number)
-            return _SPECIAL
-        chain = split_inlined(frame.symbol, frame.module)
-        if len(chain) > 1 or is_inlined(frame.module):
-            self._lines[line] = StackLine(frame, tuple(chain) if len(chain) > 1 else ())
-            return _SPECIAL
-        self._lines[line] = StackLine(frame)
-        return self._intern_frame(frame)
-
-    def _intern_frame(self, frame: ScriptFrame, line: int | None = None) -> int:
-        return self.builder.intern_frame(
-            self.builder.intern_function(frame.symbol, frame.module),
-            kind=classify_frame(frame.symbol, frame.module),
-            address=frame.address,
-            symbol_offset=frame.offset,
-            line=line,
-        )
-
-    def _intern_stack(self, lines: Sequence[bytes]) -> int:
-        """The stack of consecutive lines in the text; -1 if one of them is no part of a stack."""
-        frames: list[int] = []
-        source: int | None = None
-        module, depth = "inlined", 0
-        for line in reversed(lines):
-            known = self.intern_line(line)
-            about = self._describe_line(line)
-            if about is None:
-                return -1
-            if about.place is not None:
-                source = about.place or None
-                continue
-            frame = about.frame
-            if is_inlined(frame.module):
-                depth += 1
-                frames.append(self._intern_inlined(frame.symbol, module, depth, source, frame.address, frame.offset))
-            else:
-                module, depth = frame.module, 0
-                if about.chain:
-                    frames.append(self._intern_frame(replace(frame, symbol=about.chain[0]), source))
-                    # Their address is that of the first; without their own line numbers they share its line.
-                    for depth, symbol in enumerate(about.chain[1:], start=1):
-                        frames.append(self._intern_inlined(symbol, module, depth, None, None, frame.offset))
-                else:
-                    frames.append(known if source is None else self._intern_frame(frame, source))
-            source = None
-        return self.builder.intern_stack(frames)
-
-    def _intern_inlined(
-        self, symbol: str, module: str, depth: int, line: int | None, address: int | None, offset: int | None
-    ) -> int:
-        return self.builder.intern_frame(
-            self.builder.intern_function(symbol, module),
-            kind=FrameKind.INLINED,
-            address=address,
-            symbol_offset=offset,
-            line=line,
-            inline_depth=min(depth, 2**15 - 1),
-        )
-
     def _read(self, chunk: bytes, starts: Sequence[int], first_line: int) -> None:
         """Read lines one by one; `starts` has where each begins and where the last ends."""
         for at, (start, end) in enumerate(pairwise(starts)):
@@ -461,7 +363,7 @@ class ScriptProfileBuilder:
                 return
         if self._open is None:
             self._add_loss(UNRECOGNIZED_LINE, line, number)
-        elif self._describe_line(line + b"\n") is not None and (indented or is_frame_like(line)):
+        elif self.stack_lines.describe(line + b"\n") is not None and (indented or is_frame_like(line)):
             self._open.lines.append(line + b"\n")
         else:
             self._add_loss(NO_FRAME, line, number)
@@ -489,7 +391,7 @@ class ScriptProfileBuilder:
             name,
             cpu,
             self.intern_event(header.event, header.weight is not None),
-            self._intern_stack(lines),
+            self.stack_lines.intern_stack(lines),
             1 if header.weight is None else header.weight,
         )
         for (column, kind), value in zip(_COLUMNS.items(), row, strict=True):
