@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...ingest.perf_text.switch_records import SwitchRecords
 
 FORMAT = "perf-script"
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20
 STACK_SEARCH_BYTES = 1 << 20
 """An empty line after a stack within this part of a text shows that samples end with an empty line."""
