@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 from perfloom.ingest.jit import cache as compiled_cache
 
 from ..base import processes
+from ..base.huge_pages import has_free_huge_pages
 
 if TYPE_CHECKING:
     from .request import Request
@@ -304,8 +305,7 @@ def reader_environment() -> dict[str, str]:
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
             "NUMBA_CACHE_DIR": str(compiled_cache.get_base_folder()),
-            # With fragmented memory, the kernel needs more time to build huge pages than they save here.
-            "NUMPY_MADVISE_HUGEPAGE": "0",
+            "NUMPY_MADVISE_HUGEPAGE": str(int(has_free_huge_pages())),
         }
         | {f"MALLOC_{option.name}": str(value) for option, value in MALLOC_OPTIONS.items()}
     )
