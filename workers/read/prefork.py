@@ -33,7 +33,7 @@ MALLOC_OPTIONS = {
     processes.MallocOption.ARENA_MAX: 2,
     # Reuse the memory of one chunk for the next, instead of returning it to the kernel in between.
     processes.MallocOption.TRIM_THRESHOLD_: 256 << 20,
-    processes.MallocOption.MMAP_THRESHOLD_: 8 << 20,
+    processes.MallocOption.MMAP_THRESHOLD_: 32 << 20,
     processes.MallocOption.TOP_PAD_: 32 << 20,
 }
 """Options of malloc in a reader process."""
