@@ -61,6 +61,7 @@ class ForkedProcess:
         self.pid = pid
         self.stdout: IO[bytes] | None = stdout
         self._status: int | None = None
+        self._lock = threading.Lock()
 
     def poll(self) -> int | None:
         """The exit status, negative for a signal; None while it runs."""
@@ -73,7 +74,7 @@ class ForkedProcess:
         return status
 
     def _wait(self, options: int) -> int | None:
-        with _lock:
+        with self._lock:
             if self._status is None:
                 pid, status = os.waitpid(self.pid, options)
                 if pid:
@@ -145,7 +146,7 @@ class BegunProfile:
 @dataclass
 class ReaderKeeper:
     """Keeps the process that read the files of a result for another request about them, so that libraries are not
-    loaded again. A context manager that ends it."""
+    loaded again. A context manager that ends it, without waiting until its memory is free."""
 
     _kept: PreforkedReader | None = None
 
@@ -165,8 +166,14 @@ class ReaderKeeper:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._kept is not None:
-            self._kept.end()
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        try:
+            # Not a daemon, as this thread may be: the process waits for it at its exit.
+            threading.Thread(target=kept.end, daemon=False).start()
+        except RuntimeError:
+            kept.end()
 
 
 def prefork_reader(*, loads_loops: bool = True) -> None:

@@ -24,6 +24,7 @@ from perfloom.workers.read.binaries import Binaries, decode_source
 from perfloom.workers.read.prefork import ReaderKeeper
 from tests.support.machine_code import compile_program
 from tests.support.parts import require
+from tests.workers.waiting import until
 
 pytestmark = pytest.mark.heavy
 ID = "recorded0000"
@@ -150,7 +151,8 @@ def test_a_kept_process_ends_if_nothing_else_is_read(settings: Settings, store: 
         store_recording(settings, store, recording, keeper)
         kept = keeper._kept
         assert kept is not None
-    assert kept.process.returncode is not None
+    # Another thread waits for it.
+    until(lambda: kept.process.poll() is not None, "the end of the process")
 
 
 def test_a_rebuilt_binary_gives_no_lines(settings: Settings, store: Store, tmp_path: Path) -> None:
